@@ -1,0 +1,32 @@
+"""Chance: jitter draws come from here, and a test can script them for its context."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+Dice = Callable[[], float]
+"""Each call draws one number in [0, 1]."""
+
+# Jitter spreads load; it guards nothing, so the fast generator will do.
+SYSTEM_DICE: Dice = random.random
+_dice: ContextVar[Dice] = ContextVar("redrive_dice", default=SYSTEM_DICE)
+
+
+def current_dice() -> Dice:
+    return _dice.get()
+
+
+def seeded_dice(seed: int) -> Dice:
+    """Dice that draw the same numbers for the same seed."""
+    return random.Random(seed).random  # noqa: S311 - jitter is not a secret
+
+
+@contextmanager
+def use_dice(dice: Dice) -> Iterator[Dice]:
+    """Make `dice` the current ones for this context, and for the tasks and threads that inherit it."""
+    token = _dice.set(dice)
+    try:
+        yield dice
+    finally:
+        _dice.reset(token)

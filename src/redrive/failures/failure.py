@@ -1,0 +1,55 @@
+"""One failed attempt, as data: what it was, whether it may pass, and why we think so."""
+
+from typing import Literal
+
+import msgspec
+
+Category = Literal["transient", "permanent", "unknown"]
+"""transient: may pass by itself. permanent: will not. unknown: nobody said; not retried unless the policy asks."""
+
+Kind = Literal["exception", "timeout", "result"]
+"""exception: the attempt raised. timeout: redrive cut the attempt. result: the attempt returned a value that was refused."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A classifier's answer about one error."""
+
+    category: Category
+    reason: str
+    """Why, in words a person can check."""
+    status: int | None = None
+    """The HTTP status, where there was one."""
+    retry_after: str | None = None
+    """The Retry-After value as the server sent it."""
+    not_sent: bool = False
+    """True when the work certainly never reached the other side, so that repeating it cannot do it twice."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What `decide()` is told about a failed attempt."""
+
+    category: Category
+    reason: str
+    """Why the failure is in its category."""
+    kind: Kind = "exception"
+    type: str = ""
+    """The error's qualified type name."""
+    lineage: tuple[str, ...] = ()
+    """Qualified and bare names of the error's type and its bases, nearest first: what rules match names against."""
+    message: str = ""
+    """The error's text, with secrets taken out and its length bounded."""
+    status: int | None = None
+    """The HTTP status, where there was one."""
+    retry_after: float | None = None
+    """Seconds from now that the other side asked us to wait."""
+    retry_after_note: str = ""
+    """What was odd about Retry-After: ignored garbage, a date in the past."""
+    not_sent: bool = False
+    """True when the work certainly never took effect."""
+    marked_permanent: bool = False
+    """True when the code that failed said so itself; no rule overrides it."""
+    error: BaseException | None = None
+    """The live exception, in process only."""
+
+    def __repr__(self) -> str:
+        return f"Failure({self.type or self.kind}, {self.category}: {self.reason})"

@@ -1,0 +1,151 @@
+"""Which failures a rule is about: by class, by name (qualified, bare or a base's), by status, by category, by predicate."""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from redrive.failures.failure import Failure
+
+CATEGORIES = ("transient", "permanent", "unknown", "any")
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of alternatives; a failure matches when one of them does."""
+
+    categories: tuple[str, ...] = ()
+    """Of "transient", "permanent", "unknown", "any"."""
+    types: tuple[type[BaseException], ...] = ()
+    """Exception classes; their subclasses match too."""
+    names: tuple[str, ...] = ()
+    """Class names, bare ("ConnectError") or qualified ("httpx.ConnectError"); names of base classes match too."""
+    statuses: tuple[tuple[int, int], ...] = ()
+    """Ranges of HTTP statuses, both ends included."""
+    predicates: tuple[Callable[[BaseException], bool], ...] = ()
+    """Asked about the live exception; in process only."""
+
+    def matched_by(self, failure: Failure) -> str | None:
+        """The alternative that matches, in words; None when none does."""
+        error = failure.error
+        if self.types and isinstance(error, self.types):
+            return next(kind.__name__ for kind in self.types if isinstance(error, kind))
+        if self.names or (self.types and error is None):
+            known = failure.lineage
+            for name in (*self.names, *(qualified_name(kind) for kind in self.types)):
+                if name in known:
+                    return name
+        if self.statuses and failure.status is not None:
+            for low, high in self.statuses:
+                if low <= failure.status <= high:
+                    return f"status {failure.status}"
+        for category in self.categories:
+            if category == "any":
+                return "any failure"
+            if category == failure.category:
+                return f"{category} failure"
+        for predicate in self.predicates:
+            if error is not None and predicate(error):
+                return f"predicate {getattr(predicate, '__name__', 'given')}"
+        return None
+
+    def __bool__(self) -> bool:
+        return bool(self.categories or self.types or self.names or self.statuses or self.predicates)
+
+    def __or__(self, other: "Match") -> "Match":
+        return Match(
+            categories=self.categories + other.categories,
+            types=self.types + other.types,
+            names=self.names + other.names,
+            statuses=self.statuses + other.statuses,
+            predicates=self.predicates + other.predicates,
+        )
+
+
+NOTHING = Match()
+TRANSIENT = Match(categories=("transient",))
+UNKNOWN = Match(categories=("unknown",))
+ANYTHING = Match(categories=("any",))
+
+
+def qualified_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+@lru_cache(maxsize=1024)
+def lineage(kind: type[BaseException]) -> tuple[str, ...]:
+    """Qualified and bare names of a class and its bases, nearest first."""
+    names: dict[str, None] = {}
+    for base in kind.__mro__[:-1]:
+        names[qualified_name(base)] = None
+        names[base.__name__] = None
+    return tuple(names)
+
+
+def as_match(what: Any) -> Match:
+    """Read what users write for "these failures": a class, a name, a status, a predicate, a Match, or several of them."""
+    if isinstance(what, Match):
+        return what
+    if isinstance(what, type):
+        if not issubclass(what, BaseException):
+            raise TypeError(f"{what.__name__} is not an exception class; name exceptions, statuses or a predicate")
+        if not issubclass(what, Exception):
+            raise TypeError(f"{what.__name__} is never retried: it ends the program or the task, it is not a failure")
+        return Match(types=(what,))
+    if isinstance(what, str):
+        return _match_from_text(what)
+    if isinstance(what, bool):
+        raise TypeError(f"{what!r} does not name a failure; use ANYTHING to match all, NOTHING to match none")
+    if isinstance(what, int):
+        return _match_status(what, what)
+    if callable(what):
+        return Match(predicates=(what,))
+    if isinstance(what, Iterable):
+        together = NOTHING
+        for one in what:
+            together = together | as_match(one)
+        return together
+    raise TypeError(f"cannot tell which failures {what!r} means: use exception classes, names, statuses or a predicate")
+
+
+def _match_from_text(text: str) -> Match:
+    """"transient", "status:429", "status:5xx", "status:500-504", or a class name."""
+    if text in CATEGORIES:
+        return Match(categories=(text,))
+    if text.startswith("status:"):
+        spec = text.removeprefix("status:").strip()
+        if len(spec) == 3 and spec[0].isdigit() and spec[1:].lower() == "xx":
+            return _match_status(int(spec[0]) * 100, int(spec[0]) * 100 + 99)
+        low, dash, high = spec.partition("-")
+        if low.isdigit() and (high.isdigit() if dash else True):
+            return _match_status(int(low), int(high) if dash else int(low))
+        raise ValueError(f'"{text}" is not a status: write status:429, status:5xx or status:500-504')
+    if text and all(part.isidentifier() or part == "<locals>" for part in text.split(".")):
+        return Match(names=(text,))
+    raise ValueError(
+        f'"{text}" names no failure: write a class name such as ConnectionError, a status such as status:429, '
+        f"or one of {', '.join(CATEGORIES)}"
+    )
+
+
+def _match_status(low: int, high: int) -> Match:
+    if not (100 <= low <= high <= 599):
+        raise ValueError(f"{low if low == high else f'{low}-{high}'} is not an HTTP status: use 100 to 599")
+    return Match(statuses=((low, high),))
+
+
+def match_as_texts(match: Match) -> list[str]:
+    """The written form that `as_match` reads back; predicates have none."""
+    if match.predicates:
+        raise ValueError("a predicate is Python code and cannot be written down; match by class name instead")
+    texts = list(match.categories)
+    texts += [qualified_name(kind) if kind.__module__ != "builtins" else kind.__name__ for kind in match.types]
+    texts += match.names
+    for low, high in match.statuses:
+        if low == high:
+            texts.append(f"status:{low}")
+        elif low % 100 == 0 and high == low + 99:
+            texts.append(f"status:{low // 100}xx")
+        else:
+            texts.append(f"status:{low}-{high}")
+    return texts

@@ -1,0 +1,52 @@
+"""Exceptions that say what should happen next, and those redrive itself raises for a failed attempt.
+
+    Exception
+    ├── Permanent             raised by your code: do not retry this
+    ├── RetryAfter            raised by your code: retry this, after that long
+    ├── ResultRejected        the result of the last attempt was refused by `retry_result`
+    └── TimeoutError
+        ├── AttemptTimeout    one attempt took longer than `attempt_timeout`
+        └── DeadlineExceeded  the attempt was still running when the total deadline came
+"""
+
+from typing import Any
+
+
+class Permanent(Exception):  # noqa: N818 - reads as a statement: `raise Permanent("no such account")`
+    """Raise it to say that no retry will help."""
+
+
+class RetryAfter(Exception):  # noqa: N818 - reads as a statement: `raise RetryAfter(30, "warming up")`
+    """Raise it to ask for a retry after `delay` (seconds, a timedelta, or text such as "30s")."""
+
+    def __init__(self, delay: Any, *args: object) -> None:
+        super().__init__(delay, *args)
+        self.delay = delay
+
+    def __str__(self) -> str:
+        detail = " ".join(str(part) for part in self.args[1:])
+        return detail or f"retry after {self.delay}"
+
+
+class AttemptTimeout(TimeoutError):  # noqa: N818 - the name users see in logs; TimeoutError is its base
+    """One attempt ran longer than its `attempt_timeout`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the attempt took longer than its {seconds:g} s")
+        self.seconds = seconds
+
+
+class DeadlineExceeded(TimeoutError):  # noqa: N818 - the name users see in logs; TimeoutError is its base
+    """The attempt was cut because the total deadline of the call had come."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the attempt was cut at the call's deadline of {seconds:g} s")
+        self.seconds = seconds
+
+
+class ResultRejected(Exception):  # noqa: N818 - pairs with `retry_result`
+    """Every attempt returned, but `retry_result` refused the value; the last one is in `.result`."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(f"the result ({type(result).__name__}) was refused by retry_result")
+        self.result = result

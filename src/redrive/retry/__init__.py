@@ -1,0 +1,1 @@
+"""What to do about a failure: the policy, and the one function that decides."""

@@ -1,0 +1,166 @@
+"""The one place where a retry is decided. Pure: time and chance are arguments."""
+
+from redrive.determinism.dice import Dice
+from redrive.failures.failure import Failure
+from redrive.retry.backoff import LONGEST_WAIT, Backoff
+from redrive.retry.decision import CLEAR, Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
+from redrive.retry.history import History
+from redrive.retry.jitter import Jitter
+from redrive.retry.policy import Policy, Rule
+
+# A shorter wait is no wait: it is lifted to the floor.
+SHORTEST_WAIT = 0.001
+
+
+class _Answer:
+    """Which part of the policy answers a failure, and the limits and waits it brings."""
+
+    __slots__ = ("backoff", "jitter", "matched", "max_wait", "name", "retries")
+
+    def __init__(self, policy: Policy, name: str, matched: str, rule: Rule | None) -> None:
+        self.name = name
+        self.matched = matched
+        self.retries = rule.retries if rule else None
+        self.backoff: Backoff = rule.backoff if rule and rule.backoff else policy.backoff
+        self.jitter: Jitter = rule.jitter if rule and rule.jitter else policy.jitter
+        self.max_wait = rule.max_wait if rule and rule.max_wait is not None else policy.max_wait
+
+
+def decide(
+    policy: Policy,
+    history: History,
+    failure: Failure,
+    now: float,
+    dice: Dice,
+    conditions: Conditions = CLEAR,
+) -> Decision:
+    """Answer one failed attempt: when to try again, or why not to.
+
+    `history` includes the attempt that failed. `now` and `history.started_at` are on one clock, whichever it is, and
+    so is the answer. `conditions` is what circuit and budget say; in their absence nothing stands in the way.
+    """
+    if failure.marked_permanent:
+        return _give_up(policy, history, failure, now, conditions, None, "permanent", "the code that failed said so")
+    if policy.never_on and (matched := policy.never_on.matched_by(failure)) is not None:
+        return _give_up(policy, history, failure, now, conditions, None, "permanent", f"never_on names {matched}")
+    answer = _who_answers(policy, failure)
+    if answer is None:
+        kind: GiveUpKind = "unknown" if failure.category == "unknown" else "permanent"
+        return _give_up(policy, history, failure, now, conditions, None, kind, "nothing in the policy retries it")
+
+    def give_up(kind: GiveUpKind, detail: str) -> GiveUp:
+        return _give_up(policy, history, failure, now, conditions, answer, kind, detail)
+
+    granted = history.granted_by(answer.name)
+    n = granted.retries if granted else 0
+    if policy.idempotent is False and not failure.not_sent:
+        return give_up("not_idempotent", "it may have taken effect, and the work is declared not idempotent")
+    if policy.attempts is not None and history.attempts >= policy.attempts:
+        return give_up("exhausted", f"attempt {history.attempts} of {policy.attempts} failed")
+    if failure.kind == "timeout" and policy.timeout_retries is not None and history.timeouts >= policy.timeout_retries:
+        return give_up("exhausted", f"timeout_retries grants {_times(policy.timeout_retries)}")
+    if answer.retries is not None and n >= answer.retries:
+        return give_up("exhausted", f"{answer.name} grants {_times(answer.retries)}")
+    asked = failure.retry_after
+    if asked is not None and policy.max_retry_after is not None and asked > policy.max_retry_after:
+        return give_up("retry_after", f"asked to wait {asked:g} s, above the {policy.max_retry_after:g} s accepted")
+
+    cap = LONGEST_WAIT if answer.max_wait is None else answer.max_wait
+    base = min(answer.backoff.base, cap)
+    raw = 0.0 if asked is not None else answer.backoff.raw(n)
+    capped = min(raw, cap)
+    # Jitter alone may draw a zero; a zero that the settings ask for would be a tight loop.
+    lifted = asked is None and capped < SHORTEST_WAIT and policy.floor > capped
+    if lifted:
+        capped = base = min(policy.floor, cap)
+    if asked is not None and asked > 0:
+        low = high = wait = asked
+    else:
+        low, high = answer.jitter.between(capped, base, granted.last_wait if granted else None, cap)
+        wait = low if high <= low else low + (high - low) * dice()
+        if asked is not None and wait < SHORTEST_WAIT and high < SHORTEST_WAIT:
+            lifted, low, high, wait = True, policy.floor, policy.floor, policy.floor
+
+    if conditions.circuit == "open" and (conditions.circuit_open_until or 0.0) > now + wait:
+        return give_up("circuit_open", "the circuit of the dependency is open")
+    if conditions.budget_spent:
+        return give_up("budget", "the dependency's retry budget is spent")
+    left = _deadline_left(policy, history, now)
+    if left is not None and wait >= left:
+        return give_up("deadline", f"the next attempt would begin in {wait:.3g} s, with {max(left, 0):.3g} s left")
+    return RetryAt(
+        now + wait,
+        Because(
+            rule=answer.name,
+            matched=answer.matched,
+            category=failure.category,
+            reason=failure.reason,
+            failure_kind=failure.kind,
+            attempt=history.attempts,
+            attempts=policy.attempts,
+            retry_number=n,
+            retries=answer.retries,
+            raw=raw,
+            cap=answer.max_wait,
+            lifted_to_floor=lifted,
+            jitter=answer.jitter.kind,
+            low=low,
+            high=high,
+            wait=wait,
+            retry_after=asked,
+            retry_after_note=failure.retry_after_note,
+            deadline_left=left,
+            budget_left=conditions.budget_left,
+            circuit=conditions.circuit,
+        ),
+    )
+
+
+def _who_answers(policy: Policy, failure: Failure) -> _Answer | None:
+    for index, rule in enumerate(policy.rules):
+        if (matched := rule.match.matched_by(failure)) is not None:
+            return _Answer(policy, f"rules[{index}]", matched, rule)
+    if failure.kind == "timeout" and policy.retry_on:
+        return _Answer(policy, "retry_on", "attempt timeout", None)
+    if (matched := policy.retry_on.matched_by(failure)) is not None:
+        return _Answer(policy, "retry_on", matched, None)
+    return None
+
+
+def _give_up(
+    policy: Policy,
+    history: History,
+    failure: Failure,
+    now: float,
+    conditions: Conditions,
+    answer: _Answer | None,
+    kind: GiveUpKind,
+    detail: str,
+) -> GiveUp:
+    granted = history.granted_by(answer.name) if answer else None
+    because = Because(
+        rule=answer.name if answer else "never_on" if detail.startswith("never_on") else "none",
+        matched=answer.matched if answer else "",
+        category=failure.category,
+        reason=failure.reason,
+        failure_kind=failure.kind,
+        attempt=history.attempts,
+        attempts=policy.attempts,
+        retry_number=granted.retries if granted else 0,
+        retries=answer.retries if answer else None,
+        retry_after=failure.retry_after,
+        retry_after_note=failure.retry_after_note,
+        deadline_left=_deadline_left(policy, history, now),
+        budget_left=conditions.budget_left,
+        circuit=conditions.circuit,
+        detail=detail,
+    )
+    return GiveUp(kind, because)
+
+
+def _deadline_left(policy: Policy, history: History, now: float) -> float | None:
+    return None if policy.deadline is None else history.started_at + policy.deadline - now
+
+
+def _times(retries: int) -> str:
+    return "no retry" if retries == 0 else "1 retry" if retries == 1 else f"{retries} retries"

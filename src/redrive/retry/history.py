@@ -1,0 +1,50 @@
+"""What `decide()` knows of the past: counts and last waits, folded from the decisions made so far."""
+
+import msgspec
+
+from redrive.retry.decision import RetryAt
+from redrive.retry.policy import Policy
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """What one rule has granted so far."""
+
+    rule: str
+    retries: int
+    last_wait: float
+
+
+class History(msgspec.Struct, frozen=True):
+    """The attempts so far. It stays small however many there were."""
+
+    started_at: float
+    """When the first attempt began."""
+    attempts: int = 1
+    """Attempts begun, the latest included."""
+    timeouts: int = 0
+    """How many of the earlier attempts were cut by their timeout."""
+    granted: tuple[Granted, ...] = ()
+
+    def granted_by(self, rule: str) -> Granted | None:
+        for one in self.granted:
+            if one.rule == rule:
+                return one
+        return None
+
+    def after(self, decision: RetryAt) -> "History":
+        """The history once the retry that `decision` grants has begun."""
+        because = decision.because
+        others = tuple(one for one in self.granted if one.rule != because.rule)
+        return History(
+            self.started_at,
+            self.attempts + 1,
+            self.timeouts + (because.failure_kind == "timeout"),
+            (*others, Granted(because.rule, because.retry_number + 1, because.wait)),
+        )
+
+
+def attempt_timeout(policy: Policy, history: History) -> float | None:
+    """Time for the attempt that begins now: more after a timeout, but it grows only once."""
+    if policy.attempt_timeout is None or not history.timeouts:
+        return policy.attempt_timeout
+    return policy.attempt_timeout * policy.timeout_growth
