@@ -1,21 +1,18 @@
 """The clock every wait and every deadline is measured with; a test puts its own in place for its context."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 from redrive.determinism import event_loops
+from redrive.determinism.thread_cut import call_in_thread
 
 T = TypeVar("T")
 
 # A longer wait is slept in pieces: some platforms refuse larger arguments.
 LONGEST_NAP = 3600.0
-
-
-class CutShort(TimeoutError):
-    """What ran was still running when its time came, and was cancelled."""
 
 
 class Clock(Protocol):
@@ -29,27 +26,34 @@ class Clock(Protocol):
         """Block this thread until `monotonic()` reaches `when`."""
         ...
 
+    def call_until(self, when: float, work: Callable[[], T]) -> T:
+        """Call `work`; when it still runs as `monotonic()` reaches `when`, raise CutShort without waiting for it."""
+        ...
+
     async def asleep_until(self, when: float) -> None:
         """Suspend this task until `monotonic()` reaches `when`; cancelling the task ends the wait at once."""
         ...
 
-    async def run_until(self, when: float, work: Callable[[], Awaitable[T]]) -> T:
-        """Await `work()`; if it still runs when `monotonic()` reaches `when`, cancel it and raise CutShort."""
+    def cut_at(self, when: float) -> AbstractContextManager[None]:
+        """For `with` inside an async task: what still runs when `monotonic()` reaches `when` is cancelled.
+
+        Leaving the block then raises CutShort in place of the cancellation.
+        """
         ...
 
 
 class SystemClock:
     """The machine's clock."""
 
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
+    monotonic = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
 
     def sleep_until(self, when: float) -> None:
         while (left := when - time.monotonic()) > 0:
             time.sleep(min(left, LONGEST_NAP))
+
+    def call_until(self, when: float, work: Callable[[], T]) -> T:
+        return call_in_thread(max(0.0, when - time.monotonic()), work)
 
     async def asleep_until(self, when: float) -> None:
         sleep = event_loops.sleep_function()
@@ -57,26 +61,8 @@ class SystemClock:
         while (left := when - time.monotonic()) > 0:
             await sleep(min(left, LONGEST_NAP))
 
-    async def run_until(self, when: float, work: Callable[[], Awaitable[T]]) -> T:
-        left = max(0.0, when - time.monotonic())
-        if event_loops.under_trio():
-            import trio
-
-            with trio.move_on_after(left) as scope:
-                return await work()
-            if not scope.cancelled_caught:
-                raise AssertionError("trio left the scope without a result and without cancelling it")
-            raise CutShort
-        import asyncio
-
-        limit = asyncio.timeout(left)
-        try:
-            async with limit:
-                return await work()
-        except TimeoutError as error:
-            if limit.expired() and isinstance(error.__cause__, asyncio.CancelledError):
-                raise CutShort from None
-            raise
+    def cut_at(self, when: float) -> AbstractContextManager[None]:
+        return event_loops.cut_after(max(0.0, when - time.monotonic()))
 
 
 SYSTEM_CLOCK = SystemClock()

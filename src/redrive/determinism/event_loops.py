@@ -1,8 +1,12 @@
-"""Which async library runs this code, found without importing one that is not in use."""
+"""asyncio and trio behind one face, without importing the one that is not in use."""
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any
+
+from redrive.determinism.thread_cut import CutShort
 
 
 def under_trio() -> bool:
@@ -12,11 +16,7 @@ def under_trio() -> bool:
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         return False
-    try:
-        trio.lowlevel.current_task()
-    except RuntimeError:
-        return False
-    return True
+    return bool(trio.lowlevel.in_trio_run())
 
 
 def sleep_function() -> Callable[[float], Awaitable[Any]]:
@@ -27,3 +27,56 @@ def sleep_function() -> Callable[[float], Awaitable[Any]]:
     import asyncio
 
     return asyncio.sleep
+
+
+def cut_after(seconds: float) -> AbstractContextManager[None]:
+    return TrioCut(seconds) if under_trio() else AsyncioCut(seconds)
+
+
+class AsyncioCut:
+    """`asyncio.timeout` for a plain `with`, raising CutShort so that our cut and the user's own timeouts differ."""
+
+    def __init__(self, seconds: float | None) -> None:
+        import asyncio
+
+        self.limit = asyncio.timeout(seconds)
+
+    def __enter__(self) -> None:
+        _finish_now(self.limit.__aenter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            _finish_now(self.limit.__aexit__(kind, error, trace))
+        except TimeoutError:
+            raise CutShort from None
+
+
+class TrioCut:
+    """`trio.move_on_after` that raises CutShort when it had to cancel."""
+
+    def __init__(self, seconds: float) -> None:
+        import trio
+
+        self.scope = trio.move_on_after(seconds)
+
+    def __enter__(self) -> None:
+        self.scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        swallowed = self.scope.__exit__(kind, error, trace)
+        if self.scope.cancelled_caught:
+            raise CutShort
+        return swallowed
+
+
+def _finish_now(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Run a coroutine that never suspends: `asyncio.Timeout` enters and leaves without waiting."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("asyncio.timeout suspended, which it never does")

@@ -8,7 +8,7 @@ Category = Literal["transient", "permanent", "unknown"]
 """transient: may pass by itself. permanent: will not. unknown: nobody said; not retried unless the policy asks."""
 
 Kind = Literal["exception", "timeout", "result"]
-"""exception: the attempt raised. timeout: redrive cut the attempt. result: the attempt returned a value that was refused."""
+"""exception: the attempt raised. timeout: redrive cut the attempt. result: the value it returned was refused."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Which failures a rule is about: by class, by name (qualified, bare or a base's), by status, by category, by predicate."""
+"""Which failures a rule is about: by class, by name (qualified, bare or a base's), status, category or predicate."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -83,7 +83,7 @@ def lineage(kind: type[BaseException]) -> tuple[str, ...]:
 
 
 def as_match(what: Any) -> Match:
-    """Read what users write for "these failures": a class, a name, a status, a predicate, a Match, or several of them."""
+    """Read what users write for "these failures": a class, name, status, predicate or Match, or several of them."""
     if isinstance(what, Match):
         return what
     if isinstance(what, type):
@@ -109,7 +109,7 @@ def as_match(what: Any) -> Match:
 
 
 def _match_from_text(text: str) -> Match:
-    """"transient", "status:429", "status:5xx", "status:500-504", or a class name."""
+    """ "transient", "status:429", "status:5xx", "status:500-504", or a class name."""
     if text in CATEGORIES:
         return Match(categories=(text,))
     if text.startswith("status:"):

@@ -1,15 +1,17 @@
 """Exceptions that say what should happen next, and those redrive itself raises for a failed attempt.
 
-    Exception
-    ├── Permanent             raised by your code: do not retry this
-    ├── RetryAfter            raised by your code: retry this, after that long
-    ├── ResultRejected        the result of the last attempt was refused by `retry_result`
-    └── TimeoutError
-        ├── AttemptTimeout    one attempt took longer than `attempt_timeout`
-        └── DeadlineExceeded  the attempt was still running when the total deadline came
+Exception
+├── Permanent             raised by your code: do not retry this
+├── RetryAfter            raised by your code: retry this, after that long
+├── ResultRejected        the result of the last attempt was refused by `retry_result`
+└── TimeoutError
+    ├── AttemptTimeout    one attempt took longer than `attempt_timeout`
+    └── DeadlineExceeded  the attempt was still running when the total deadline came
 """
 
 from typing import Any
+
+from redrive.failures.duration import read_duration
 
 
 class Permanent(Exception):  # noqa: N818 - reads as a statement: `raise Permanent("no such account")`
@@ -22,6 +24,7 @@ class RetryAfter(Exception):  # noqa: N818 - reads as a statement: `raise RetryA
     def __init__(self, delay: Any, *args: object) -> None:
         super().__init__(delay, *args)
         self.delay = delay
+        self.seconds = read_duration(delay)
 
     def __str__(self) -> str:
         detail = " ".join(str(part) for part in self.args[1:])

@@ -53,6 +53,10 @@ def decide(
 
     granted = history.granted_by(answer.name)
     n = granted.retries if granted else 0
+    if conditions.owned_elsewhere:
+        return give_up("nested", "an enclosing guarded call owns the retries")
+    if not conditions.replayable:
+        return give_up("not_replayable", "the input of the work was consumed and cannot be sent again")
     if policy.idempotent is False and not failure.not_sent:
         return give_up("not_idempotent", "it may have taken effect, and the work is declared not idempotent")
     if policy.attempts is not None and history.attempts >= policy.attempts:
@@ -86,8 +90,10 @@ def decide(
     if conditions.budget_spent:
         return give_up("budget", "the dependency's retry budget is spent")
     left = _deadline_left(policy, history, now)
+    if left is not None and left <= 0:
+        return give_up("deadline", f"the {policy.deadline:g} s for the whole call are over")
     if left is not None and wait >= left:
-        return give_up("deadline", f"the next attempt would begin in {wait:.3g} s, with {max(left, 0):.3g} s left")
+        return give_up("deadline", f"the next attempt would begin in {wait:.3g} s, with {left:.3g} s left")
     return RetryAt(
         now + wait,
         Because(

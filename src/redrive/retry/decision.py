@@ -31,6 +31,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Retries the budget still allows after this one; None where there is no budget."""
     budget_spent: bool = False
     """True when the budget allows no retry now."""
+    owned_elsewhere: bool = False
+    """True inside another guarded attempt: that call owns the retries."""
+    replayable: bool = True
+    """False when the work's input was consumed by the attempt."""
 
 
 CLEAR = Conditions()

@@ -1,0 +1,40 @@
+# Two commands do everything on a machine with Python 3.11+ and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint bench-calls format clean help
+
+help: ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing redrive and its tools into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev --group bench
+	@touch $(STAMP)
+
+demo: $(STAMP) ## guarded calls to a flaky server, live in the terminal
+	@$(BIN)/python -m examples.demo
+
+test: $(STAMP) ## all tests
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(STAMP) ## style, types and the layers of the house
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+format: $(STAMP) ## put the code into its form
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench-calls: $(STAMP) ## a guarded call side by side with its peers
+	@$(BIN)/python -m benchmarks.calls
+
+clean: ## forget the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .pytest_cache .import_linter_cache

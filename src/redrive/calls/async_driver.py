@@ -1,0 +1,107 @@
+"""Drives the retry flow for coroutine functions, under asyncio and trio."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from redrive.calls.ending import answer_with_fallback
+from redrive.calls.flow import Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
+from redrive.calls.guarded_call import GuardedCall
+from redrive.calls.scope import ACTIVE, CURRENT, NO_SCOPE, Scope
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.determinism.dice import current_dice
+from redrive.determinism.thread_cut import CutShort
+
+if TYPE_CHECKING:
+    from redrive.calls.retrier import Retrier
+
+NO_CUT = nullcontext()
+
+
+async def run(
+    guard: "Retrier",
+    operation: str,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Make a guarded call from its first attempt on."""
+    outer = CURRENT.get()
+    call = GuardedCall(guard, operation, current_clock(), current_dice(), outer)
+    if not call.single_shot:
+        CURRENT.set(call.scope)
+    try:
+        return await finish(call, await drive(call, retry_flow(call), function, args, kwargs), args, kwargs)
+    finally:
+        if not call.single_shot:
+            call.scope[ACTIVE] = False
+            CURRENT.set(outer)
+
+
+async def go_on(
+    guard: "Retrier",
+    operation: str,
+    scope: Scope,
+    error: Exception,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Go on with a call whose first attempt was made on the fast path, in `scope`, and failed."""
+    call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
+    try:
+        outcome = await drive(call, retry_flow(call, Failed(error)), function, args, kwargs)
+        return await finish(call, outcome, args, kwargs)
+    finally:
+        scope[ACTIVE] = False
+
+
+async def drive(
+    call: GuardedCall,
+    flow: Flow,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Outcome:
+    clock, reread = call.clock, call.guard.reread
+    try:
+        step = next(flow)
+        while True:
+            if isinstance(step, SleepUntil):
+                await clock.asleep_until(step.when)
+                step = flow.send(None)
+                continue
+            outcome: Outcome
+            try:
+                with NO_CUT if step.until is None else clock.cut_at(step.until):
+                    if step.reread and reread is not None:
+                        await _if_awaitable(reread())
+                    outcome = Succeeded(await function(*args, **kwargs))
+            except CutShort:
+                outcome = Failed(call.cut_error())
+            except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
+                outcome = Failed(error)
+            step = flow.send(outcome)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # a Flow returns its Outcome
+    finally:
+        flow.close()
+        # The frames of a traceback keep their variables: let go of what leads back to the errors.
+        outcome = flow = call = None  # type: ignore[assignment]
+
+
+async def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return or raise what the call ends with, after asking the fallback."""
+    if call.guard.fallback is not None:
+        outcome = answer_with_fallback(call, outcome, args, kwargs)
+    if isinstance(outcome, Succeeded):
+        return await outcome.result if inspect.iscoroutine(outcome.result) else outcome.result
+    try:
+        raise outcome.error
+    finally:
+        del outcome, call
+
+
+async def _if_awaitable(what: Any) -> Any:
+    return await what if inspect.isawaitable(what) else what

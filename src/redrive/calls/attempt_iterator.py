@@ -1,0 +1,185 @@
+"""`redrive.attempts()`: a loop whose body is the attempt.
+
+for attempt in redrive.attempts(attempts=5):
+    with attempt:
+        ...
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Unpack
+
+from redrive.calls.flow import AttemptNow, Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
+from redrive.calls.guarded_call import GuardedCall
+from redrive.calls.retrier import Retrier
+from redrive.calls.scope import ACTIVE, CURRENT, Scope
+from redrive.calls.settings import PolicySettings, policy_from
+from redrive.determinism.clock import current_clock
+from redrive.determinism.dice import current_dice
+from redrive.determinism.thread_cut import CutShort
+from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
+from redrive.observability.stream import Listener
+from redrive.resilience.dependencies import Dependency
+from redrive.retry.policy import Policy
+
+
+def attempts(
+    policy: Policy | Retrier | None = None,
+    /,
+    *,
+    operation: str = "attempts",
+    dependency: str | Dependency | None = None,
+    classifier: Classifier = DEFAULT_CLASSIFIER,
+    reread: Callable[[], Any] | None = None,
+    independent: bool = False,
+    on_event: Listener | Iterable[Listener] = (),
+    **settings: Unpack[PolicySettings],
+) -> "Attempts":
+    """Loop over attempts with `for` or `async for`; the body of `with attempt:` is the attempt.
+
+    When the body succeeds the loop ends. When it fails, the loop waits and goes round again, or the error is raised
+    out of the `with`. In `async for` the body is cut at `attempt_timeout` and at the deadline; in `for` nothing can
+    cut it, so `attempt_timeout` is refused there.
+    """
+    if isinstance(policy, Retrier):
+        return Attempts(policy)
+    retrier = Retrier(
+        policy_from(settings, policy),
+        operation=operation,
+        dependency=dependency,
+        classifier=classifier,
+        reread=reread,
+        independent=independent,
+        on_event=on_event,
+    )
+    return Attempts(retrier)
+
+
+class _Loop:
+    """Where a loop over attempts stands: the flow's next step, or its end."""
+
+    def __init__(self, guard: Retrier) -> None:
+        self.call = GuardedCall(guard, guard.operation or "attempts", current_clock(), current_dice(), CURRENT.get())
+        self._flow: Flow = retry_flow(self.call)
+        self.step: AttemptNow | SleepUntil | None = None
+        self.ending: Outcome | None = None
+        self.advance(None)
+
+    def advance(self, outcome: Outcome | None) -> None:
+        try:
+            self.step = self._flow.send(outcome)
+        except StopIteration as stop:
+            self.step, self.ending = None, stop.value
+
+    def next_attempt(self) -> AttemptNow | None:
+        """The attempt to make, or None when the loop is over; an ending that no `with` could raise is raised here."""
+        if isinstance(self.ending, Failed):
+            raise self.ending.error
+        return self.step if isinstance(self.step, AttemptNow) else None
+
+    def close(self) -> None:
+        self._flow.close()
+
+
+class Attempt:
+    """One attempt: `with attempt:` around the work."""
+
+    def __init__(self, loop: _Loop, step: AttemptNow, cut: AbstractContextManager[None] | None) -> None:
+        self.number = step.number
+        """From 1."""
+        self.reread = step.reread
+        """True after an optimistic-lock conflict: read the state again first."""
+        self.entered = False
+        self._loop = loop
+        self._cut = cut
+        self._outer: Scope | None = None
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until this attempt should be over; None: no limit."""
+        call = self._loop.call
+        return None if call.attempt_until is None else max(0.0, call.attempt_until - call.clock.monotonic())
+
+    def __enter__(self) -> "Attempt":
+        call = self._loop.call
+        self.entered = True
+        if not call.single_shot:
+            self._outer = CURRENT.get()
+            call.scope[ACTIVE] = True
+            CURRENT.set(call.scope)
+        if self._cut is not None:
+            self._cut.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        loop = self._loop
+        failed = error
+        if self._cut is not None:
+            try:
+                self._cut.__exit__(kind, error, trace)
+            except CutShort:
+                failed = loop.call.cut_error()
+        if self._outer is not None:
+            loop.call.scope[ACTIVE] = False
+            CURRENT.set(self._outer)
+        if failed is None:
+            loop.advance(Succeeded(None))
+        elif isinstance(failed, Exception):
+            loop.advance(Failed(failed))
+        else:
+            loop.close()
+            return False
+        ending = loop.ending
+        if isinstance(ending, Failed):
+            if ending.error is error:
+                return False
+            raise ending.error
+        return True
+
+    def __repr__(self) -> str:
+        return f"<attempt {self.number} of {self._loop.call.operation}>"
+
+
+class Attempts:
+    """The loop over attempts; each `for` or `async for` over it is a call of its own."""
+
+    def __init__(self, guard: Retrier) -> None:
+        self._guard = guard
+
+    def __iter__(self) -> Iterator[Attempt]:
+        if self._guard.policy.attempt_timeout is not None:
+            raise TypeError(
+                "attempt_timeout cannot cut the body of a plain `for`; use `async for`, or guard a function"
+            )
+        loop = _Loop(self._guard)
+        try:
+            while (step := loop.next_attempt()) is not None:
+                attempt = Attempt(loop, step, None)
+                yield attempt
+                _check_entered(attempt)
+                if isinstance(loop.step, SleepUntil):
+                    loop.call.clock.sleep_until(loop.step.when)
+                    loop.advance(None)
+        finally:
+            loop.close()
+
+    async def __aiter__(self) -> AsyncIterator[Attempt]:
+        loop = _Loop(self._guard)
+        try:
+            while (step := loop.next_attempt()) is not None:
+                attempt = Attempt(loop, step, None if step.until is None else loop.call.clock.cut_at(step.until))
+                yield attempt
+                _check_entered(attempt)
+                if isinstance(loop.step, SleepUntil):
+                    await loop.call.clock.asleep_until(loop.step.when)
+                    loop.advance(None)
+        finally:
+            loop.close()
+
+
+def _check_entered(attempt: Attempt) -> None:
+    if not attempt.entered:
+        raise RuntimeError("the loop went round without `with attempt:`; put the work inside it")

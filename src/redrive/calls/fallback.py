@@ -1,0 +1,182 @@
+"""What answers when a call has given up: a value, a function, the last good value, or a queue that does it later.
+
+A fallback answers for failures that were worth retrying (exhausted, deadline, open circuit, …). A permanent or an
+unknown failure is a fault to be seen, not to be covered, and is raised.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import msgspec
+
+from redrive.failures.duration import read_duration
+from redrive.retry.decision import GiveUp
+
+
+class GivenUpCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The call that gave up: enough to answer it, or to do it later."""
+
+    operation: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    error: Exception
+    """What it would raise, with its report attached (`redrive.report_of`)."""
+    now: float
+
+    def __repr__(self) -> str:
+        # Arguments may hold secrets.
+        return f"GivenUpCall({self.operation!r}, {type(self.error).__name__})"
+
+
+class Fallback:
+    """Answers a call that gave up. The kinds below are made by `value`, `call`, `last_good` and `queue`."""
+
+    kind = "fallback"
+    remembers = False
+    """Whether `remember` wants every good result."""
+
+    def answer(self, call: GivenUpCall) -> Any:
+        """The answer; a fallback that has none raises the call's error."""
+        raise call.error
+
+    def remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, now: float) -> None:
+        return
+
+    def age(self, call: GivenUpCall) -> float | None:
+        """Seconds since the answer was fresh, where that has a meaning."""
+        return None
+
+    def __repr__(self) -> str:
+        # What a fallback holds may be a secret.
+        return f"<fallback: {self.kind}>"
+
+
+class _Value(Fallback):
+    kind = "value"
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def answer(self, call: GivenUpCall) -> Any:
+        return self._value
+
+
+class _Call(Fallback):
+    kind = "callable"
+
+    def __init__(self, function: Callable[..., Any], with_error: bool) -> None:
+        self._function = function
+        self._with_error = with_error
+
+    def answer(self, call: GivenUpCall) -> Any:
+        if self._with_error:
+            return self._function(call.error, *call.args, **call.kwargs)
+        return self._function(*call.args, **call.kwargs)
+
+
+class _Queue(Fallback):
+    kind = "queue"
+
+    def __init__(self, enqueue: Callable[[GivenUpCall], Any]) -> None:
+        self._enqueue = enqueue
+
+    def answer(self, call: GivenUpCall) -> Any:
+        return self._enqueue(call)
+
+
+class Aged(msgspec.Struct, frozen=True):
+    """A last good value and how old it is, in seconds."""
+
+    value: Any
+    age: float
+
+
+class LastGood(Fallback):
+    """The last good result of a call with the same arguments, while it is not older than `max_age`."""
+
+    kind = "last good value"
+    remembers = True
+
+    def __init__(self, max_age: float | None, with_age: bool, key: Callable[..., Hashable] | None, limit: int) -> None:
+        self._max_age = max_age
+        self._with_age = with_age
+        self._key = key or _arguments
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._results: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()
+
+    def remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, now: float) -> None:
+        try:
+            key = self._key(*args, **kwargs)
+            with self._lock:
+                self._results[key] = (result, now)
+                self._results.move_to_end(key)
+                if len(self._results) > self._limit:
+                    self._results.popitem(last=False)
+        except TypeError:
+            # Arguments that cannot be told apart by hash are not cached.
+            return
+
+    def answer(self, call: GivenUpCall) -> Any:
+        known = self._known(call)
+        if known is None:
+            raise call.error
+        result, since = known
+        return Aged(result, call.now - since) if self._with_age else result
+
+    def age(self, call: GivenUpCall) -> float | None:
+        known = self._known(call)
+        return None if known is None else call.now - known[1]
+
+    def _known(self, call: GivenUpCall) -> tuple[Any, float] | None:
+        try:
+            known = self._results.get(self._key(*call.args, **call.kwargs))
+        except TypeError:
+            return None
+        if known is None or (self._max_age is not None and call.now - known[1] > self._max_age):
+            return None
+        return known
+
+
+def value(value: Any) -> Fallback:
+    """Answer with this value."""
+    return _Value(value)
+
+
+def call(function: Callable[..., Any], *, with_error: bool = False) -> Fallback:
+    """Answer with what `function` returns for the same arguments (after the error, when `with_error`)."""
+    return _Call(function, with_error)
+
+
+def last_good(
+    max_age: Any = None, *, with_age: bool = False, key: Callable[..., Hashable] | None = None, limit: int = 256
+) -> LastGood:
+    """Answer with the last good result for the same arguments, at most `max_age` old; without one, the error is raised.
+
+    `with_age=True` answers with `Aged(value, age)`. `key` makes the cache key from the arguments. The `limit` results
+    used last are kept.
+    """
+    return LastGood(None if max_age is None else read_duration(max_age), with_age, key, limit)
+
+
+def queue(enqueue: Callable[[GivenUpCall], Any]) -> Fallback:
+    """Hand the call over to be done later; answers with what `enqueue` returns, such as a job id."""
+    return _Queue(enqueue)
+
+
+def as_fallback(what: Any) -> Fallback | None:
+    """Read what users write: a Fallback, a function, a plain value, or None for no fallback."""
+    if what is None or isinstance(what, Fallback):
+        return what
+    return call(what) if callable(what) else value(what)
+
+
+def covers(gave_up: GiveUp | None) -> bool:
+    """Whether a fallback may answer for a call that ended like this."""
+    return gave_up is not None and gave_up.kind not in ("permanent", "unknown")
+
+
+def _arguments(*args: Any, **kwargs: Any) -> Hashable:
+    return (args, tuple(sorted(kwargs.items())))

@@ -1,0 +1,75 @@
+"""Restarts a generator from its beginning when it fails; the items it had given come again."""
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any
+
+from redrive.calls.flow import Failed, Outcome, SleepUntil, Succeeded, retry_flow
+from redrive.calls.guarded_call import GuardedCall
+from redrive.calls.retrier import Retrier
+from redrive.calls.scope import CURRENT
+from redrive.determinism.clock import current_clock
+from redrive.determinism.dice import current_dice
+
+
+def guard_generator_function(guard: Retrier, operation: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    # The consumer runs between two items, in the same context: a generator claims no ownership of its retries there.
+    if guard.policy.attempt_timeout is not None:
+        raise TypeError(f"{operation}: attempt_timeout cannot cut a generator; the consumer's time would count too")
+
+    def begin() -> GuardedCall:
+        return GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
+
+    def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        call = begin()
+        flow = retry_flow(call)
+        try:
+            step = next(flow)
+            while True:
+                if isinstance(step, SleepUntil):
+                    call.clock.sleep_until(step.when)
+                    step = flow.send(None)
+                    continue
+                outcome: Outcome
+                try:
+                    outcome = Succeeded((yield from function(*args, **kwargs)))
+                except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
+                    outcome = Failed(error)
+                step = flow.send(outcome)
+        except StopIteration as stop:
+            outcome = stop.value
+        finally:
+            flow.close()
+        if isinstance(outcome, Failed):
+            raise outcome.error
+        return outcome.result
+
+    async def async_items(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        call = begin()
+        flow = retry_flow(call)
+        try:
+            step = next(flow)
+            while True:
+                if isinstance(step, SleepUntil):
+                    await call.clock.asleep_until(step.when)
+                    step = flow.send(None)
+                    continue
+                outcome: Outcome
+                source = function(*args, **kwargs)
+                try:
+                    async for item in source:
+                        yield item
+                    outcome = Succeeded(None)
+                except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
+                    outcome = Failed(error)
+                finally:
+                    await source.aclose()
+                step = flow.send(outcome)
+        except StopIteration as stop:
+            outcome = stop.value
+        finally:
+            flow.close()
+        if isinstance(outcome, Failed):
+            raise outcome.error
+
+    return async_items if inspect.isasyncgenfunction(function) else items

@@ -1,0 +1,272 @@
+"""The state of one guarded call: asks circuit, budget and `decide()`, keeps the record, tells the event stream."""
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from redrive.calls.report import AttemptRecord, Report, attach, next_step
+from redrive.calls.scope import KEYS, OWNER, STARTED, Scope, owns_retries, until_of
+from redrive.determinism.clock import Clock
+from redrive.determinism.dice import Dice
+from redrive.failures.failure import Failure
+from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
+from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused
+from redrive.observability.stream import correlation_id, emit
+from redrive.resilience import circuit as circuits
+from redrive.resilience.budget import Reservation
+from redrive.retry.decide import decide
+from redrive.retry.decision import CLEAR, Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
+from redrive.retry.history import History, attempt_timeout
+
+if TYPE_CHECKING:
+    from redrive.calls.retrier import Retrier
+
+# Unlimited retries must not fill the memory: of more attempts, the first and the latest are kept.
+KEPT_FIRST = 10
+KEPT_LATEST = 90
+
+
+class GuardedCall:
+    """One call on its way through its attempts."""
+
+    __slots__ = (
+        "_attempt_began", "_last_error", "_left_out", "_permit", "_records", "_reservation", "attempt_until", "clock", "dice",
+        "gave_up", "guard", "history", "operation", "policy", "replayable", "reread_first", "scope", "single_shot",
+    )  # fmt: skip
+
+    def __init__(
+        self, guard: "Retrier", operation: str, clock: Clock, dice: Dice, outer: Scope, scope: Scope | None = None
+    ) -> None:
+        """`scope` is the one the first attempt already ran in; without it the call is about to begin."""
+        self.guard = guard
+        self.operation = operation
+        self.clock = clock
+        self.dice = dice
+        started = clock.monotonic() if scope is None else float(scope[STARTED])
+        self.single_shot = not guard.independent and owns_retries(outer)
+        self.policy = guard.policy
+        outer_until = until_of(outer)
+        if outer_until is not None and (self.policy.deadline is None or started + self.policy.deadline > outer_until):
+            # The enclosing call's time is all there is; a deadline that has passed leaves the least there can be.
+            self.policy = self.policy.replace(deadline=max(outer_until - started, 1e-9))
+        until = None if self.policy.deadline is None else started + self.policy.deadline
+        # An inner call must not shadow the owner, so a single-shot call lives in the scope it was made in.
+        self.scope: Scope = scope or (outer if self.single_shot else [True, started, guard, until, None])
+        self.history = History(started)
+        self.attempt_until: float | None = None
+        self.reread_first = False
+        self.replayable = True
+        self.gave_up: GiveUp | None = None
+        self._attempt_began = started
+        self._last_error: Exception | None = None
+        self._records: list[AttemptRecord] = []
+        self._left_out = 0
+        self._permit: circuits.Permit | None = None
+        self._reservation: Reservation | None = None
+
+    def begin_attempt(self) -> Exception | None:
+        """Get ready for the next attempt; what is returned ends the call instead: too late, or an open circuit."""
+        now = self._attempt_began = self.clock.monotonic()
+        until = None if self.policy.deadline is None else self.history.started_at + self.policy.deadline
+        if until is not None and now >= until:
+            return self._too_late(now)
+        dependency = self.guard.dependency
+        if dependency is not None and not self._counted_outside():
+            if dependency.circuit is not None:
+                self._permit = dependency.circuit.admit(now)
+                if self._permit is None:
+                    return self._refused(dependency.circuit.refusal(now), now)
+            if dependency.budget is not None and self.history.attempts == 1:
+                dependency.budget.count_request(now)
+        timeout = attempt_timeout(self.policy, self.history)
+        if timeout is not None:
+            until = now + timeout if until is None else min(now + timeout, until)
+        self.attempt_until = until
+        if not self.single_shot and self.scope[KEYS] is not None:
+            self.scope[KEYS].next_attempt()
+        return None
+
+    def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
+        """The error of an attempt that was cut at `attempt_until`: by its own timeout or by the deadline."""
+        timeout = attempt_timeout(self.policy, self.history)
+        if timeout is not None and self.attempt_until == self._attempt_began + timeout:
+            return AttemptTimeout(timeout)
+        error = DeadlineExceeded(self.policy.deadline or 0.0)
+        error.__cause__ = self._last_error
+        return error
+
+    def abandon_attempt(self) -> None:
+        """The attempt ended without an outcome (cancelled): give back what it held."""
+        self._report_circuit(circuits.ignored)
+        self._give_back_budget()
+
+    def attempt_returned(self, result: Any) -> ResultRejected | None:
+        """Accept a result, or turn one that `retry_result` refuses into an error."""
+        guard = self.guard
+        if guard.retry_result is not None and guard.retry_result(result):
+            return ResultRejected(result)
+        self._report_circuit(circuits.succeeded)
+        if self.history.attempts > 1:
+            emit(
+                CallRecovered(
+                    operation=self.operation,
+                    attempts=self.history.attempts,
+                    elapsed=self.clock.monotonic() - self.history.started_at,
+                    dependency=guard.dependency_name,
+                    correlation_id=correlation_id(),
+                ),
+                *guard.hooks,
+            )
+        return None
+
+    def attempt_failed(self, error: Exception) -> float | None:
+        """Decide about a failed attempt: when to try again, or None after attaching the report to the error."""
+        now = self.clock.monotonic()
+        failure = self._classify(error)
+        self._report_circuit(_circuit_outcome(failure))
+        decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now))
+        began = self.history.started_at
+        attempt = self.history.attempts
+        if isinstance(decision, GiveUp):
+            self._give_back_budget()
+            self.gave_up = decision
+            if self.single_shot:
+                # The enclosing call reports this as its own failed attempt.
+                return None
+            # Without the error itself, which is about to carry this record: together they would be a cycle.
+            self._keep(attempt, structs.replace(failure, error=None), decision, now)
+            self._attach_report(error, decision, failure, now)
+        else:
+            self._keep(attempt, failure, decision, now)
+            self._last_error = error
+            self._reservation = None
+            self.history = self.history.after(decision)
+            self.reread_first = self.guard.reread is not None and failure.status == 409
+        emit(
+            AttemptFailed(
+                operation=self.operation,
+                attempt=attempt,
+                attempts=self.policy.attempts,
+                failure=failure,
+                decision=decision,
+                elapsed=now - began,
+                dependency=self.guard.dependency_name,
+                correlation_id=correlation_id(),
+            ),
+            *self.guard.hooks,
+        )
+        return decision.when if isinstance(decision, RetryAt) else None
+
+    def _classify(self, error: Exception) -> Failure:
+        classifier = self.guard.classifier
+        if isinstance(error, ResultRejected):
+            describe = self.guard.classify_result
+            if describe is not None:
+                return describe(error.result, self.clock.wall())
+            return classifier.failure_of_result(str(error))
+        return classifier.failure_of(error, self.clock.wall())
+
+    def _conditions(self, now: float) -> Conditions:
+        dependency = self.guard.dependency
+        if dependency is None and not self.single_shot and self.replayable:
+            return CLEAR
+        circuit = dependency.circuit if dependency else None
+        budget = dependency.budget if dependency and not self.single_shot else None
+        if budget is not None:
+            self._reservation = budget.reserve_retry(now)
+        return Conditions(
+            circuit="none" if circuit is None else circuit.state.phase,
+            circuit_open_until=None if circuit is None else circuit.probe_due(),
+            budget_left=None if budget is None else budget.left(now),
+            budget_spent=budget is not None and self._reservation is None,
+            owned_elsewhere=self.single_shot,
+            replayable=self.replayable,
+        )
+
+    def _counted_outside(self) -> bool:
+        """Whether the owner's attempt that this call is part of counts for the same dependency already."""
+        if not self.single_shot:
+            return False
+        owner = self.scope[OWNER]
+        return owner is not None and owner.dependency is self.guard.dependency
+
+    def _report_circuit(self, how: circuits.Report) -> None:
+        dependency, permit = self.guard.dependency, self._permit
+        if permit is not None and dependency is not None and dependency.circuit is not None:
+            self._permit = None
+            dependency.circuit.report(how, permit, self.clock.monotonic())
+
+    def _give_back_budget(self) -> None:
+        dependency, reservation = self.guard.dependency, self._reservation
+        if reservation is not None and dependency is not None and dependency.budget is not None:
+            self._reservation = None
+            dependency.budget.give_back(reservation, self.clock.monotonic())
+
+    def _too_late(self, now: float) -> Exception:
+        """The wait ended past the deadline, or an enclosing call's deadline has come: no attempt begins any more."""
+        self.gave_up = self._not_begun("deadline", "the deadline had come before the attempt could begin")
+        error = self._last_error or DeadlineExceeded(self.policy.deadline or 0.0)
+        self._attach_report(error, self.gave_up, None, now)
+        return error
+
+    def _not_begun(self, kind: GiveUpKind, detail: str) -> GiveUp:
+        because = Because(
+            rule="none",
+            category="transient",
+            reason=detail,
+            failure_kind="exception",
+            attempt=self.history.attempts,
+            attempts=self.policy.attempts,
+            circuit="open" if kind == "circuit_open" else "none",
+            detail=detail,
+        )
+        return GiveUp(kind, because)
+
+    def _refused(self, refusal: circuits.CircuitOpen, now: float) -> circuits.CircuitOpen:
+        """The circuit does not let the attempt through: what the caller gets, with what came before."""
+        self.gave_up = self._not_begun("circuit_open", str(refusal))
+        self._attach_report(refusal, self.gave_up, None, now)
+        refusal.__cause__ = self._last_error
+        emit(
+            CallRefused(
+                operation=self.operation,
+                dependency=refusal.dependency,
+                retry_in=refusal.retry_in,
+                correlation_id=correlation_id(),
+            ),
+            *self.guard.hooks,
+        )
+        return refusal
+
+    def _attach_report(self, error: Exception, gave_up: GiveUp, failure: Failure | None, now: float) -> None:
+        report = Report(
+            operation=self.operation,
+            attempts=tuple(self._records),
+            left_out=self._left_out,
+            elapsed=now - self.history.started_at,
+            gave_up=gave_up,
+            next_step=next_step(gave_up, failure, self.guard.dependency_name),
+        )
+        attach(error, report)
+
+    def _keep(self, number: int, failure: Failure, decision: Decision, now: float) -> None:
+        if len(self._records) >= KEPT_FIRST + KEPT_LATEST:
+            del self._records[KEPT_FIRST]
+            self._left_out += 1
+        start = self.history.started_at
+        self._records.append(
+            AttemptRecord(
+                number=number,
+                began=self._attempt_began - start,
+                ended=now - start,
+                failure=failure,
+                decision=decision,
+            )
+        )
+
+
+def _circuit_outcome(failure: Failure) -> circuits.Report:
+    """What a failure says about the dependency: down, alive (it answered and refused), or nothing."""
+    if failure.category == "transient":
+        return circuits.failed
+    return circuits.succeeded if failure.status is not None else circuits.ignored

@@ -1,0 +1,103 @@
+"""Drives the retry flow for plain functions."""
+
+import types
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from redrive.calls.ending import answer_with_fallback
+from redrive.calls.flow import Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
+from redrive.calls.guarded_call import GuardedCall
+from redrive.calls.scope import ACTIVE, CURRENT, NO_SCOPE, Scope
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.determinism.dice import current_dice
+from redrive.determinism.thread_cut import CutShort
+
+if TYPE_CHECKING:
+    from redrive.calls.retrier import Retrier
+
+
+def run(
+    guard: "Retrier", operation: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """Make a guarded call from its first attempt on."""
+    outer = CURRENT.get()
+    call = GuardedCall(guard, operation, current_clock(), current_dice(), outer)
+    if not call.single_shot:
+        CURRENT.set(call.scope)
+    try:
+        return finish(call, drive(call, retry_flow(call), function, args, kwargs), args, kwargs)
+    finally:
+        if not call.single_shot:
+            call.scope[ACTIVE] = False
+            CURRENT.set(outer)
+
+
+def go_on(
+    guard: "Retrier",
+    operation: str,
+    scope: Scope,
+    error: Exception,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Go on with a call whose first attempt was made on the fast path, in `scope`, and failed."""
+    call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
+    try:
+        return finish(call, drive(call, retry_flow(call, Failed(error)), function, args, kwargs), args, kwargs)
+    finally:
+        scope[ACTIVE] = False
+
+
+def drive(
+    call: GuardedCall, flow: Flow, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Outcome:
+    clock, reread = call.clock, call.guard.reread
+    in_thread = call.policy.attempt_timeout is not None
+
+    def attempt() -> Any:
+        if call.reread_first and reread is not None:
+            reread()
+        return function(*args, **kwargs)
+
+    try:
+        step = next(flow)
+        while True:
+            if isinstance(step, SleepUntil):
+                clock.sleep_until(step.when)
+                step = flow.send(None)
+                continue
+            outcome: Outcome
+            try:
+                # Nothing can cut a plain function short; only in a thread of its own can it be left behind.
+                if in_thread and step.until is not None:
+                    result = clock.call_until(step.until, attempt)
+                else:
+                    result = attempt()
+                if isinstance(result, types.CoroutineType):
+                    result.close()
+                    raise TypeError(f"{call.operation} returned a coroutine: guard it with acall, or await it inside")
+                outcome = Succeeded(result)
+            except CutShort:
+                outcome = Failed(call.cut_error())
+            except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
+                outcome = Failed(error)
+            step = flow.send(outcome)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # a Flow returns its Outcome
+    finally:
+        flow.close()
+        # The frames of a traceback keep their variables: let go of what leads back to the errors.
+        outcome = flow = call = attempt = None  # type: ignore[assignment]
+
+
+def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return or raise what the call ends with, after asking the fallback."""
+    if call.guard.fallback is not None:
+        outcome = answer_with_fallback(call, outcome, args, kwargs)
+    if isinstance(outcome, Succeeded):
+        return outcome.result
+    try:
+        raise outcome.error
+    finally:
+        del outcome, call

@@ -1,0 +1,261 @@
+"""From an exception or an answer to a `Failure`: what it was, whether it may pass, and why we think so."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NoReturn, get_args
+
+import msgspec
+
+from redrive.failures.duration import read_duration
+from redrive.failures.failure import Category, Failure, Kind, Verdict
+from redrive.failures.groups import failure_of_group, leaves
+from redrive.failures.headers import retry_after_header
+from redrive.failures.http_status import CONFLICT, status_verdict
+from redrive.failures.known_errors.entries import attribute
+from redrive.failures.known_errors.lookup import known_verdict
+from redrive.failures.matching import Match, as_match, lineage, qualified_name
+from redrive.failures.redaction import redact
+from redrive.failures.retry_after import parse_retry_after
+from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, RetryAfter
+
+Answer = Category | Callable[[BaseException], Category | Verdict | None]
+"""What a rule says about the errors it matches; a function is asked about each, and None passes to the next rule."""
+
+_CATEGORIES = get_args(Category)
+_NO_STATUSES: Mapping[int, Category] = MappingProxyType({})
+_TIMED_OUT = "the attempt was cut by its timeout; the next may be faster"
+
+
+class Classifier:
+    """Says of each failure whether it may pass. It cannot be changed; it may be shared between threads.
+
+    `rules` are asked first, in order: pairs of what they match (whatever `as_match` reads) and their answer.
+    `statuses` overrules the table of HTTP statuses. `conflict_is_lock` declares 409 an optimistic-lock conflict, with
+    a re-read of the state before the retry.
+    """
+
+    __slots__ = ("_conflict_is_lock", "_rules", "_statuses")
+
+    _rules: tuple[tuple[Match, Answer], ...]
+    _statuses: Mapping[int, Category]
+    _conflict_is_lock: bool
+
+    def __init__(
+        self,
+        rules: Iterable[tuple[Any, Answer]] = (),
+        statuses: Mapping[int, Category] = _NO_STATUSES,
+        conflict_is_lock: bool = False,
+    ) -> None:
+        keep = object.__setattr__
+        keep(self, "_rules", tuple(_checked_rule(index, rule) for index, rule in enumerate(rules)))
+        keep(self, "_statuses", MappingProxyType({_checked_status(s): _checked(c) for s, c in statuses.items()}))
+        keep(self, "_conflict_is_lock", bool(conflict_is_lock))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("a Classifier cannot be changed; make another one")
+
+    def __repr__(self) -> str:
+        return (
+            f"Classifier({len(self._rules)} rules, statuses={dict(self._statuses)}, "
+            f"conflict_is_lock={self._conflict_is_lock})"
+        )
+
+    def with_lock_conflicts(self) -> "Classifier":
+        """This classifier, with 409 declared an optimistic-lock conflict."""
+        return Classifier(self._rules, self._statuses, conflict_is_lock=True)
+
+    def failure_of(self, error: BaseException, wall_now: float, timed_out: bool = False) -> Failure:
+        """The failure that a raised exception is. `timed_out` says that redrive itself cut the attempt."""
+        kind: Kind = "timeout" if timed_out or isinstance(error, AttemptTimeout | DeadlineExceeded) else "exception"
+        if not isinstance(error, Exception) and not timed_out:
+            reason = f"{type(error).__name__} ends the program or the task; it is never retried"
+            return _failure(error, kind, Verdict(category="permanent", reason=reason), marked_permanent=True)
+        if isinstance(error, Permanent):
+            verdict = Verdict(category="permanent", reason="the code that failed says that no retry will help")
+            return _failure(error, kind, verdict, marked_permanent=True)
+        if isinstance(error, RetryAfter):
+            verdict = Verdict(category="transient", reason="the code that failed asks for a retry")
+            return _failure(error, kind, verdict, error.seconds)
+        failure = self._before_rules(error, wall_now, kind)
+        return self._after_rules(failure, error, wall_now) if self._rules else failure
+
+    def failure_of_status(self, status: int, headers: Mapping[str, str] | None, wall_now: float) -> Failure:
+        """The failure that an HTTP answer is. Rules that are functions of an exception are not asked about it."""
+        verdict = status_verdict(
+            status,
+            overrides=self._statuses,
+            conflict_is_lock=self._conflict_is_lock,
+            retry_after=retry_after_header(headers),
+        )
+        seconds, note = _read_header(verdict.retry_after, wall_now)
+        failure = Failure(
+            category=verdict.category,
+            reason=verdict.reason,
+            kind="result",
+            type=f"HTTP {status}",
+            message=verdict.reason.partition(":")[0],
+            status=status,
+            retry_after=seconds,
+            retry_after_note=note,
+            not_sent=verdict.not_sent,
+        )
+        return self._after_rules(failure, None, wall_now) if self._rules else failure
+
+    def failure_of_result(self, description: str) -> Failure:
+        """The failure that a refused result is."""
+        shown = redact(description)
+        return Failure(category="transient", reason=f"the result was refused: {shown}", kind="result", message=shown)
+
+    def _before_rules(self, error: BaseException, wall_now: float, kind: Kind) -> Failure:
+        if isinstance(error, BaseExceptionGroup):
+            group = _failure(error, kind, Verdict(category="unknown", reason="an empty group"))
+            return failure_of_group(group, [self.failure_of(leaf, wall_now) for leaf in leaves(error)])
+        if kind == "timeout":
+            verdict = Verdict(category="transient", reason=_TIMED_OUT)
+        else:
+            verdict = known_verdict(error) or _not_known(error)
+            if verdict.status is not None:
+                verdict = self._by_declared_status(verdict, verdict.status)
+        seconds, note = _asked_wait(error, verdict, wall_now)
+        return _failure(error, kind, verdict, seconds, note)
+
+    def _by_declared_status(self, verdict: Verdict, status: int) -> Verdict:
+        if status not in self._statuses and not (status == CONFLICT and self._conflict_is_lock):
+            return verdict
+        return status_verdict(
+            status,
+            overrides=self._statuses,
+            conflict_is_lock=self._conflict_is_lock,
+            retry_after=verdict.retry_after,
+        )
+
+    def _after_rules(self, failure: Failure, error: BaseException | None, wall_now: float) -> Failure:
+        """The failure as the first rule that answers has it; as it was when none does."""
+        broken = ""
+        for index, (match, answer) in enumerate(self._rules):
+            try:
+                matched = match.matched_by(failure)
+                if matched is None:
+                    continue
+                said: Category | Verdict | None
+                if not callable(answer):
+                    said = answer
+                else:
+                    if error is None:
+                        continue
+                    said = answer(error)
+                    if said is None:
+                        continue
+            except Exception as trouble:  # noqa: BLE001 - a broken rule must not replace the failure it was asked about
+                broken += f"; rules[{index}] of the classifier raised {type(trouble).__name__} and was passed over"
+                continue
+            if isinstance(said, Verdict):
+                return _as_ruled(failure, f"rules[{index}] ({matched}): {said.reason}{broken}", said, wall_now)
+            if said in _CATEGORIES:
+                reason = f"rules[{index}] of the classifier declares {matched} {said}{broken}"
+                return msgspec.structs.replace(failure, category=said, reason=reason)
+            broken += f"; rules[{index}] of the classifier answered {redact(repr(said), 40)} and was passed over"
+        return msgspec.structs.replace(failure, reason=failure.reason + broken) if broken else failure
+
+
+def _as_ruled(failure: Failure, reason: str, verdict: Verdict, wall_now: float) -> Failure:
+    seconds, note = failure.retry_after, failure.retry_after_note
+    if verdict.retry_after is not None:
+        seconds, note = _read_header(verdict.retry_after, wall_now)
+    return msgspec.structs.replace(
+        failure,
+        category=verdict.category,
+        reason=reason,
+        status=failure.status if verdict.status is None else verdict.status,
+        retry_after=seconds,
+        retry_after_note=note,
+        not_sent=verdict.not_sent,
+    )
+
+
+def _failure(
+    error: BaseException,
+    kind: Kind,
+    verdict: Verdict,
+    retry_after: float | None = None,
+    retry_after_note: str = "",
+    marked_permanent: bool = False,
+) -> Failure:
+    error_type: type = type(error)
+    names = lineage(error_type)
+    return Failure(
+        category=verdict.category,
+        reason=verdict.reason,
+        kind=kind,
+        type=names[0].removeprefix("builtins."),
+        lineage=names,
+        message=_message(error),
+        status=verdict.status,
+        retry_after=retry_after,
+        retry_after_note=retry_after_note,
+        not_sent=verdict.not_sent,
+        marked_permanent=marked_permanent,
+        error=error,
+    )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return redact(str(error))
+    except Exception:  # noqa: BLE001 - an exception that cannot print itself still happened
+        return f"<{type(error).__name__} whose text cannot be read>"
+
+
+def _not_known(error: BaseException) -> Verdict:
+    name = type(error).__name__
+    return Verdict(
+        category="unknown",
+        reason=f"{qualified_name(type(error)).removeprefix('builtins.')} is not known to pass or to stay: "
+        f'declare it with on={name}, or with a classifier rule ({name}, "transient")',
+    )
+
+
+def _asked_wait(error: BaseException, verdict: Verdict, wall_now: float) -> tuple[float | None, str]:
+    """Seconds that the other side asked us to wait: by header, or in the exception's own `retry_after`."""
+    if verdict.retry_after is not None:
+        return _read_header(verdict.retry_after, wall_now)
+    asked = attribute(error, "retry_after")
+    if asked is None or callable(asked):
+        return None, ""
+    if isinstance(asked, str):
+        return _read_header(asked, wall_now)
+    try:
+        return read_duration(asked), ""
+    except ValueError:
+        return None, f"retry_after of the exception is ignored, it is no duration: {redact(repr(asked), 40)}"
+
+
+def _read_header(value: str | None, wall_now: float) -> tuple[float | None, str]:
+    if value is None:
+        return None, ""
+    reading = parse_retry_after(value, wall_now)
+    return reading.seconds, reading.note
+
+
+def _checked_rule(index: int, rule: Any) -> tuple[Match, Answer]:
+    try:
+        what, answer = rule
+    except (TypeError, ValueError):
+        raise TypeError(f"rules[{index}]: {rule!r} is not a pair; write (what it matches, its answer)") from None
+    return as_match(what), answer if callable(answer) else _checked(answer)
+
+
+def _checked(category: Any) -> Category:
+    for known in _CATEGORIES:
+        if category == known:
+            return known  # type: ignore[no-any-return]  # get_args gives up the Literal's type
+    raise ValueError(f"{category!r} is no category: use {', '.join(_CATEGORIES)}")
+
+
+def _checked_status(status: Any) -> int:
+    if isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 599:
+        return int(status)
+    raise ValueError(f"{status!r} is not an HTTP status: use 100 to 599")
+
+
+DEFAULT_CLASSIFIER: Final = Classifier()

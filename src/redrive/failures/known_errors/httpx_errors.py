@@ -1,0 +1,77 @@
+"""Errors of httpx, and of httpcore and h11 below it."""
+
+import re
+
+from redrive.failures.failure import Verdict
+from redrive.failures.http_status import status_verdict
+from redrive.failures.known_errors.entries import (
+    Ask,
+    Entry,
+    Table,
+    attribute,
+    before_it_was_sent,
+    permanent,
+    transient,
+    verdict_of_response,
+)
+from redrive.failures.known_errors.stdlib_errors import NOT_HTTP, TIMEOUT
+from redrive.failures.matching import lineage
+
+_LOST = transient("the connection was lost half way: a network failure passes")
+_LEADING_STATUS = r"([45][0-9]{2})\b"
+_DEEPEST_CAUSE = 8
+
+
+def _connect_error(error: BaseException, ask: Ask) -> Verdict:
+    """Connecting failed, so nothing was sent; but a certificate that is refused stays refused."""
+    cause = error.__cause__
+    for _ in range(_DEEPEST_CAUSE):
+        if cause is None:
+            break
+        kind: type = type(cause)
+        if "ssl.SSLError" in lineage(kind) and (verdict := ask(cause)) is not None:
+            return before_it_was_sent(verdict)
+        cause = cause.__cause__
+    return transient("no connection could be made: a network failure passes", not_sent=True)
+
+
+def _proxy_error(error: BaseException, _ask: Ask) -> Verdict:
+    """The proxy refused to lead on; its status comes first in the text."""
+    if (found := re.match(_LEADING_STATUS, str(error))) is not None:
+        verdict = status_verdict(int(found[1]))
+        return Verdict(category=verdict.category, reason=f"the proxy answered {verdict.reason}", not_sent=True)
+    return transient("the proxy could not be used for the moment", not_sent=True)
+
+
+def _status_error(error: BaseException, _ask: Ask) -> Verdict | None:
+    response = attribute(error, "response")
+    return verdict_of_response(attribute(response, "status_code"), attribute(response, "headers"))
+
+
+_TRANSPORT: dict[str, Entry] = {
+    "ConnectError": _connect_error,
+    "ConnectTimeout": transient("no connection in time: the next may be faster", not_sent=True),
+    "PoolTimeout": transient("no connection of the pool was free in time", not_sent=True),
+    "ReadTimeout": TIMEOUT,
+    "WriteTimeout": TIMEOUT,
+    "TimeoutException": TIMEOUT,
+    "NetworkError": _LOST,
+    "RemoteProtocolError": NOT_HTTP,
+    "LocalProtocolError": permanent("validation: the request is not valid HTTP"),
+    "UnsupportedProtocol": permanent("validation: the URL's scheme cannot be used"),
+    "ProxyError": _proxy_error,
+}
+
+HTTPX_ERRORS: Table = {
+    **{f"httpx.{name}": entry for name, entry in _TRANSPORT.items()},
+    **{f"httpcore.{name}": entry for name, entry in _TRANSPORT.items()},
+    "httpx.TransportError": _LOST,
+    "httpx.HTTPStatusError": _status_error,
+    "httpx.InvalidURL": permanent("validation: the URL cannot be used"),
+    "httpx.TooManyRedirects": permanent("the redirects lead in a circle, and stay so"),
+    "httpx.DecodingError": permanent("validation: the body is not encoded as its header says"),
+    "httpx.CookieConflict": permanent("several cookies have this name"),
+    "httpx.StreamError": permanent("the body was read in the wrong order: the same call fails in the same way"),
+    "h11._util.RemoteProtocolError": NOT_HTTP,
+    "h11._util.LocalProtocolError": permanent("validation: the request is not valid HTTP"),
+}

@@ -1,0 +1,65 @@
+"""What an SQLSTATE, the five characters by which PostgreSQL names an error, says about trying again."""
+
+import re
+
+from redrive.failures.failure import Verdict
+from redrive.failures.known_errors.entries import attribute, permanent, transient, unknown
+
+_SHAPE = r"[0-9A-Z]{5}"
+
+_BY_STATE: dict[str, Verdict] = {
+    "40001": transient("40001: a serialization failure; the transaction was rolled back and may be run again"),
+    "40P01": transient("40P01: a deadlock; the transaction was rolled back and may be run again"),
+    "40002": permanent("40002: the data breaks a constraint of the database"),
+    "55P03": transient("55P03: lock contention; another transaction holds the lock for the moment"),
+    "55006": transient("55006: the object is in use for the moment"),
+    "57P01": transient("57P01: the server is shutting down, and comes back"),
+    "57P02": transient("57P02: the server crashed, and comes back"),
+    "57P03": transient("57P03: the server cannot take connections yet"),
+    "57P04": permanent("57P04: the database was dropped"),
+    "57P05": transient("57P05: the connection was idle too long and was closed"),
+    "25P03": transient("25P03: the transaction was idle too long and was ended"),
+    "25P04": transient("25P04: the transaction took too long and was ended"),
+}
+
+_BY_CLASS: dict[str, tuple[str, str]] = {
+    "08": ("transient", "the connection to the database failed, which passes"),
+    "40": ("transient", "the transaction was rolled back and may be run again"),
+    "53": ("transient", "the database is short of a resource for the moment"),
+    "0A": ("permanent", "the database does not support this"),
+    "21": ("permanent", "the statement gives more rows or columns than it may"),
+    "22": ("permanent", "validation: the data does not fit the database"),
+    "23": ("permanent", "validation: the data breaks a constraint of the database"),
+    "25": ("permanent", "the transaction is not in a state that allows this"),
+    "28": ("permanent", "the database refuses the user or the password"),
+    "3D": ("permanent", "there is no such database"),
+    "3F": ("permanent", "there is no such schema"),
+    "42": ("permanent", "the statement does not fit the database's schema or the user's rights"),
+    "44": ("permanent", "validation: the data breaks a check of the view"),
+    "54": ("permanent", "the statement is too large or too complex"),
+}
+
+_QUERY_CANCELED = "57014"
+
+
+def sqlstate_of(error: BaseException) -> str | None:
+    """The SQLSTATE, under the names that drivers give it."""
+    for name in ("sqlstate", "pgcode"):
+        state = attribute(error, name)
+        if isinstance(state, str) and re.fullmatch(_SHAPE, state):
+            return state
+    return None
+
+
+def sqlstate_verdict(state: str, message: str = "") -> Verdict | None:
+    """The verdict; None for states that say neither way."""
+    if (verdict := _BY_STATE.get(state)) is not None:
+        return verdict
+    if state == _QUERY_CANCELED:
+        if "timeout" in message:
+            return transient("57014: the statement took longer than its timeout; the next may be faster")
+        return unknown("57014: the statement was cancelled, by a user or by a timeout")
+    if (row := _BY_CLASS.get(state[:2])) is None:
+        return None
+    category, why = row
+    return transient(f"{state}: {why}") if category == "transient" else permanent(f"{state}: {why}")

@@ -1,0 +1,17 @@
+"""Data that does not fit its schema, as validation libraries say it."""
+
+from redrive.failures.known_errors.entries import Table, permanent
+
+_MISMATCH = permanent("validation: the data does not fit its schema, and stays so")
+_UNREADABLE = permanent("validation: the data cannot be decoded, and stays so")
+
+VALIDATION_ERRORS: Table = {
+    "json.decoder.JSONDecodeError": _UNREADABLE,
+    "msgspec.ValidationError": _MISMATCH,
+    "msgspec.DecodeError": _UNREADABLE,
+    "pydantic_core._pydantic_core.ValidationError": _MISMATCH,
+    "pydantic.error_wrappers.ValidationError": _MISMATCH,
+    "jsonschema.exceptions.ValidationError": _MISMATCH,
+    "marshmallow.exceptions.ValidationError": _MISMATCH,
+    "yaml.error.YAMLError": _UNREADABLE,
+}

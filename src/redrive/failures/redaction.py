@@ -1,0 +1,41 @@
+"""Make text fit for a log, a note or a repr: without secrets, on one line, of bounded length."""
+
+from redrive.failures.secret_text import may_hold_secrets, without_secrets
+
+ELLIPSIS = "…"
+DEFAULT_LIMIT = 500
+
+# How much more than the limit is read: hidden secrets make the text shorter, and more of it then fits.
+_READ_AHEAD = 4096
+
+
+def redact(text: str, limit: int = DEFAULT_LIMIT) -> str:
+    """The text without its secrets, on one line, at most `limit` characters long.
+
+    The time it takes depends on `limit`, not on the length of the text.
+    """
+    cut = len(text) > limit + _READ_AHEAD
+    if cut:
+        text = _cut_at_a_boundary(text[: limit + _READ_AHEAD])
+    if may_hold_secrets(text):
+        text = without_secrets(text, cut)
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else _escaped(character) for character in text)
+    if cut or len(text) > limit:
+        return text[: max(limit - 1, 0)] + ELLIPSIS[: max(limit, 0)]
+    return text
+
+
+def _cut_at_a_boundary(text: str) -> str:
+    """Half a secret at the end would not be recognised: go back to where it cannot have begun yet."""
+    end = len(text)
+    while end and text[end - 1] not in " \t\r\n/?&,;\"'":
+        end -= 1
+    return text[:end]
+
+
+def _escaped(character: str) -> str:
+    """A line break would forge a line of the log, an escape sequence would reach the terminal."""
+    if character.isspace() and character > "\x9f" and character not in "\u2028\u2029":
+        return " "
+    return character.encode("unicode_escape").decode("ascii")

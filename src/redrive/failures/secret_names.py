@@ -1,0 +1,118 @@
+"""Which names stand for secrets: password, apiKey, X-Amz-Signature, refresh_token and their like."""
+
+import re
+from functools import lru_cache
+
+_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
+
+_SECRET_WORDS = frozenset(
+    {
+        "auth",
+        "authorization",
+        "cookie",
+        "cookies",
+        "credential",
+        "credentials",
+        "jwt",
+        "otp",
+        "passphrase",
+        "passwd",
+        "password",
+        "passwords",
+        "pwd",
+        "secret",
+        "secrets",
+        "session",
+        "sessionid",
+        "sid",
+        "sig",
+        "signature",
+        "token",
+    }
+)  # fmt: skip - one name a line would hide the set in a page of lines
+
+_SECRET_ENDINGS = (
+    "accesskey",
+    "accesstoken",
+    "accountkey",
+    "apikey",
+    "apitoken",
+    "authkey",
+    "authtoken",
+    "clientassertion",
+    "clientsecret",
+    "codeverifier",
+    "encryptionkey",
+    "idempotencykey",
+    "masterkey",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "refreshtoken",
+    "secretkey",
+    "sessionid",
+    "sessiontoken",
+    "sharedkey",
+    "signature",
+    "signingkey",
+    "subscriptionkey",
+)  # fmt: skip - as above
+
+# "token_type=bearer", "session_timeout=30": about a secret, not the secret itself.
+_DESCRIBING_WORDS = frozenset(
+    {
+        "age",
+        "algorithm",
+        "class",
+        "count",
+        "domain",
+        "enabled",
+        "endpoint",
+        "error",
+        "expired",
+        "expires",
+        "expiry",
+        "kind",
+        "len",
+        "length",
+        "limit",
+        "max",
+        "method",
+        "min",
+        "mode",
+        "path",
+        "policy",
+        "provider",
+        "required",
+        "scheme",
+        "size",
+        "state",
+        "status",
+        "timeout",
+        "ttl",
+        "type",
+        "uri",
+        "url",
+        "version",
+    }
+)  # fmt: skip - as above
+
+WHOLE_LINE_NAMES = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-forwarded-authorization"}
+)
+"""Headers whose value may hold spaces, commas and quotes: all of the line belongs to it."""
+
+
+@lru_cache(maxsize=1024)
+def names_a_secret(name: str) -> bool:
+    """True for the name of a parameter, field or header whose value must not be shown."""
+    words = [word.lower() for word in re.findall(_WORDS, name)]
+    while words and words[-1].isdigit():
+        words.pop()
+    if not words or words[-1] in _DESCRIBING_WORDS:
+        return False
+    if not _SECRET_WORDS.isdisjoint(words):
+        return True
+    # "DB_PASS" is a password; a lone "pass" is an ordinary word.
+    return "".join(words).endswith(_SECRET_ENDINGS) or (words[-1] == "pass" and len(words) > 1)

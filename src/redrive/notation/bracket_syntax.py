@@ -1,0 +1,151 @@
+"""The grammar of bracket text, by hand and in one pass: text to plain data with positions."""
+
+from typing import Any
+
+from redrive.notation.errors import NotationError, Path
+from redrive.notation.place import Place, Position
+from redrive.notation.scalars import bare_word
+from redrive.notation.source import check_size
+from redrive.notation.tokens import Token, tokens, unexpected
+
+ROOT = "brackets"
+"""The first step of every path: brackets[0].retry."""
+FAILURES = "failures"
+"""The key under which a bracket keeps what stands before its arrow."""
+
+_MANY = 1000
+
+
+def parse_brackets(text: str, source: str) -> tuple[list[dict[str, Any]], Place]:
+    """One mapping per bracket. A bare word such as `linear` becomes a key that is true."""
+    check_size(text, source)
+    return _Parser(text, source).parse()
+
+
+class _Parser:
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self._tokens = tokens(text, source)
+        self.token: Token = next(self._tokens)
+        self.positions: dict[Path, Position] = {}
+        self.brackets: list[dict[str, Any]] = []
+
+    def parse(self) -> tuple[list[dict[str, Any]], Place]:
+        self._action()
+        while self.token.kind != "end":
+            if len(self.brackets) == _MANY:
+                raise unexpected(self.token, f"at most {_MANY} brackets", self.source)
+            self._bracket()
+        if not self.brackets:
+            raise unexpected(self.token, "a bracket such as [retry: 3, backoff: 30s]", self.source)
+        self.positions[()] = self.positions[ROOT, 0]
+        return self.brackets, Place(self.source, self.positions)
+
+    def _advance(self) -> Token:
+        taken = self.token
+        if taken.kind != "end":
+            self.token = next(self._tokens)
+        return taken
+
+    def _is(self, sign: str) -> bool:
+        return self.token.kind == "sign" and self.token.text == sign
+
+    def _skip(self, sign: str) -> bool:
+        if self._is(sign):
+            self._advance()
+            return True
+        return False
+
+    def _expect(self, sign: str, allowed: str) -> None:
+        if not self._skip(sign):
+            raise unexpected(self.token, allowed, self.source)
+
+    def _action(self) -> None:
+        """`name = @action(arguments)`, passed over: it says what is retried, not how."""
+        if self.token.kind == "word":
+            self._advance()
+            self._expect("=", "a bracket, or an action call such as result = @fetch() before it")
+            if not self._is("@"):
+                raise unexpected(self.token, "an action call such as @fetch()", self.source)
+        if self._skip("@"):
+            if self.token.kind != "word":
+                raise unexpected(self.token, "the action's name", self.source)
+            self._advance()
+            if self._is("("):
+                self._arguments()
+
+    def _arguments(self) -> None:
+        depth = 0
+        while True:
+            if self.token.kind == "end":
+                raise unexpected(self.token, "a closing )", self.source)
+            token = self._advance()
+            depth += (token.text == "(") - (token.text == ")") if token.kind == "sign" else 0
+            if depth == 0:
+                return
+
+    def _bracket(self) -> None:
+        opening = self.token
+        self._expect("[", "a bracket such as [retry: 3, backoff: 30s]")
+        index = len(self.brackets)
+        path: Path = (ROOT, index)
+        self.positions[path] = Position(opening.line, opening.column)
+        bracket: dict[str, Any] = {}
+        self.brackets.append(bracket)
+        first = self.token
+        words = self._value(path)
+        if self._skip("->"):
+            self.positions[(*path, FAILURES)] = Position(first.line, first.column)
+            bracket[FAILURES] = words if isinstance(words, list) else [words]
+            first = self.token
+            words = self._value(path)
+        while True:
+            self._entry(bracket, path, first, words)
+            if not self._skip(","):
+                break
+            first = self.token
+            words = self._value(path)
+        self._expect("]", "',' or ']'")
+
+    def _entry(self, bracket: dict[str, Any], path: Path, first: Token, words: Any) -> None:
+        if not isinstance(words, str) or not words.isidentifier():
+            raise unexpected(first, "a key such as retry, backoff or timeout", self.source)
+        here = (*path, words)
+        position = Position(first.line, first.column)
+        value: Any = True
+        if self._skip(":"):
+            value = self._value(here)
+            value = bare_word(value) if isinstance(value, str) else value
+        if words in bracket:
+            place = Place(self.source, {here: position}, here)
+            raise place.refuse(value, "written twice in one bracket", "each key once")
+        self.positions[here] = position
+        bracket[words] = value
+
+    def _value(self, path: Path) -> Any:
+        """Words up to the next sign, joined by spaces; or a list in round brackets."""
+        if self._skip("("):
+            items: list[Any] = []
+            while not self._skip(")"):
+                self.positions[(*path, len(items))] = Position(self.token.line, self.token.column)
+                items.append(self._words(path))
+                if not self._skip(","):
+                    self._expect(")", "',' or ')'")
+                    break
+            return items
+        return self._words(path)
+
+    def _words(self, path: Path = ()) -> str:
+        if self.token.kind != "word":
+            if path[2:]:
+                at = Position(self.token.line, self.token.column)
+                raise Place(self.source, {path: at}, path).refuse(str(self.token), "no value", "a word or a number")
+            raise unexpected(self.token, "a word or a number", self.source)
+        words = [self._advance().text]
+        while self.token.kind == "word":
+            words.append(self._advance().text)
+        if words == ["status"] and self._is(":"):
+            # A failure named by its status: status:429, status:5xx, status:500-504.
+            self._advance()
+            return f"status:{self._words()}"
+        return " ".join(words)

@@ -1,0 +1,152 @@
+"""Bracket text: `[RateLimitError -> retry: 10, backoff: 1m] [retry: 3, backoff: 30s] [timeout: 2m]`.
+
+A bracket with `retry` answers the failures before its arrow, or all of them when it has none, and has a counter of its
+own; the first bracket that matches answers. Brackets of settings (`timeout`, `deadline`, ...) are about the whole.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from redrive.failures.matching import ANYTHING, NOTHING
+from redrive.notation.bracket_syntax import FAILURES, ROOT, parse_brackets
+from redrive.notation.failure_names import with_current_names
+from redrive.notation.fields import DURATION_WORDS, Fields, positions_under, read_failures, zero_wait
+from redrive.notation.meaning import A_CUT_ATTEMPT
+from redrive.notation.place import Place
+from redrive.notation.reading import NamedWarning, Reading
+from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
+from redrive.retry.backoff import Backoff, BackoffKind
+from redrive.retry.decide import SHORTEST_WAIT
+from redrive.retry.jitter import NO_JITTER
+from redrive.retry.policy import DEFAULT_POLICY, Policy, Rule
+
+NAME = "brackets"
+ANSWER_KEYS = ("retry", "backoff", "max_backoff", "jitter", "factor", *BACKOFF_KINDS)
+"""Keys of a bracket that answers failures."""
+SETTINGS = {
+    "timeout": "attempt_timeout",
+    "deadline": "deadline",
+    "attempts": "attempts",
+    "timeout_growth": "timeout_growth",
+    "timeout_retries": "timeout_retries",
+    "max_retry_after": "max_retry_after",
+    "floor": "floor",
+    "never_on": "never_on",
+    "idempotent": "idempotent",
+}
+"""Keys of a bracket that is about the whole -> the policy's fields."""
+SPELLING = {field: key for key, field in SETTINGS.items()} | {
+    "jitter": "jitter",
+    "backoff": "backoff",
+    "max_wait": "max_backoff",
+}
+
+_NONE: Mapping[str, None] = {"none": None}
+_NO_LIMIT: Mapping[int, None] = {-1: None}
+
+
+def read_text(text: str, source: str = "<text>") -> Reading:
+    """The policy of all brackets in a text; an action call before them and comments are passed over."""
+    brackets, place = parse_brackets(text, source)
+    settings: dict[str, Fields] = {}
+    answers: list[Fields] = []
+    for index, bracket in enumerate(brackets):
+        at = place.at(ROOT, index)
+        if FAILURES in bracket or any(key in ANSWER_KEYS for key in bracket):
+            answers.append(_answer_fields(bracket, at))
+        else:
+            _collect_settings(Fields(bracket, at, (*SETTINGS, *ANSWER_KEYS)), settings)
+    warnings: list[NamedWarning] = []
+    rules = [_read_answer(fields, "attempts" in settings, warnings) for fields in answers]
+    policy = _policy(settings, rules, place)
+    if policy.attempt_timeout is not None and not any(rule.match.matched_by(A_CUT_ATTEMPT) for rule in rules):
+        problem = "no bracket answers an attempt that its timeout cuts; name TimeoutError in one that should"
+        warnings.append(settings["timeout"].warning("timeout-not-retried", "timeout", problem))
+    written = {SETTINGS[key]: fields.place.at(key).key for key, fields in settings.items()}
+    written |= {f"rules[{index}]": fields.place.key for index, fields in enumerate(answers)}
+    if len(answers) == 1:
+        written |= {field: answers[0].place.at(SPELLING[field]).key for field in ("jitter", "backoff", "max_wait")}
+    return Reading(
+        policy=policy,
+        notation=NAME,
+        warnings=tuple(warnings),
+        written=written,
+        positions=positions_under(place),
+        source=place.source,
+    )
+
+
+def _answer_fields(bracket: dict[str, Any], place: Place) -> Fields:
+    for key, value in bracket.items():
+        if key in SETTINGS:
+            raise place.at(key).refuse(
+                value, f"needs a bracket of its own: [{key}: ...]", f"in this bracket {', '.join(ANSWER_KEYS)}"
+            )
+    return Fields(bracket, place, (*ANSWER_KEYS, FAILURES))
+
+
+def _collect_settings(fields: Fields, settings: dict[str, Fields]) -> None:
+    for key in fields:
+        if key in settings:
+            raise fields.refuse(key, "each key once", f"written twice, first in {settings[key].place.key}")
+        settings[key] = fields
+
+
+def _read_answer(fields: Fields, limited: bool, warnings: list[NamedWarning]) -> Rule:
+    if not limited:
+        fields.require("retry", "a number of retries after the first attempt, or -1 for no limit")
+    base = fields.duration("backoff", 0.0)
+    kind = _read_kind(fields)
+    if "factor" in fields and kind != "exponential":
+        raise fields.refuse("factor", "factor in an exponential bracket only", f"{kind} backoff has no factor")
+    if base < SHORTEST_WAIT and fields.data.get("retry") != 0:
+        warnings.append(zero_wait(fields, "backoff", DEFAULT_POLICY.floor))
+    match = ANYTHING
+    if FAILURES in fields:
+        place = fields.place.at(FAILURES)
+        match = with_current_names(read_failures(fields.data[FAILURES], place))
+        if not match:
+            raise place.refuse([], "no failure before the arrow", "names such as NetworkError or (ValueError, KeyError)")
+    return Rule(
+        match=match,
+        retries=fields.whole("retry", None, least=0, words=_NO_LIMIT),
+        backoff=Backoff(kind, base, fields.number("factor", 2.0, least=LEAST_FACTOR, most=LARGEST_FACTOR)),
+        jitter=read_jitter(fields, "jitter"),
+        max_wait=fields.duration("max_backoff", None, zero=False),
+    )
+
+
+def _read_kind(fields: Fields) -> BackoffKind:
+    named = [key for key in fields if key in BACKOFF_KINDS]
+    for key in named:
+        if fields.data[key] is not True:
+            raise fields.refuse(key, f"the word {key} alone; its duration goes to backoff: {DURATION_WORDS}")
+    if len(named) > 1:
+        raise fields.refuse(named[1], f"one of {', '.join(BACKOFF_KINDS)}", f"{named[0]} is written already")
+    return BACKOFF_KINDS[named[0]] if named else "exponential"
+
+
+def _policy(settings: Mapping[str, Fields], rules: list[Rule], place: Place) -> Policy:
+    nothing = Fields({}, place, ())
+
+    def of(key: str) -> Fields:
+        return settings.get(key, nothing)
+
+    default = DEFAULT_POLICY
+    never_on = of("never_on")
+    return Policy(
+        attempts=of("attempts").whole("attempts", None, least=1, zero_rule="RD006"),
+        backoff=Backoff("exponential", 0.0),
+        jitter=NO_JITTER,
+        max_wait=None,
+        deadline=of("deadline").duration("deadline", None, zero=False, words=_NONE),
+        attempt_timeout=of("timeout").duration("timeout", None, zero=False),
+        timeout_growth=of("timeout_growth").number("timeout_growth", default.timeout_growth, least=1, most=10),
+        timeout_retries=of("timeout_retries").whole("timeout_retries", None, least=0, words=_NO_LIMIT),
+        max_retry_after=of("max_retry_after").duration("max_retry_after", default.max_retry_after, words=_NONE),
+        floor=of("floor").duration("floor", default.floor),
+        retry_on=NOTHING,
+        never_on=with_current_names(never_on.failures("never_on", NOTHING)),
+        rules=tuple(rules),
+        idempotent=of("idempotent").flag("idempotent", None),
+    )

@@ -1,0 +1,145 @@
+"""All notations, and what each of them can do."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from redrive.notation import (
+    bracket_writer,
+    brackets,
+    native,
+    stage,
+    stamina,
+    step_functions,
+    temporal,
+    template,
+    tenacity,
+    work_config,
+)
+from redrive.notation.meaning import Meaning, meaning_of
+from redrive.notation.place import Place
+from redrive.notation.reading import Reading
+from redrive.retry.policy import Policy
+
+
+class Notation(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to write a policy down."""
+
+    name: str
+    summary: str
+    """What it is, in a few words."""
+    keys: tuple[str, ...] = ()
+    """Keys of its mapping, by which it is recognised."""
+    told_by: tuple[str, ...] = ()
+    """Where many of its keys are words anyone may use: the keys without which it is not recognised."""
+    wrapper: tuple[str, ...] = ()
+    """Keys under which the mapping may stand in a larger document."""
+    calls: tuple[str, ...] = ()
+    """Python calls whose keyword arguments it is."""
+    read: Callable[[Any, Place], Reading] | None = None
+    """Reads plain data."""
+    read_text: Callable[[str, str], Reading] | None = None
+    """Reads text of its own syntax."""
+    write: Callable[[Policy], str] | None = None
+    """Writes the nearest there is; None where a notation is only read."""
+    spelling: Mapping[str, str] = {}
+    """Policy field -> its key."""
+
+
+def _writes(write: Callable[[Meaning], str]) -> Callable[[Policy], str]:
+    return lambda policy: write(meaning_of(policy))
+
+
+NOTATIONS: Mapping[str, Notation] = {
+    notation.name: notation
+    for notation in (
+        Notation(
+            name=native.NAME,
+            summary="redrive's own, as YAML",
+            keys=native.KEYS,
+            read=native.read,
+            write=native.write_yaml,
+            spelling=native.SPELLING,
+        ),
+        Notation(
+            name="native_json",
+            summary="redrive's own, as JSON",
+            read=native.read,
+            write=native.write_json,
+            spelling=native.SPELLING,
+        ),
+        Notation(
+            name=work_config.NAME,
+            summary="a step's work_config, as JSON",
+            keys=work_config.KEYS,
+            wrapper=("work_config",),
+            read=work_config.read,
+            write=_writes(work_config.write),
+            spelling=work_config.SPELLING,
+        ),
+        Notation(
+            name=template.NAME,
+            summary="a step template's retry:, as YAML",
+            keys=(*template.KEYS, *template.RENAMED),
+            wrapper=("retry",),
+            read=template.read,
+            write=_writes(template.write),
+            spelling=template.SPELLING,
+        ),
+        Notation(
+            name=brackets.NAME,
+            summary="bracket text, such as [NetworkError -> retry: 5, backoff: 2m]",
+            read_text=brackets.read_text,
+            write=_writes(bracket_writer.write),
+            spelling=brackets.SPELLING,
+        ),
+        Notation(
+            name=stage.NAME,
+            summary="arguments of a stage's RetryInterceptor",
+            keys=stage.KEYS,
+            wrapper=("retry_config",),
+            calls=(stage.CALL,),
+            read=stage.read,
+            write=_writes(stage.write),
+            spelling=stage.SPELLING,
+        ),
+        Notation(
+            name=temporal.NAME,
+            summary="Temporal's RetryPolicy, as JSON (read only)",
+            keys=temporal.KEYS,
+            wrapper=("retryPolicy", "retry_policy"),
+            read=temporal.read,
+            spelling=temporal.SPELLING,
+        ),
+        Notation(
+            name=step_functions.NAME,
+            summary="a Step Functions Retry array, as JSON (read only)",
+            wrapper=("Retry",),
+            read=step_functions.read,
+            spelling=step_functions.SPELLING,
+        ),
+        Notation(
+            name=tenacity.NAME,
+            summary="tenacity's settings, as a mapping or a decorator (read only)",
+            keys=tenacity.KEYS,
+            told_by=("stop", "wait", "retry", "before_sleep"),
+            calls=tenacity.CALLS,
+            read=tenacity.read,
+            spelling=tenacity.SPELLING,
+        ),
+        Notation(
+            name=stamina.NAME,
+            summary="stamina's settings, as a mapping or a decorator (read only)",
+            keys=stamina.KEYS,
+            told_by=("on", "wait_initial", "wait_max", "wait_jitter", "wait_exp_base"),
+            calls=stamina.CALLS,
+            read=stamina.read,
+            spelling=stamina.SPELLING,
+        ),
+    )
+}
+"""Name -> notation."""
+
+READABLE = tuple(name for name in NOTATIONS if name != "native_json")
+WRITABLE = tuple(name for name, notation in NOTATIONS.items() if notation.write is not None)

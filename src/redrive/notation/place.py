@@ -1,0 +1,76 @@
+"""Where in a document a value stands, so that whatever is said about it can name the key and the line."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import msgspec
+
+from redrive.notation.errors import NotationError, Path
+
+WHOLE = "policy"
+"""What errors call the document itself, when no key of it is to blame."""
+
+
+class Position(NamedTuple):
+    """Counted from 1."""
+
+    line: int
+    column: int
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A value's address: the document, and the way to it."""
+
+    source: str = "<data>"
+    positions: Mapping[Path, Position] = {}
+    """Where each key and each list item begins; empty when the policy did not come from text."""
+    path: Path = ()
+
+    def at(self, *steps: str | int) -> "Place":
+        return Place(self.source, self.positions, (*self.path, *steps))
+
+    @property
+    def key(self) -> str:
+        """The path in words: "rules[0].backoff"."""
+        return path_as_text(self.path) or WHOLE
+
+    @property
+    def position(self) -> Position | None:
+        """Where it begins, or where the nearest thing around it does."""
+        for length in range(len(self.path), -1, -1):
+            if (found := self.positions.get(self.path[:length])) is not None:
+                return found
+        return None
+
+    @property
+    def line(self) -> int | None:
+        return self.position.line if self.position else None
+
+    def refuse(self, value: Any, problem: str, allowed: str, *, rule: str = "") -> NotationError:
+        """The error that says this value cannot stand here."""
+        position = self.position
+        return NotationError(
+            problem,
+            key=self.key,
+            value=value,
+            allowed=allowed,
+            source=self.source,
+            line=position.line if position else None,
+            column=position.column if position else None,
+            path=self.path,
+            rule=rule,
+        )
+
+
+def path_as_text(path: Path) -> str:
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def similar(word: str, known: tuple[str, ...]) -> str:
+    """ "; did you mean ...?" when a known word is close to what was written, else nothing."""
+    close = get_close_matches(word[:64], known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,193 @@
+"""Text to plain data, with the line and column of every key: YAML, and JSON as the part of YAML it is.
+
+Stricter than YAML: no duplicate keys, no anchors or aliases, no tags, one document, bounded size and depth.
+"""
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from redrive.notation.errors import NotationError, Path
+from redrive.notation.place import Place, Position
+from redrive.notation.scalars import bare_word
+
+LARGEST_TEXT = 256 * 1024
+"""Characters in the longest document that is read."""
+DEEPEST = 32
+"""Lists and mappings inside one another."""
+
+
+class Document(msgspec.Struct, frozen=True):
+    """What a text says."""
+
+    data: Any
+    place: Place
+    """The top of the document."""
+
+
+def check_size(text: str, source: str) -> None:
+    """Refuse a text that is too long to be a policy."""
+    if len(text) > LARGEST_TEXT:
+        raise NotationError(
+            f"the text has {len(text)} characters, which is too long for a policy",
+            allowed=f"at most {LARGEST_TEXT} characters",
+            source=source,
+        )
+
+
+def load_document(text: str, source: str = "<text>") -> Document:
+    """Read YAML or JSON; NotationError with line and column when it is neither, or is more than plain data."""
+    check_size(text, source)
+    text = text.removeprefix("\ufeff")
+    if text.lstrip()[:1] in ("{", "["):
+        text = _without_tabs(text)
+    builder = _Builder(source)
+    try:
+        # Events, not nodes: depth is checked before anything recurses into it.
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise _unreadable(error, source) from None
+    except yaml.reader.ReaderError as error:
+        line, column = _line_and_column(text, error.position)
+        code = error.character if isinstance(error.character, int) else ord(error.character[:1] or "\0")
+        raise _syntax(f"the character U+{code:04X} cannot stand in a text", line, column, source) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        if isinstance(error, NotationError):
+            raise
+        # The YAML scanner converts some escapes and version numbers without checking them first.
+        raise _syntax(f"not readable: {error}", 1, 1, source) from None
+    return Document(builder.data, Place(source, builder.positions))
+
+
+class _Open:
+    """A list or mapping that is being filled."""
+
+    __slots__ = ("awaits", "first_line", "key", "path", "value")
+
+    def __init__(self, value: dict[Any, Any] | list[Any], path: Path) -> None:
+        self.value = value
+        self.path = path
+        self.key = ""
+        self.first_line: int | None = None
+        """Where the current key stood already, when it is a duplicate."""
+        self.awaits = "key" if isinstance(value, dict) else "item"
+
+
+class _Builder:
+    """Builds data out of parser events."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.data: Any = None
+        self.positions: dict[Path, Position] = {}
+        self._open: list[_Open] = []
+        self._documents = 0
+
+    def take(self, event: Any) -> None:
+        at = Position(event.start_mark.line + 1, event.start_mark.column + 1)
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                raise self._refuse("a second document begins here", at, "one document")
+        elif isinstance(event, yaml.AliasEvent):
+            raise self._refuse(f"the alias '*{event.anchor}' is not followed", at, "plain values, written out")
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            self._open.pop()
+        elif isinstance(event, yaml.ScalarEvent | yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            self._take_value(event, at)
+
+    def _take_value(self, event: Any, at: Position) -> None:
+        if event.anchor is not None:
+            raise self._refuse(f"the anchor '&{event.anchor}' is not kept", at, "plain values, written out")
+        if event.tag is not None:
+            raise self._refuse(f"the tag '{event.tag}' is not applied", at, "plain values, without tags")
+        if isinstance(event, yaml.ScalarEvent):
+            plain = event.implicit[0] and event.style is None
+            self._put(bare_word(event.value) if plain else _joined(event.value), at)
+            return
+        if len(self._open) >= DEEPEST:
+            raise self._refuse("lists and mappings are nested too deep", at, f"at most {DEEPEST} levels")
+        value: dict[Any, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
+        path = self._put(value, at)
+        self._open.append(_Open(value, path))
+
+    def _put(self, value: Any, at: Position) -> Path:
+        if not self._open:
+            self.data = value
+            self.positions[()] = at
+            return ()
+        inside = self._open[-1]
+        if isinstance(inside.value, list):
+            inside.value.append(value)
+            path = (*inside.path, len(inside.value) - 1)
+            self.positions[path] = at
+            return path
+        if inside.awaits == "key":
+            inside.key = self._key(value, inside, at)
+            inside.awaits = "value"
+            return inside.path
+        path = (*inside.path, inside.key)
+        if inside.first_line is not None:
+            shown = value if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
+            problem = f"written twice, first on line {inside.first_line}"
+            raise Place(self.source, self.positions, path).refuse(shown, problem, "each key once")
+        inside.value[inside.key] = value
+        inside.awaits = "key"
+        return path
+
+    def _key(self, value: Any, inside: _Open, at: Position) -> str:
+        if isinstance(value, dict | list):
+            raise self._refuse("a list or mapping is used as a key", at, "names as keys")
+        key = value if isinstance(value, str) else "null" if value is None else str(value)
+        path = (*inside.path, key)
+        inside.first_line = self.positions[path].line if key in inside.value else None
+        self.positions[path] = at
+        return key
+
+    def _refuse(self, problem: str, at: Position, allowed: str) -> NotationError:
+        return _syntax(problem, at.line, at.column, self.source, allowed)
+
+
+def _joined(text: str) -> str:
+    """JSON writes characters beyond the first 65536 as two halves; YAML leaves the halves apart."""
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _without_tabs(text: str) -> str:
+    """JSON allows tabs between values and YAML does not; inside strings JSON has no raw tabs to lose."""
+    if "\t" not in text:
+        return text
+    chars: list[str] = []
+    quoted = escaped = False
+    for char in text:
+        if quoted:
+            quoted = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == '"':
+            quoted = True
+        chars.append(" " if char == "\t" and not quoted else char)
+    return "".join(chars)
+
+
+def _unreadable(error: yaml.MarkedYAMLError, source: str) -> NotationError:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    problem = str(error.problem or error.context or "not readable")
+    if "'\\t'" in problem:
+        problem = "a tab stands where YAML wants spaces"
+    return _syntax(problem, line, column, source)
+
+
+def _line_and_column(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
+
+
+def _syntax(
+    problem: str, line: int, column: int, source: str, allowed: str = "a policy in YAML or JSON"
+) -> NotationError:
+    return NotationError(f"{problem} (column {column})", allowed=allowed, source=source, line=line, column=column)

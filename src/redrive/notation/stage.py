@@ -1,0 +1,108 @@
+"""The arguments of a stage's retry interceptor: as a call, as the mapping `retry_config`, or as Python values.
+
+Left out: max_attempts 3, base_delay_ms 1000, max_delay_ms 30000, backoff_strategy exponential, jitter_strategy full,
+retryable_errors (TimeoutError, ConnectionError, OSError). There is no deadline.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from redrive.failures.matching import Match
+from redrive.notation.failure_names import with_current_names
+from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.meaning import Meaning
+from redrive.notation.place import Place
+from redrive.notation.reading import NamedWarning, Reading
+from redrive.notation.wait_words import BACKOFF_KINDS, PLAIN_JITTER
+from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
+from redrive.retry.backoff import Backoff
+from redrive.retry.decide import SHORTEST_WAIT
+from redrive.retry.jitter import FULL_JITTER
+
+NAME = "stage"
+KEYS = (
+    "max_attempts",
+    "base_delay_ms",
+    "max_delay_ms",
+    "backoff_strategy",
+    "jitter_strategy",
+    "retryable_errors",
+)
+SPELLING = {
+    "attempts": "max_attempts",
+    "backoff": "base_delay_ms",
+    "max_wait": "max_delay_ms",
+    "jitter": "jitter_strategy",
+    "retry_on": "retryable_errors",
+}
+CALL = "RetryInterceptor"
+DEFAULT_ERRORS = Match(names=("TimeoutError", "ConnectionError", "OSError"))
+
+
+def read(data: Any, place: Place) -> Reading:
+    """`retryable_errors` may be classes when the arguments come from Python, and are names when they come from text."""
+    fields = Fields(_without_enum_names(data), place, KEYS)
+    base = fields.milliseconds("base_delay_ms", 1000)
+    retry_on = with_current_names(fields.failures("retryable_errors", DEFAULT_ERRORS))
+    policy = fields.policy(
+        SPELLING,
+        attempts=fields.whole("max_attempts", 3, least=1, zero_rule="RD006"),
+        backoff=Backoff(fields.choice("backoff_strategy", "exponential", BACKOFF_KINDS), base),
+        jitter=fields.choice("jitter_strategy", FULL_JITTER, PLAIN_JITTER),
+        max_wait=fields.milliseconds("max_delay_ms", 30_000, least=1),
+        deadline=None,
+        retry_on=retry_on,
+    )
+    warnings: list[NamedWarning] = []
+    if base < SHORTEST_WAIT and policy.attempts != 1:
+        warnings.append(zero_wait(fields, "base_delay_ms", policy.floor))
+    return fields.reading(NAME, policy, SPELLING, warnings)
+
+
+def _without_enum_names(data: Any) -> Any:
+    """`BackoffStrategy.LINEAR`, as it stands in pasted code, is the word "linear"."""
+    if not isinstance(data, Mapping):
+        return data
+    enums = {"backoff_strategy": "BackoffStrategy.", "jitter_strategy": "JitterStrategy."}
+    return {
+        key: value.rpartition(".")[2].lower()
+        if isinstance(value, str) and key in enums and enums[key] in value
+        else value
+        for key, value in data.items()
+    }
+
+
+def as_arguments(meaning: Meaning) -> dict[str, Any]:
+    """The nearest arguments; whoever calls compares what they mean with what was wanted."""
+    # No limit is written as the largest number there is: the comparison then tells them apart.
+    arguments: dict[str, Any] = {"max_attempts": 2_147_483_647 if meaning.attempts is None else meaning.attempts}
+    if meaning.answers:
+        answer = meaning.answers[0]
+        arguments |= {
+            "base_delay_ms": milliseconds(answer.backoff.base),
+            "max_delay_ms": longest_milliseconds(answer.max_wait),
+            "backoff_strategy": answer.backoff.kind,
+            # Adding a little has no word here; drawing from the upper half comes nearest.
+            "jitter_strategy": "equal" if answer.jitter.kind == "additive" else answer.jitter.kind,
+            "retryable_errors": _class_names(answer.match),
+        }
+    return arguments
+
+
+def write(meaning: Meaning) -> str:
+    """The arguments as a call that can be pasted into code."""
+    arguments = as_arguments(meaning)
+    lines = []
+    for key, value in arguments.items():
+        if isinstance(value, list):
+            text = f"({', '.join(value)}{',' if len(value) == 1 else ''})"
+        else:
+            text = f'"{value}"' if isinstance(value, str) else str(value)
+        lines.append(f"    {key}={text},\n")
+    return f"{CALL}(\n{''.join(lines)})\n"
+
+
+def _class_names(match: Match) -> list[str]:
+    if "any" in match.categories:
+        return ["Exception"]
+    return list(match.names or DEFAULT_ERRORS.names)

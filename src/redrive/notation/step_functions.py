@@ -1,0 +1,117 @@
+"""The `Retry` array of a Step Functions state, as JSON: one retrier a rule, asked in order, each with its own counter.
+
+Left out: IntervalSeconds 1, MaxAttempts 3 (retries, so 0 is never), BackoffRate 2.0, no MaxDelaySeconds, JitterStrategy
+NONE. What no retrier names is not retried.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from redrive.failures.matching import ANYTHING, NOTHING, Match
+from redrive.notation.errors import NotationError
+from redrive.notation.fields import NOT_ALLOWED, Fields, positions_under
+from redrive.notation.place import Place
+from redrive.notation.reading import NamedWarning, Reading
+from redrive.notation.wait_words import LARGEST_FACTOR
+from redrive.retry.backoff import Backoff
+from redrive.retry.jitter import FULL_JITTER, NO_JITTER, Jitter
+from redrive.retry.policy import Policy, Rule
+
+NAME = "step_functions"
+KEYS = ("ErrorEquals", "IntervalSeconds", "MaxAttempts", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "Comment")
+SPELLING = {
+    "rules": "Retry",
+    "jitter": "JitterStrategy",
+    "backoff": "IntervalSeconds",
+    "max_wait": "MaxDelaySeconds",
+    "attempts": "MaxAttempts",
+}
+
+_LONGEST_INTERVAL = 99_999_999
+_LONGEST_DELAY = 31_622_400
+_ALL = "States.ALL"
+_TASK_FAILED = "States.TaskFailed"
+_TIMEOUTS = ("States.Timeout", "States.HeartbeatTimeout")
+_JITTER: Mapping[str, Jitter] = {"FULL": FULL_JITTER, "NONE": NO_JITTER}
+
+
+def read(data: Any, place: Place) -> Reading:
+    """A list of retriers."""
+    if not isinstance(data, list | tuple) or not data:
+        raise place.refuse(data, NOT_ALLOWED, f"a list of retriers with the keys {', '.join(KEYS)}")
+    warnings: list[NamedWarning] = []
+    rules = tuple(_read_retrier(one, place.at(i), i == len(data) - 1, warnings) for i, one in enumerate(data))
+    policy = Policy(
+        attempts=None,
+        backoff=Backoff("exponential", 1.0),
+        jitter=NO_JITTER,
+        max_wait=None,
+        deadline=None,
+        retry_on=NOTHING,
+        rules=rules,
+    )
+    written = {f"rules[{index}]": place.at(index).key for index in range(len(rules))}
+    if len(rules) == 1:
+        written |= {field: place.at(0, SPELLING[field]).key for field in ("jitter", "backoff", "max_wait", "attempts")}
+    return Reading(
+        policy=policy,
+        notation=NAME,
+        warnings=tuple(warnings),
+        written=written,
+        positions=positions_under(place),
+        source=place.source,
+    )
+
+
+def _read_retrier(data: Any, place: Place, last: bool, warnings: list[NamedWarning]) -> Rule:
+    fields = Fields(data, place, KEYS)
+    fields.require("ErrorEquals", "a list of error names")
+    delay = fields.whole("MaxDelaySeconds", None, least=1, most=_LONGEST_DELAY)
+    return Rule(
+        match=_read_errors(fields, last, warnings),
+        retries=fields.whole("MaxAttempts", 3, least=0, most=_LONGEST_INTERVAL),
+        backoff=Backoff(
+            "exponential",
+            float(fields.whole("IntervalSeconds", 1, least=1, most=_LONGEST_INTERVAL)),
+            fields.number("BackoffRate", 2.0, least=1, most=LARGEST_FACTOR),
+        ),
+        jitter=fields.choice("JitterStrategy", NO_JITTER, _JITTER),
+        max_wait=None if delay is None else float(delay),
+    )
+
+
+def _read_errors(fields: Fields, last: bool, warnings: list[NamedWarning]) -> Match:
+    names = fields.data["ErrorEquals"]
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
+        raise fields.refuse("ErrorEquals", "a list of error names, at least one")
+    if _ALL in names and (len(names) > 1 or not last):
+        raise fields.refuse("ErrorEquals", f"{_ALL} alone, in the last retrier")
+    together = NOTHING
+    for index, name in enumerate(names):
+        together = together | _read_error(name, index, fields, warnings)
+    return together
+
+
+def _read_error(name: str, index: int, fields: Fields, warnings: list[NamedWarning]) -> Match:
+    def warn(id: str, text: str) -> None:  # noqa: A002 - the name of the field it fills
+        warnings.append(fields.warning(id, "ErrorEquals", text))
+
+    if name == _ALL:
+        return ANYTHING
+    if name == _TASK_FAILED:
+        warn("task-failed", f"{_TASK_FAILED} leaves timeouts out; here it is any failure, timeouts among them")
+        return ANYTHING
+    if name in _TIMEOUTS:
+        warn("timeout-name", f"{name} is read as TimeoutError, which errors of the work's own may be too")
+        return Match(names=("TimeoutError",))
+    if name.startswith("States."):
+        warn("service-error", f"{name} is raised by the service that ran the state; nothing here raises it")
+    elif "." in name:
+        warn("dotted-name", f"{name} is compared with the module and name of the error's class")
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise _not_a_name(name, fields.place.at("ErrorEquals", index))
+    return Match(names=(name,))
+
+
+def _not_a_name(name: str, place: Place) -> NotationError:
+    return place.refuse(name, NOT_ALLOWED, "error names that a Python class can have, such as TimeoutError")

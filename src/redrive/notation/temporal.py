@@ -1,0 +1,68 @@
+"""Temporal's RetryPolicy, as JSON: camelCase or snake_case keys, durations such as "1s" or "1.500s".
+
+Left out: initialInterval 1s, backoffCoefficient 2.0, maximumInterval 100 times the initial one, maximumAttempts 0,
+which is no limit. Every failure is retried that is not named in nonRetryableErrorTypes.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from redrive.failures.matching import ANYTHING, NOTHING
+from redrive.notation.failure_names import read_class_names
+from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.place import Place
+from redrive.notation.reading import NamedWarning, Reading
+from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
+from redrive.retry.backoff import LONGEST_WAIT, Backoff
+from redrive.retry.decide import SHORTEST_WAIT
+from redrive.retry.jitter import NO_JITTER
+
+NAME = "temporal"
+CAMEL_KEYS = ("initialInterval", "backoffCoefficient", "maximumInterval", "maximumAttempts", "nonRetryableErrorTypes")
+SNAKE_KEYS = tuple(re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", key) for key in CAMEL_KEYS)
+KEYS = (*CAMEL_KEYS, *SNAKE_KEYS)
+SPELLING = {
+    "attempts": "maximumAttempts",
+    "backoff": "initialInterval",
+    "max_wait": "maximumInterval",
+    "never_on": "nonRetryableErrorTypes",
+}
+
+_DEFAULT_CAP = 100
+_NO_LIMIT: Mapping[int, None] = {0: None}
+
+
+def read(data: Any, place: Place) -> Reading:
+    """`maximumAttempts` counts the first attempt; 0 is no limit."""
+    snake = isinstance(data, Mapping) and any(key in SNAKE_KEYS for key in data)
+    names = dict(zip(CAMEL_KEYS, SNAKE_KEYS if snake else CAMEL_KEYS, strict=True))
+    fields = Fields(data, place, tuple(names.values()))
+    initial = fields.duration(names["initialInterval"], 1.0)
+    cap_key = names["maximumInterval"]
+    cap = fields.duration(cap_key, min(initial * _DEFAULT_CAP, LONGEST_WAIT) or LONGEST_WAIT, zero=False)
+    if cap < initial:
+        raise fields.refuse(cap_key, f"at least {names['initialInterval']}, which is {initial:g}s")
+    never_key = names["nonRetryableErrorTypes"]
+    never_on = NOTHING
+    if never_key in fields:
+        never_on = read_class_names(fields.data[never_key], fields.place.at(never_key), "a list of error names")
+    spelling = {field: names[key] for field, key in SPELLING.items()}
+    policy = fields.policy(
+        spelling,
+        attempts=fields.whole(names["maximumAttempts"], None, least=1, words=_NO_LIMIT),
+        backoff=Backoff(
+            "exponential",
+            initial,
+            fields.number(names["backoffCoefficient"], 2.0, least=LEAST_FACTOR, most=LARGEST_FACTOR),
+        ),
+        jitter=NO_JITTER,
+        max_wait=cap,
+        deadline=None,
+        retry_on=ANYTHING,
+        never_on=never_on,
+    )
+    warnings: list[NamedWarning] = []
+    if initial < SHORTEST_WAIT and policy.attempts != 1:
+        warnings.append(zero_wait(fields, names["initialInterval"], policy.floor))
+    return fields.reading(NAME, policy, spelling, warnings)

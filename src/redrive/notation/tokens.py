@@ -1,0 +1,103 @@
+"""Words, strings and signs of a short text, each with its line and column. One pass, no look back."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from redrive.notation.errors import NotationError
+
+TokenKind = Literal["word", "string", "sign", "end"]
+_INSIDE_WORDS = frozenset("_.")
+_LOCALS = "<locals>"
+
+
+class Token(NamedTuple):
+    """A piece of the text. `text` of a string is what stands between its quotes."""
+
+    kind: TokenKind
+    text: str
+    line: int
+    column: int
+    start: int
+    """Offset of its first character."""
+
+    def __str__(self) -> str:
+        if self.kind == "end":
+            return "the end of the text"
+        return f'the string "{self.text}"' if self.kind == "string" else f"'{self.text}'"
+
+
+def tokens(text: str, source: str) -> Iterator[Token]:
+    """The tokens of a text, comments left out, then one of kind "end"."""
+    at = line_start = 0
+    line = 1
+    while at < len(text):
+        char = text[at]
+        if char == "\n":
+            line += 1
+            at += 1
+            line_start = at
+        elif char.isspace():
+            at += 1
+        elif char == "#":
+            at = _end_of_line(text, at)
+        elif char in "\"'":
+            end = _end_of_string(text, at)
+            column = at - line_start + 1
+            if end is None:
+                problem = f"the string that begins here has no end (column {column})"
+                raise NotationError(problem, allowed=f"a closing {char}", source=source, line=line, column=column)
+            yield Token("string", text[at + 1 : end].replace(f"\\{char}", char), line, column, at)
+            at = end + 1
+        elif _begins_word(text, at):
+            end = _end_of_word(text, at)
+            yield Token("word", text[at:end], line, at - line_start + 1, at)
+            at = end
+        else:
+            sign = "->" if text.startswith("->", at) else char
+            yield Token("sign", sign, line, at - line_start + 1, at)
+            at += len(sign)
+    yield Token("end", "", line, at - line_start + 1, at)
+
+
+def unexpected(token: Token, allowed: str, source: str) -> NotationError:
+    """The error for a token that cannot stand where it does."""
+    return NotationError(
+        f"found {token} (column {token.column})", allowed=allowed, source=source, line=token.line, column=token.column
+    )
+
+
+def _end_of_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _end_of_string(text: str, at: int) -> int | None:
+    quote = text[at]
+    at += 1
+    while at < len(text) and text[at] != "\n":
+        if text[at] == quote:
+            return at
+        at += 2 if text[at] == "\\" else 1
+    return None
+
+
+def _begins_word(text: str, at: int) -> bool:
+    char = text[at]
+    if char == "-":
+        return text[at + 1 : at + 2].isdigit()
+    return char.isalnum() or char in _INSIDE_WORDS
+
+
+def _end_of_word(text: str, at: int) -> int:
+    at += 1
+    while at < len(text):
+        char = text[at]
+        if char.isalnum() or char in _INSIDE_WORDS:
+            at += 1
+        elif char == "-" and text[at + 1 : at + 2].isalnum():
+            at += 1
+        elif text.startswith(_LOCALS, at) and text[at - 1] == ".":
+            at += len(_LOCALS)
+        else:
+            break
+    return at

@@ -1,0 +1,104 @@
+"""Backoff and jitter in words: "exponential 500ms x3", "additive 250ms", or the same as a mapping."""
+
+from typing import Any, get_args
+
+from redrive.notation.durations import read_duration, write_duration
+from redrive.notation.errors import NotationError
+from redrive.notation.fields import DURATION_WORDS, NOT_ALLOWED, Fields
+from redrive.notation.place import similar
+from redrive.retry.backoff import LONGEST_WAIT, Backoff, BackoffKind
+from redrive.retry.jitter import Jitter
+
+BACKOFF_KINDS: dict[str, BackoffKind] = {kind: kind for kind in get_args(BackoffKind)}
+PLAIN_JITTER = {kind: Jitter(kind) for kind in ("none", "full", "equal", "decorrelated")}  # type: ignore[arg-type]  # each is a JitterKind
+BACKOFF_WORDS = 'such as "exponential 500ms", "exponential 500ms x3", "linear 1s", "constant 2s", or {kind, base, factor}'
+JITTER_WORDS = f"{', '.join(PLAIN_JITTER)}, or additive with a duration such as additive 250ms"
+
+LEAST_FACTOR, LARGEST_FACTOR = 1.0, 1000.0
+
+
+def read_backoff(fields: Fields, key: str) -> Backoff | None:
+    """The backoff a key sets; None when it is not there."""
+    if key not in fields:
+        return None
+    value = fields.data[key]
+    if isinstance(value, str):
+        return _backoff_from_text(value, fields, key)
+    if not isinstance(value, dict):
+        raise fields.refuse(key, BACKOFF_WORDS)
+    inner = Fields(value, fields.place.at(key), ("kind", "base", "factor"))
+    inner.require("base", DURATION_WORDS)
+    kind = inner.choice("kind", "exponential", BACKOFF_KINDS)
+    if "factor" in inner and kind != "exponential":
+        raise inner.refuse("factor", "factor with kind exponential only", f"{kind} backoff has no factor")
+    return Backoff(
+        kind,
+        inner.duration("base", 0.0),
+        inner.number("factor", 2.0, least=LEAST_FACTOR, most=LARGEST_FACTOR),
+    )
+
+
+def _backoff_from_text(text: str, fields: Fields, key: str) -> Backoff:
+    kind, *rest = text.split() or [""]
+    if kind not in BACKOFF_KINDS:
+        raise fields.refuse(key, BACKOFF_WORDS, f"{NOT_ALLOWED}{similar(kind, tuple(BACKOFF_KINDS))}")
+    factor = 2.0
+    if len(rest) == 2 and kind == "exponential" and rest[1].startswith("x"):
+        factor = _factor(rest.pop().removeprefix("x"), fields, key)
+    base = _seconds(rest[0]) if len(rest) == 1 else None
+    if base is None:
+        raise fields.refuse(key, BACKOFF_WORDS)
+    return Backoff(BACKOFF_KINDS[kind], base, factor)
+
+
+def _factor(text: str, fields: Fields, key: str) -> float:
+    digits = text.replace(".", "", 1)
+    if digits.isdecimal() and digits.isascii() and LEAST_FACTOR <= float(text) <= LARGEST_FACTOR:
+        return float(text)
+    raise fields.refuse(key, f"a factor from x{LEAST_FACTOR:g} to x{LARGEST_FACTOR:g}")
+
+
+def read_jitter(fields: Fields, key: str) -> Jitter | None:
+    """The jitter a key sets; None when it is not there."""
+    if key not in fields:
+        return None
+    value = fields.data[key]
+    if isinstance(value, dict):
+        inner = Fields(value, fields.place.at(key), ("additive",))
+        inner.require("additive", DURATION_WORDS)
+        return Jitter("additive", inner.duration("additive", 0.0))
+    if isinstance(value, str):
+        if value in PLAIN_JITTER:
+            return PLAIN_JITTER[value]
+        word, _, amount = value.partition(" ")
+        if word == "additive" and (seconds := _seconds(amount)) is not None:
+            return Jitter("additive", seconds)
+        raise fields.refuse(key, JITTER_WORDS, f"{NOT_ALLOWED}{similar(value, (*PLAIN_JITTER, 'additive'))}")
+    raise fields.refuse(key, JITTER_WORDS)
+
+
+def write_backoff(backoff: Backoff, key: str) -> str:
+    if backoff.kind not in BACKOFF_KINDS:
+        raise NotationError("cannot be written down", key=key, value=backoff.kind, allowed=", ".join(BACKOFF_KINDS))
+    factor = f" x{write_number(backoff.factor)}" if backoff.kind == "exponential" and backoff.factor != 2 else ""
+    return f"{backoff.kind} {write_duration(backoff.base)}{factor}"
+
+
+def write_jitter(jitter: Jitter, key: str) -> str:
+    if jitter.kind == "additive":
+        return f"additive {write_duration(jitter.amount)}"
+    if jitter.kind not in PLAIN_JITTER:
+        raise NotationError("cannot be written down", key=key, value=jitter.kind, allowed=JITTER_WORDS)
+    return jitter.kind
+
+
+def write_number(number: float) -> str:
+    return str(int(number)) if number == int(number) else repr(float(number))
+
+
+def _seconds(text: Any) -> float | None:
+    try:
+        seconds = read_duration(text)
+    except ValueError:
+        return None
+    return seconds if seconds <= LONGEST_WAIT else None

@@ -1,0 +1,69 @@
+"""What happened, as frozen records. Their texts hold no secrets: failures are redacted when they are made."""
+
+import msgspec
+
+from redrive.failures.failure import Failure
+from redrive.resilience.circuit import Phase
+from redrive.retry.decision import Decision
+
+
+class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt failed, and this was decided about it: a RetryAt, or the GiveUp that ends the call."""
+
+    operation: str
+    attempt: int
+    """From 1."""
+    attempts: int | None
+    """Attempts allowed in all; None: no limit."""
+    failure: Failure
+    decision: Decision
+    elapsed: float
+    """Seconds since the first attempt began."""
+    dependency: str | None = None
+    correlation_id: str | None = None
+
+
+class CallRecovered(msgspec.Struct, frozen=True, kw_only=True):
+    """A call succeeded after at least one failed attempt."""
+
+    operation: str
+    attempts: int
+    """The attempt that succeeded."""
+    elapsed: float
+    dependency: str | None = None
+    correlation_id: str | None = None
+
+
+class CallRefused(msgspec.Struct, frozen=True, kw_only=True):
+    """A call was not made because the circuit of its dependency is open."""
+
+    operation: str
+    dependency: str
+    retry_in: float
+    """Seconds until the next probe."""
+    correlation_id: str | None = None
+
+
+class FallbackUsed(msgspec.Struct, frozen=True, kw_only=True):
+    """A call gave up, and its fallback answered instead."""
+
+    operation: str
+    fallback: str
+    """Which kind: "value", "callable", "last good value", "queue"."""
+    age: float | None = None
+    """Seconds since a last good value was fresh."""
+    dependency: str | None = None
+    correlation_id: str | None = None
+
+
+class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """The circuit of a dependency went from one phase to another."""
+
+    dependency: str
+    before: Phase
+    after: Phase
+    failures: int
+    """Consecutive failures that led to it."""
+
+
+Event = AttemptFailed | CallRecovered | CallRefused | FallbackUsed | CircuitChanged

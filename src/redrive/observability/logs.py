@@ -1,0 +1,112 @@
+"""Events as records of the stdlib logger "redrive": one line each, the facts as extra fields, no secrets."""
+
+import logging
+from typing import Any
+
+from redrive.failures.redaction import redact
+from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FallbackUsed
+from redrive.retry.decision import RetryAt
+
+logger = logging.getLogger("redrive")
+# Without it, an application that configured no logging would get our warnings on stderr.
+logger.addHandler(logging.NullHandler())
+
+
+def log_event(event: Event) -> None:
+    """Write one event to the log. Each fact is a field of the record, so that structured loggers can take it over."""
+    if isinstance(event, AttemptFailed):
+        level = logging.INFO if isinstance(event.decision, RetryAt) else logging.WARNING
+    elif isinstance(event, CallRecovered):
+        level = logging.INFO
+    else:
+        level = logging.WARNING
+    if not logger.isEnabledFor(level) or not _someone_reads():
+        return
+    message, fields = _describe(event)
+    logger.log(level, message, extra={name: value for name, value in fields.items() if value is not None})
+
+
+def _someone_reads() -> bool:
+    """Whether a record would reach a handler; making records that no one reads would slow each failing attempt."""
+    here: logging.Logger | None = logger
+    while here is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in here.handlers):
+            return True
+        here = here.parent if here.propagate else None
+    return False
+
+
+def _describe(event: Event) -> tuple[str, dict[str, Any]]:
+    if isinstance(event, AttemptFailed):
+        return _describe_failed_attempt(event)
+    if isinstance(event, CallRecovered):
+        return (
+            f"{event.operation}: succeeded at attempt {event.attempts} after {event.elapsed:.3f} s",
+            {
+                "operation": event.operation,
+                "attempt": event.attempts,
+                "elapsed_s": round(event.elapsed, 6),
+                "dependency": event.dependency,
+                "correlation_id": event.correlation_id,
+            },
+        )
+    if isinstance(event, CallRefused):
+        return (
+            f"{event.operation}: not called, the circuit of {event.dependency} is open for {event.retry_in:.3g} s more",
+            {
+                "operation": event.operation,
+                "dependency": event.dependency,
+                "circuit": "open",
+                "retry_in_s": round(event.retry_in, 6),
+                "correlation_id": event.correlation_id,
+            },
+        )
+    if isinstance(event, FallbackUsed):
+        aged = "" if event.age is None else f" ({event.age:.3g} s old)"
+        return (
+            f"{event.operation}: gave up, answered with the fallback: {event.fallback}{aged}",
+            {
+                "operation": event.operation,
+                "fallback": event.fallback,
+                "age_s": event.age,
+                "dependency": event.dependency,
+                "correlation_id": event.correlation_id,
+            },
+        )
+    return _describe_circuit(event)
+
+
+def _describe_failed_attempt(event: AttemptFailed) -> tuple[str, dict[str, Any]]:
+    failure, decision = event.failure, event.decision
+    limit = "unlimited" if event.attempts is None else str(event.attempts)
+    what = f"{failure.type}: {failure.message}" if failure.message else failure.type or failure.kind
+    if isinstance(decision, RetryAt):
+        then = f"next attempt in {decision.because.wait:.3f} s"
+    else:
+        then = f"giving up ({decision.kind}): {decision.because.detail}"
+    fields = {
+        "operation": event.operation,
+        "attempt": event.attempt,
+        "max_attempts": limit,
+        "error_class": failure.category,
+        "error_type": failure.type,
+        "error": failure.message,
+        "reason": failure.reason,
+        "status": failure.status,
+        "retry_after_s": failure.retry_after,
+        "retry_after_note": failure.retry_after_note or None,
+        "wait_s": round(decision.because.wait, 6) if isinstance(decision, RetryAt) else None,
+        "gave_up": None if isinstance(decision, RetryAt) else decision.kind,
+        "elapsed_s": round(event.elapsed, 6),
+        "dependency": event.dependency,
+        "correlation_id": event.correlation_id and redact(event.correlation_id),
+    }
+    return f"{event.operation}: attempt {event.attempt}/{limit} failed ({failure.category}): {what}; {then}", fields
+
+
+def _describe_circuit(event: CircuitChanged) -> tuple[str, dict[str, Any]]:
+    why = f" after {event.failures} consecutive failures" if event.failures and event.after == "open" else ""
+    return (
+        f"circuit of {event.dependency}: {event.before} -> {event.after}{why}",
+        {"dependency": event.dependency, "circuit": event.after, "circuit_before": event.before},
+    )

@@ -1,0 +1,51 @@
+"""Events as Prometheus metrics (`pip install redrive[metrics]`).
+
+from redrive.observability.prometheus import export
+export()
+"""
+
+from collections.abc import Callable
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+except ImportError as error:
+    raise ImportError("Prometheus metrics need the extra 'metrics': pip install 'redrive[metrics]'") from error
+
+from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event
+from redrive.observability.stream import listen
+from redrive.retry.decision import RetryAt
+
+CIRCUIT_PHASES = ("closed", "half_open", "open")
+
+
+def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
+    """Count every event of this process in `registry`; what is returned ends that."""
+    retries = Counter(
+        "redrive_retries", "Retries scheduled after a failed attempt.", ["operation", "error_type"], registry=registry
+    )
+    recovered = Counter(
+        "redrive_recovered_calls", "Calls that succeeded after a failed attempt.", ["operation"], registry=registry
+    )
+    given_up = Counter("redrive_given_up_calls", "Calls that gave up.", ["operation", "kind"], registry=registry)
+    refused = Counter("redrive_refused_calls", "Calls refused by an open circuit.", ["dependency"], registry=registry)
+    waits = Histogram("redrive_retry_wait_seconds", "Waits before a retry.", ["operation"], registry=registry)
+    circuit = Gauge(
+        "redrive_circuit_state", "1 for the phase the circuit is in.", ["dependency", "phase"], registry=registry
+    )
+
+    def count(event: Event) -> None:
+        if isinstance(event, AttemptFailed):
+            if isinstance(event.decision, RetryAt):
+                retries.labels(event.operation, event.failure.type).inc()
+                waits.labels(event.operation).observe(event.decision.because.wait)
+            else:
+                given_up.labels(event.operation, event.decision.kind).inc()
+        elif isinstance(event, CallRecovered):
+            recovered.labels(event.operation).inc()
+        elif isinstance(event, CallRefused):
+            refused.labels(event.dependency).inc()
+        elif isinstance(event, CircuitChanged):
+            for phase in CIRCUIT_PHASES:
+                circuit.labels(event.dependency, phase).set(phase == event.after)
+
+    return listen(count)

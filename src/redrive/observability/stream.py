@@ -1,0 +1,49 @@
+"""The one seam through which events leave: whoever wants them listens here."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from redrive.observability.events import Event
+
+Listener = Callable[[Event], None]
+
+_listeners: tuple[Listener, ...] = ()
+_correlation_id: ContextVar[str | None] = ContextVar("redrive_correlation_id", default=None)
+
+
+def listen(listener: Listener) -> Callable[[], None]:
+    """Have `listener` called with every event of this process; what is returned ends that."""
+    global _listeners
+    _listeners = (*_listeners, listener)
+
+    def stop() -> None:
+        global _listeners
+        _listeners = tuple(other for other in _listeners if other is not listener)
+
+    return stop
+
+
+def emit(event: Event, *own: Listener) -> None:
+    """Hand an event to everyone who listens, and to the caller's `own` hooks. A failing listener harms no one else."""
+    for listener in (*own, *_listeners):
+        try:
+            listener(event)
+        except Exception:
+            name = getattr(listener, "__name__", type(listener).__name__)
+            logging.getLogger("redrive").exception("the event listener %s failed; the call goes on", name)
+
+
+def correlation_id() -> str | None:
+    return _correlation_id.get()
+
+
+@contextmanager
+def correlate(id: str) -> Iterator[None]:  # noqa: A002 - `correlate(id=...)` is what callers would write
+    """Put `id` (a request id, say) into every event and log record made inside the block."""
+    token = _correlation_id.set(id)
+    try:
+        yield
+    finally:
+        _correlation_id.reset(token)

@@ -1,0 +1,89 @@
+"""The retry budget: retries stay a small share of the requests to a dependency, so that they cannot drown it."""
+
+import threading
+
+import msgspec
+
+BUCKETS = 10
+
+
+class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
+    ratio: float = 0.2
+    """Retries allowed per request, over the window."""
+    floor: int = 10
+    """Retries always allowed within a window, so that quiet callers may retry too."""
+    window: float = 60.0
+    """Seconds looked back on."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ratio <= 1:
+            raise ValueError(f"budget ratio: {self.ratio!r} is not allowed; use a share from 0 to 1")
+        if self.floor < 0 or not self.window > 0:
+            raise ValueError("budget: floor must be at least 0, and window above 0 seconds")
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """One retry taken from the budget; given back if it is not made after all."""
+
+    slot: int
+
+
+class Budget:
+    """The budget of one dependency, shared by all its callers; safe across threads and tasks.
+
+    The window slides in tenths: what is older than the window counts no more.
+    """
+
+    def __init__(self, settings: BudgetSettings | None = None) -> None:
+        self.settings = settings or BudgetSettings()
+        self._lock = threading.Lock()
+        self._width = self.settings.window / BUCKETS
+        self._requests = [0] * BUCKETS
+        self._retries = [0] * BUCKETS
+        self._slot: int | None = None
+
+    def count_request(self, now: float) -> None:
+        with self._lock:
+            self._requests[self._slide(now) % BUCKETS] += 1
+
+    def reserve_retry(self, now: float) -> Reservation | None:
+        """Take one retry from the budget; None when it is spent."""
+        with self._lock:
+            slot = self._slide(now)
+            if self._left() < 1:
+                return None
+            self._retries[slot % BUCKETS] += 1
+            return Reservation(slot)
+
+    def give_back(self, reservation: Reservation, now: float) -> None:
+        with self._lock:
+            if self._slide(now) - reservation.slot < BUCKETS:
+                self._retries[reservation.slot % BUCKETS] -= 1
+
+    def left(self, now: float) -> float:
+        """Retries the budget allows right now."""
+        with self._lock:
+            self._slide(now)
+            return self._left()
+
+    def _left(self) -> float:
+        allowed = max(self.settings.floor, self.settings.ratio * sum(self._requests))
+        return allowed - sum(self._retries)
+
+    def _slide(self, now: float) -> int:
+        """Forget the buckets that left the window, and return the current one's number. Time never runs backwards."""
+        slot = int(now // self._width)
+        last = self._slot
+        if last is None:
+            self._slot = slot
+            return slot
+        if slot <= last:
+            return last
+        for passed in range(last + 1, min(slot, last + BUCKETS) + 1):
+            self._requests[passed % BUCKETS] = 0
+            self._retries[passed % BUCKETS] = 0
+        self._slot = slot
+        return slot
+
+    def __repr__(self) -> str:
+        return f"Budget(ratio={self.settings.ratio}, floor={self.settings.floor}, window={self.settings.window:g})"

@@ -1,0 +1,161 @@
+"""The circuit breaker: after some consecutive failures stop calling, then let exactly one probe through.
+
+A pure state machine (`admit`, `succeeded`, `failed`, `ignored`, each from a state to the next) and `Circuit`, which
+holds the state of one dependency for all its callers. No lock is held while user code runs.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["closed", "open", "half_open"]
+
+
+class CircuitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    failures: int = 5
+    """Consecutive failures that open the circuit."""
+    cooldown: float = 30.0
+    """Seconds without calls before a probe."""
+    probe_expires: float = 30.0
+    """Seconds after which a probe that never reported back counts as lost, and another is let through."""
+
+    def __post_init__(self) -> None:
+        if self.failures < 1:
+            raise ValueError(f"circuit failures: {self.failures!r} is not allowed; use a whole number from 1")
+        if not (self.cooldown > 0 and self.probe_expires > 0):
+            raise ValueError("circuit cooldown and probe_expires: use seconds above 0")
+
+
+class CircuitState(msgspec.Struct, frozen=True):
+    phase: Phase = "closed"
+    failures: int = 0
+    """Consecutive failures seen while closed."""
+    opened_at: float = 0.0
+    probe_at: float = 0.0
+    generation: int = 0
+    """Grows with each change of phase; what an older call reports is stale."""
+
+
+class Permit(msgspec.Struct, frozen=True):
+    """Leave to make one call; its outcome is reported with it."""
+
+    generation: int
+    probe: bool = False
+
+
+def admit(settings: CircuitSettings, state: CircuitState, now: float) -> tuple[CircuitState, Permit | None]:
+    if state.phase == "closed":
+        return state, Permit(state.generation)
+    if now < probe_due(settings, state):
+        return state, None
+    generation = state.generation + 1
+    return CircuitState("half_open", 0, state.opened_at, now, generation), Permit(generation, probe=True)
+
+
+def probe_due(settings: CircuitSettings, state: CircuitState) -> float:
+    """When the next probe may go: after the cooldown, or once the probe under way counts as lost."""
+    if state.phase == "open":
+        return state.opened_at + settings.cooldown
+    return state.probe_at + settings.probe_expires
+
+
+def succeeded(settings: CircuitSettings, state: CircuitState, permit: Permit, now: float) -> CircuitState:
+    if permit.generation != state.generation:
+        return state
+    if state.phase == "closed":
+        return state if not state.failures else CircuitState(generation=state.generation)
+    return CircuitState(generation=state.generation + 1)
+
+
+def failed(settings: CircuitSettings, state: CircuitState, permit: Permit, now: float) -> CircuitState:
+    if permit.generation != state.generation:
+        return state
+    failures = state.failures + 1
+    if state.phase == "closed" and failures < settings.failures:
+        return CircuitState("closed", failures, 0.0, 0.0, state.generation)
+    return CircuitState("open", 0, now, 0.0, state.generation + 1)
+
+
+def ignored(settings: CircuitSettings, state: CircuitState, permit: Permit, now: float) -> CircuitState:
+    """The call ended without telling anything about the dependency: a probe is given back for the next caller."""
+    if permit.generation != state.generation or state.phase == "closed":
+        return state
+    return CircuitState("open", 0, state.opened_at, 0.0, state.generation + 1)
+
+
+Report = Callable[[CircuitSettings, CircuitState, Permit, float], CircuitState]
+
+
+class CircuitChange(msgspec.Struct, frozen=True):
+    """The circuit went from one phase to another."""
+
+    dependency: str
+    before: Phase
+    after: Phase
+    at: float
+    failures: int
+    """Consecutive failures that led to it."""
+
+
+class CircuitOpen(Exception):  # noqa: N818 - the name DESIGN gives it; it reads as a state
+    """The call was not made: the dependency's circuit is open."""
+
+    def __init__(self, dependency: str, retry_in: float) -> None:
+        super().__init__(
+            f"the circuit of {dependency!r} is open after repeated failures; next probe in {max(0.0, retry_in):.3g} s"
+        )
+        self.dependency = dependency
+        self.retry_in = retry_in
+
+
+class Circuit:
+    """The circuit of one dependency, shared by all its callers; safe across threads and tasks."""
+
+    def __init__(
+        self,
+        dependency: str,
+        settings: CircuitSettings | None = None,
+        on_change: Callable[[CircuitChange], None] | None = None,
+    ) -> None:
+        self.dependency = dependency
+        self.settings = settings or CircuitSettings()
+        self.state = CircuitState()
+        self._on_change = on_change
+        self._lock = threading.Lock()
+
+    def admit(self, now: float) -> Permit | None:
+        """Leave for one call, or None while the circuit is open."""
+        state = self.state
+        if state.phase == "closed":
+            return Permit(state.generation)
+        with self._lock:
+            before = self.state
+            self.state, permit = admit(self.settings, before, now)
+            after = self.state
+        self._tell(before, after, now)
+        return permit
+
+    def report(self, transition: Report, permit: Permit, now: float) -> None:
+        """Report how the permitted call ended: `succeeded`, `failed` or `ignored`."""
+        with self._lock:
+            before = self.state
+            after = self.state = transition(self.settings, before, permit, now)
+        self._tell(before, after, now)
+
+    def probe_due(self) -> float | None:
+        """When the next probe may go; None while closed."""
+        state = self.state
+        return None if state.phase == "closed" else probe_due(self.settings, state)
+
+    def refusal(self, now: float) -> CircuitOpen:
+        return CircuitOpen(self.dependency, (self.probe_due() or now) - now)
+
+    def _tell(self, before: CircuitState, after: CircuitState, now: float) -> None:
+        if self._on_change is not None and before.phase != after.phase:
+            count = before.failures + 1 if before.phase == "closed" else 0
+            self._on_change(CircuitChange(self.dependency, before.phase, after.phase, now, count))
+
+    def __repr__(self) -> str:
+        return f"Circuit({self.dependency!r}, {self.state.phase})"

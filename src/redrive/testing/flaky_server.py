@@ -1,0 +1,160 @@
+"""A real HTTP server that fails as told, for tests and demos."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal
+
+import msgspec
+
+Fault = Literal["reset", "hang", "cut_body", "close", "garbage"]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server does with one request: an answer, or a fault instead of one.
+
+    reset: the connection is reset. close: it is closed without an answer. hang: no answer until the server stops.
+    cut_body: the answer ends half way through its body. garbage: what comes is not HTTP.
+    """
+
+    status: int = 200
+    body: Any = None
+    """Sent as JSON; None sends an empty object."""
+    headers: Mapping[str, str] = {}
+    fault: Fault | None = None
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A request the server received."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    """By lower-case name."""
+    body: bytes
+
+
+class FlakyServer:
+    """Serves on a loopback port, from `with` to its end. `script` says what each request gets, in order.
+
+    After the script every request gets `then`. `script` may also be a function from the request to its Reply.
+    """
+
+    def __init__(
+        self, *script: Reply | int | Callable[[Seen], Reply], then: Reply | int | Callable[[Seen], Reply] = 200
+    ) -> None:
+        self._script = [_as_reply(one) for one in script]
+        self._then = _as_reply(then)
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self.seen: list[Seen] = []
+        self.open_connections = 0
+        """Connections that are open right now."""
+
+    @property
+    def url(self) -> str:
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def __enter__(self) -> "FlakyServer":
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.flaky = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _next_reply(self, seen: Seen) -> Reply:
+        with self._lock:
+            self.seen.append(seen)
+            chosen = self._script.pop(0) if self._script else self._then
+        return chosen(seen) if callable(chosen) else chosen
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    flaky: FlakyServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # A client that goes away in the middle is part of the game.
+        return
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        with self.server.flaky._lock:
+            self.server.flaky.open_connections += 1
+
+    def finish(self) -> None:
+        with self.server.flaky._lock:
+            self.server.flaky.open_connections -= 1
+        super().finish()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method it replaces
+        return
+
+    def _serve(self) -> None:
+        seen = Seen(
+            method=self.command,
+            path=self.path,
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=self._read_body(),
+        )
+        reply = self.server.flaky._next_reply(seen)
+        if reply.fault is None:
+            self._answer(reply, json.dumps({} if reply.body is None else reply.body).encode())
+        elif reply.fault == "cut_body":
+            self._answer(reply, b'{"half": ', promised=100)
+            self.close_connection = True
+        elif reply.fault == "hang":
+            self.server.flaky._stopping.wait()
+            self.close_connection = True
+        elif reply.fault == "garbage":
+            self.wfile.write(b"\x00 this is not HTTP \x00\r\n\r\n")
+            self.close_connection = True
+        else:
+            if reply.fault == "reset":
+                # Closing with a zero linger time sends a reset instead of an orderly end.
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+            self.close_connection = True
+            self.connection.close()
+
+    def _answer(self, reply: Reply, body: bytes, promised: int | None = None) -> None:
+        self.send_response(reply.status)
+        for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) if promised is None else promised))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            body = b""
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return body
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve
+
+
+def _as_reply(what: Reply | int | Callable[[Seen], Reply]) -> Reply | Callable[[Seen], Reply]:
+    return Reply(status=what) if isinstance(what, int) else what

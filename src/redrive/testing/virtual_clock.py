@@ -1,0 +1,221 @@
+"""A clock whose time passes only by waiting.
+
+Under asyncio time jumps when nothing else can run: to the next wait that ends and, when all that is left is work that
+hangs, to the time at which it is cut.
+"""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, TypeVar
+
+from redrive.determinism import event_loops
+from redrive.determinism.event_loops import AsyncioCut
+from redrive.determinism.thread_cut import CutShort
+
+T = TypeVar("T")
+
+# 2030-01-01 00:00:00 UTC: a calendar that no test mistakes for today.
+WALL_START = 1_893_456_000.0
+
+
+class VirtualClock:
+    """Starts at `start` and moves by waits, by `advance`, and by nothing else."""
+
+    def __init__(self, start: float = 0.0, grace: float = 0.05) -> None:
+        """`grace`: real seconds without any activity before work that hangs is taken to its time limit."""
+        self.now = float(start)
+        self.waits: list[float] = []
+        """The waits between attempts so far, in seconds and in the order in which they began."""
+        self._start = self.now
+        self._grace = grace
+        self._lock = threading.Lock()
+        self._timers: list[_Timer] = []
+        self._numbers = itertools.count()
+        self._pumping: set[asyncio.AbstractEventLoop] = set()
+        self._trio_cuts: list[_TrioCut] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return WALL_START + self.now - self._start
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; what is due by then happens."""
+        self._move_to(self.now + seconds)
+        for timer in sorted(self._timers, key=_Timer.order):
+            if timer.when <= self.now:
+                self._fire(timer)
+
+    def sleep(self, seconds: float) -> None:
+        """For the work under test: take this long."""
+        self._move_to(self.now + seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """For the async work under test: take this long."""
+        await self._wait(self.now + seconds)
+
+    def sleep_until(self, when: float) -> None:
+        self.waits.append(round(when - self.now, 9))
+        self._move_to(when)
+
+    def call_until(self, when: float, work: Callable[[], T]) -> T:
+        try:
+            result = work()
+        except Exception:
+            if self.now > when:
+                raise CutShort from None
+            raise
+        if self.now > when:
+            raise CutShort
+        return result
+
+    async def asleep_until(self, when: float) -> None:
+        self.waits.append(round(when - self.now, 9))
+        await self._wait(when)
+
+    def cut_at(self, when: float) -> AbstractContextManager[None]:
+        return _TrioCut(self, when) if event_loops.under_trio() else _AsyncioVirtualCut(self, when)
+
+    def _move_to(self, when: float) -> None:
+        with self._lock:
+            self.now = max(self.now, when)
+
+    async def _wait(self, when: float) -> None:
+        if event_loops.under_trio():
+            await self._wait_under_trio(when)
+            return
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        timer = self._at(when, loop, wake, moves_time=True)
+        try:
+            await done
+        finally:
+            self._forget(timer)
+
+    async def _wait_under_trio(self, when: float) -> None:
+        import trio
+
+        due = min(self._trio_cuts, key=lambda cut: cut.when, default=None)
+        if due is not None and due.when <= when:
+            self._move_to(due.when)
+            due.scope.cancel()
+        else:
+            self._move_to(when)
+        await trio.lowlevel.checkpoint()
+
+    def _at(
+        self, when: float, loop: asyncio.AbstractEventLoop, action: Callable[[], Any], moves_time: bool
+    ) -> "_Timer":
+        timer = _Timer(when, next(self._numbers), loop, action, moves_time)
+        self._timers.append(timer)
+        self._pump_soon(loop)
+        return timer
+
+    def _forget(self, timer: "_Timer") -> None:
+        if timer in self._timers:
+            self._timers.remove(timer)
+
+    def _fire(self, timer: "_Timer") -> None:
+        self._forget(timer)
+        self._move_to(timer.when)
+        timer.action()
+
+    def _pump_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop not in self._pumping:
+            self._pumping.add(loop)
+            loop.call_soon(self._pump, loop)
+
+    def _pump(self, loop: asyncio.AbstractEventLoop, idle_for: float = 0.0) -> None:
+        """Jump to the next timer of this loop, once the loop has nothing else to do."""
+        mine = [timer for timer in self._timers if timer.loop is loop]
+        if not mine:
+            self._pumping.discard(loop)
+            return
+        if getattr(loop, "_ready", None):
+            loop.call_soon(self._pump, loop)
+            return
+        moving = [timer for timer in mine if timer.moves_time]
+        if not moving and (idle_for < self._grace or _waits_for_io(loop)):
+            # Only time limits are left: the work may be busy elsewhere (a socket, a thread), so give it real time.
+            loop.call_later(self._grace, self._pump, loop, idle_for + self._grace)
+            return
+        horizon = min(timer.when for timer in moving or mine)
+        self._fire(min((timer for timer in mine if timer.when <= horizon), key=_Timer.order))
+        loop.call_soon(self._pump, loop)
+
+
+class _Timer:
+    def __init__(
+        self, when: float, number: int, loop: asyncio.AbstractEventLoop, action: Callable[[], Any], moves_time: bool
+    ) -> None:
+        self.when = when
+        self.number = number
+        self.loop = loop
+        self.action = action
+        self.moves_time = moves_time
+
+    def order(self) -> tuple[float, int]:
+        return self.when, self.number
+
+
+class _AsyncioVirtualCut:
+    """Cancels what runs inside when the virtual time comes."""
+
+    def __init__(self, clock: VirtualClock, when: float) -> None:
+        self._clock = clock
+        self._when = when
+        self._cut = AsyncioCut(None)
+        self._timer: _Timer | None = None
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._cut.__enter__()
+        limit = self._cut.limit
+        self._timer = self._clock._at(self._when, loop, lambda: limit.reschedule(loop.time()), moves_time=False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._clock._forget(self._timer)
+        self._cut.__exit__(kind, error, trace)
+
+
+class _TrioCut:
+    """The same under trio, where a virtual wait beyond the cut cancels it."""
+
+    def __init__(self, clock: VirtualClock, when: float) -> None:
+        import trio
+
+        self._clock = clock
+        self.when = when
+        self.scope = trio.CancelScope()
+
+    def __enter__(self) -> None:
+        self._clock._trio_cuts.append(self)
+        self.scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._clock._trio_cuts.remove(self)
+        swallowed = self.scope.__exit__(kind, error, trace)
+        if self.scope.cancelled_caught:
+            raise CutShort
+        return swallowed
+
+
+def _waits_for_io(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a socket is being waited for; the loop's own wake-up pipe does not count."""
+    selector = getattr(loop, "_selector", None)
+    return selector is not None and len(selector.get_map() or ()) > 1
