@@ -1,8 +1,8 @@
 """redrive runs work that fails, until it succeeds or until someone knows exactly why it did not.
 
-    @redrive.retry                                   guard a function with the default policy
-    for attempt in redrive.attempts(attempts=5): …   guard a block
-    redrive.Retrier(policy).call(function)           guard a call
+@redrive.retry                                   guard a function with the default policy
+for attempt in redrive.attempts(attempts=5): …   guard a block
+redrive.Retrier(policy).call(function)           guard a call
 """
 
 from redrive.calls import fallback
@@ -25,6 +25,55 @@ from redrive.retry.decision import Because, Conditions, Decision, GiveUp, RetryA
 from redrive.retry.history import History
 from redrive.retry.jitter import Jitter
 from redrive.retry.policy import Policy, PolicyError, Rule
+
+__all__ = [
+    "ANYTHING",
+    "NOTHING",
+    "TRANSIENT",
+    "UNKNOWN",
+    "Attempt",
+    "AttemptRecord",
+    "AttemptTimeout",
+    "Backoff",
+    "Because",
+    "Budget",
+    "BudgetSettings",
+    "Circuit",
+    "CircuitOpen",
+    "CircuitSettings",
+    "Classifier",
+    "Conditions",
+    "DeadlineExceeded",
+    "Decision",
+    "Dependencies",
+    "Dependency",
+    "Failure",
+    "GiveUp",
+    "History",
+    "Jitter",
+    "Match",
+    "Permanent",
+    "Policy",
+    "PolicyError",
+    "Report",
+    "ResultRejected",
+    "Retrier",
+    "RetryAfter",
+    "RetryAt",
+    "Rule",
+    "Verdict",
+    "__version__",
+    "attempts",
+    "constant",
+    "correlate",
+    "decide",
+    "exponential",
+    "fallback",
+    "linear",
+    "listen",
+    "report_of",
+    "retry",
+]
 
 __version__ = "0.1.0"
 

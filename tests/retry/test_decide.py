@@ -1,5 +1,7 @@
 """decide(): every way it can answer, with its reasons."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from redrive.retry.history import History, attempt_timeout
 from redrive.retry.jitter import Jitter
 from redrive.retry.policy import Policy, PolicyError, Rule
 
-FLAT = {"backoff": constant(1.0), "jitter": Jitter("none"), "deadline": None}
+FLAT: dict[str, Any] = {"backoff": constant(1.0), "jitter": Jitter("none"), "deadline": None}
 
 
 def failure(category: str = "transient", **facts: object) -> Failure:

@@ -27,8 +27,18 @@ async def run(
     kwargs: Mapping[str, Any],
 ) -> Any:
     """Make a guarded call from its first attempt on."""
+    call = GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
+    return await carry_out(call, function, args, kwargs)
+
+
+async def carry_out(
+    call: GuardedCall,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Make the attempts of a call that was made here and is about to begin."""
     outer = CURRENT.get()
-    call = GuardedCall(guard, operation, current_clock(), current_dice(), outer)
     if not call.single_shot:
         CURRENT.set(call.scope)
     try:

@@ -5,7 +5,7 @@ for attempt in redrive.attempts(attempts=5):
         ...
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Unpack
@@ -155,29 +155,41 @@ class Attempts:
                 "attempt_timeout cannot cut the body of a plain `for`; use `async for`, or guard a function"
             )
         loop = _Loop(self._guard)
-        try:
-            while (step := loop.next_attempt()) is not None:
-                attempt = Attempt(loop, step, None)
-                yield attempt
-                _check_entered(attempt)
-                if isinstance(loop.step, SleepUntil):
-                    loop.call.clock.sleep_until(loop.step.when)
-                    loop.advance(None)
-        finally:
-            loop.close()
+        while (step := loop.next_attempt()) is not None:
+            attempt = Attempt(loop, step, None)
+            yield attempt
+            _check_entered(attempt)
+            if isinstance(loop.step, SleepUntil):
+                loop.call.clock.sleep_until(loop.step.when)
+                loop.advance(None)
 
-    async def __aiter__(self) -> AsyncIterator[Attempt]:
-        loop = _Loop(self._guard)
-        try:
-            while (step := loop.next_attempt()) is not None:
-                attempt = Attempt(loop, step, None if step.until is None else loop.call.clock.cut_at(step.until))
-                yield attempt
-                _check_entered(attempt)
-                if isinstance(loop.step, SleepUntil):
-                    await loop.call.clock.asleep_until(loop.step.when)
-                    loop.advance(None)
-        finally:
-            loop.close()
+    def __aiter__(self) -> "AsyncAttempts":
+        return AsyncAttempts(_Loop(self._guard))
+
+
+class AsyncAttempts:
+    """One `async for`. Not an async generator: those outlive a loop that is left early."""
+
+    def __init__(self, loop: _Loop) -> None:
+        self._loop = loop
+        self._attempt: Attempt | None = None
+
+    def __aiter__(self) -> "AsyncAttempts":
+        return self
+
+    async def __anext__(self) -> Attempt:
+        loop = self._loop
+        if self._attempt is not None:
+            _check_entered(self._attempt)
+        if isinstance(loop.step, SleepUntil):
+            await loop.call.clock.asleep_until(loop.step.when)
+            loop.advance(None)
+        step = loop.next_attempt()
+        if step is None:
+            raise StopAsyncIteration
+        cut = None if step.until is None else loop.call.clock.cut_at(step.until)
+        self._attempt = Attempt(loop, step, cut)
+        return self._attempt
 
 
 def _check_entered(attempt: Attempt) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from redrive.calls.idempotency_keys import keys_of_inner_call
 from redrive.calls.report import AttemptRecord, Report, attach, next_step
 from redrive.calls.scope import KEYS, OWNER, STARTED, Scope, owns_retries, until_of
 from redrive.determinism.clock import Clock
@@ -30,9 +31,27 @@ class GuardedCall:
     """One call on its way through its attempts."""
 
     __slots__ = (
-        "_attempt_began", "_last_error", "_left_out", "_permit", "_records", "_reservation", "attempt_until", "clock", "dice",
-        "gave_up", "guard", "history", "operation", "policy", "replayable", "reread_first", "scope", "single_shot",
-    )  # fmt: skip
+        "_attempt_began",
+        "_last_error",
+        "_left_out",
+        "_permit",
+        "_records",
+        "_reservation",
+        "attempt_until",
+        "clock",
+        "dice",
+        "gave_up",
+        "guard",
+        "history",
+        "operation",
+        "policy",
+        "replayable",
+        "reread_first",
+        "scope",
+        "self_limiting",
+        "single_shot",
+        "until",
+    )
 
     def __init__(
         self, guard: "Retrier", operation: str, clock: Clock, dice: Dice, outer: Scope, scope: Scope | None = None
@@ -45,17 +64,22 @@ class GuardedCall:
         started = clock.monotonic() if scope is None else float(scope[STARTED])
         self.single_shot = not guard.independent and owns_retries(outer)
         self.policy = guard.policy
+        self.until = None if self.policy.deadline is None else started + self.policy.deadline
         outer_until = until_of(outer)
-        if outer_until is not None and (self.policy.deadline is None or started + self.policy.deadline > outer_until):
-            # The enclosing call's time is all there is; a deadline that has passed leaves the least there can be.
+        if outer_until is not None and (self.until is None or self.until > outer_until):
+            # The enclosing call's time is all there is; once it has passed, the least a policy can name.
+            self.until = outer_until
             self.policy = self.policy.replace(deadline=max(outer_until - started, 1e-9))
-        until = None if self.policy.deadline is None else started + self.policy.deadline
         # An inner call must not shadow the owner, so a single-shot call lives in the scope it was made in.
-        self.scope: Scope = scope or (outer if self.single_shot else [True, started, guard, until, None])
+        self.scope: Scope = scope or (
+            outer if self.single_shot else [True, started, guard, self.until, keys_of_inner_call(outer, operation)]
+        )
         self.history = History(started)
         self.attempt_until: float | None = None
         self.reread_first = False
         self.replayable = True
+        # True for attempts that keep to `attempt_until` by themselves: no thread is left behind to cut them.
+        self.self_limiting = False
         self.gave_up: GiveUp | None = None
         self._attempt_began = started
         self._last_error: Exception | None = None
@@ -67,7 +91,7 @@ class GuardedCall:
     def begin_attempt(self) -> Exception | None:
         """Get ready for the next attempt; what is returned ends the call instead: too late, or an open circuit."""
         now = self._attempt_began = self.clock.monotonic()
-        until = None if self.policy.deadline is None else self.history.started_at + self.policy.deadline
+        until = self.until
         if until is not None and now >= until:
             return self._too_late(now)
         dependency = self.guard.dependency

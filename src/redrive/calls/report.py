@@ -58,9 +58,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def report_of(error: BaseException) -> Report | None:
-    """The report attached to an error that a guarded call raised; None when there is none."""
-    report = getattr(error, ATTRIBUTE, None)
+def report_of(ending: object) -> Report | None:
+    """The report on how a guarded call gave up; None when there is none.
+
+    `ending` is the error it raised, the last response that an HTTP adapter returned, or the status error that was
+    raised about that response.
+    """
+    report = getattr(ending, ATTRIBUTE, None)
+    if report is None and isinstance(ending, BaseException):
+        report = getattr(getattr(ending, "response", None), ATTRIBUTE, None)
     return report if isinstance(report, Report) else None
 
 

@@ -20,8 +20,13 @@ def run(
     guard: "Retrier", operation: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
     """Make a guarded call from its first attempt on."""
+    call = GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
+    return carry_out(call, function, args, kwargs)
+
+
+def carry_out(call: GuardedCall, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Make the attempts of a call that was made here and is about to begin."""
     outer = CURRENT.get()
-    call = GuardedCall(guard, operation, current_clock(), current_dice(), outer)
     if not call.single_shot:
         CURRENT.set(call.scope)
     try:
@@ -53,7 +58,7 @@ def drive(
     call: GuardedCall, flow: Flow, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Outcome:
     clock, reread = call.clock, call.guard.reread
-    in_thread = call.policy.attempt_timeout is not None
+    in_thread = call.policy.attempt_timeout is not None and not call.self_limiting
 
     def attempt() -> Any:
         if call.reread_first and reread is not None:

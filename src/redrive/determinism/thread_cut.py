@@ -38,4 +38,6 @@ def call_in_thread(seconds: float, work: Callable[[], T]) -> T:
     try:
         raise value
     finally:
-        del value, outcome
+        # The error's traceback holds this frame: do not hold the error in turn.
+        outcome.clear()
+        del value

@@ -181,8 +181,7 @@ def _failure(
     retry_after_note: str = "",
     marked_permanent: bool = False,
 ) -> Failure:
-    error_type: type = type(error)
-    names = lineage(error_type)
+    names = lineage(type(error))
     return Failure(
         category=verdict.category,
         reason=verdict.reason,

@@ -72,9 +72,13 @@ def qualified_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-@lru_cache(maxsize=1024)
-def lineage(kind: type[BaseException]) -> tuple[str, ...]:
+def lineage(kind: type) -> tuple[str, ...]:
     """Qualified and bare names of a class and its bases, nearest first."""
+    return _lineage(kind)
+
+
+@lru_cache(maxsize=1024)
+def _lineage(kind: type) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for base in kind.__mro__[:-1]:
         names[qualified_name(base)] = None
@@ -114,10 +118,10 @@ def _match_from_text(text: str) -> Match:
         return Match(categories=(text,))
     if text.startswith("status:"):
         spec = text.removeprefix("status:").strip()
-        if len(spec) == 3 and spec[0].isdigit() and spec[1:].lower() == "xx":
+        if len(spec) == 3 and _is_number(spec[0]) and spec[1:].lower() == "xx":
             return _match_status(int(spec[0]) * 100, int(spec[0]) * 100 + 99)
         low, dash, high = spec.partition("-")
-        if low.isdigit() and (high.isdigit() if dash else True):
+        if _is_number(low) and (not dash or _is_number(high)):
             return _match_status(int(low), int(high) if dash else int(low))
         raise ValueError(f'"{text}" is not a status: write status:429, status:5xx or status:500-504')
     if text and all(part.isidentifier() or part == "<locals>" for part in text.split(".")):
@@ -126,6 +130,11 @@ def _match_from_text(text: str) -> Match:
         f'"{text}" names no failure: write a class name such as ConnectionError, a status such as status:429, '
         f"or one of {', '.join(CATEGORIES)}"
     )
+
+
+def _is_number(text: str) -> bool:
+    # isdigit() alone is true of superscripts, which int() refuses.
+    return text.isascii() and text.isdigit()
 
 
 def _match_status(low: int, high: int) -> Match:

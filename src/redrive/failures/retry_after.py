@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from redrive.failures.redaction import redact
+
 _LONGEST_VALUE = 100
 _LONGEST_SHOWN = 40
 
@@ -44,7 +46,7 @@ def parse_retry_after(value: str, wall_now: float) -> RetryAfterReading:
     if not trimmed:
         return RetryAfterReading(None, "Retry-After was empty and is ignored")
     if len(trimmed) > _LONGEST_VALUE:
-        return RetryAfterReading(None, f"Retry-After is ignored, it is too long: {_shown(trimmed)}")
+        return RetryAfterReading(None, f"Retry-After is ignored, it has {len(trimmed)} characters")
     if re.fullmatch(_SECONDS, trimmed):
         return RetryAfterReading(float(trimmed))
     when = _read_date(trimmed, wall_now)
@@ -88,4 +90,5 @@ def _full_year(short_year: int, rest: tuple[int, ...], wall_now: float) -> int:
 
 
 def _shown(value: str) -> str:
-    return repr(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…")
+    # A proxy gone wrong may put anything there, a credential too.
+    return repr(redact(value, _LONGEST_SHOWN))

@@ -29,7 +29,7 @@ _SECRET_WORDS = frozenset(
         "signature",
         "token",
     }
-)  # fmt: skip - one name a line would hide the set in a page of lines
+)
 
 _SECRET_ENDINGS = (
     "accesskey",
@@ -57,7 +57,7 @@ _SECRET_ENDINGS = (
     "signature",
     "signingkey",
     "subscriptionkey",
-)  # fmt: skip - as above
+)
 
 # "token_type=bearer", "session_timeout=30": about a secret, not the secret itself.
 _DESCRIBING_WORDS = frozenset(
@@ -96,7 +96,7 @@ _DESCRIBING_WORDS = frozenset(
         "url",
         "version",
     }
-)  # fmt: skip - as above
+)
 
 WHOLE_LINE_NAMES = frozenset(
     {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-forwarded-authorization"}

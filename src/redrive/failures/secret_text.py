@@ -7,6 +7,7 @@ compiles and caches them on first use, so that importing costs nothing.
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 
 from redrive.failures.secret_names import WHOLE_LINE_NAMES, names_a_secret
 
@@ -32,14 +33,14 @@ _MARKS = (
     "akia",
     "asia",
     "aiza",
-)  # fmt: skip - a mark a line would hide the list in a page of lines
+)
 _QUOTED_PAIR = r"""["']\s*,\s*[bu]?\\*["']"""
 
 _PRIVATE_KEY = r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,20}-----|\Z)"
 
 _USERINFO = r"""(?x)(?<=//)(?:
-    [^\s/?\#"<>]*@    # up to the last @ before the path: user:p@ss@host
-    | [^\s/?\#@:\[]*:(?![0-9]*(?:[/?\#]|\s|\Z))[^\s@]{0,1000}@    # a password with a bare slash; not host:80/a@b
+    [^\s/?\#"<>]*(?=@)    # up to the last @ before the path: user:p@ss@host
+    | [^\s/?\#@:\[]*:(?![0-9]*(?:[/?\#]|\s|\Z))[^\s@]{0,1000}(?=@)    # a password with a bare slash; not host:80/a@b
 )"""
 _CUT_USERINFO = r"(?<=//)(?:[^\s/]*|[^\s/?\#@:\[]*:(?![0-9]*[/?\#])\S*)\Z"
 
@@ -65,17 +66,19 @@ _BASIC = r"(?i)\bbasic\s+(?P<value>[A-Za-z0-9+/_-]{4,}={0,2})"
 
 # A name and what stands between it and its value. The value is looked at apart, so that in "error: password=x" it is
 # not taken for the value of "error".
-_NAME = r"""(?xi)(?<![\w.\-])(?P<option>--)?(?P<name>[\w.\-]++)
+_SEPARATOR = r"""(?:\\{0,3}["'])?(?:\]|%5D)?\s{0,8}(?:=>|:=|==|[=:]|%3D)\s{0,8}"""
+_NAME = rf"""(?xi)(?<![\w.\-])(?P<option>--)?(?P<name>[\w.\-]++)
 (?:
-    (?:\\{0,3}["'])?(?:\]|%5D)?\s{0,8}(?:=>|:=|==|[=:]|%3D)\s{0,8}    # name=  "name":  user[name]=
-    | \\{0,3}["']\s{0,8},\s{0,8}(?=[bu]?\\{0,3}["'])    # ('name', 'value')
+    {_SEPARATOR}    # name=  "name":  user[name]=
+    | \\{{0,3}}["']\s{{0,8}},\s{{0,8}}(?=[bu]?\\{{0,3}}["'])    # ('name', 'value')
     | (?P<tag>>)    # <name>value
-    | (?(option)\s{1,8}|(?!))    # --name value
+    | (?(option)\s{{1,8}}|(?!))    # --name value
 )"""
-_FURTHER_NAMES = r"(?:[\w.\-]++[=:]\s{0,8})++"
+# What may stand before the value itself, and is hidden with it: the scheme of credentials, further names.
+_SCHEME = r"(?:bearer|basic|token|apikey|negotiate)\s+"
+_LEADING = rf"""(?i)(?:{_SCHEME}|(?:\\{{0,3}}["'])?[\w.\-]++{_SEPARATOR})*+"""
 _OPENING_QUOTE = r"""[bBuU]?(?P<backslashes>\\{0,3})(?P<quote>["'])"""
 _BARE = r"""(?:[^\s&;"'<>]|["'](?=\w))+"""
-_SCHEME_AND_CREDENTIALS = r"(?i)(?:bearer|basic|token|apikey|negotiate)\s+[^\s\"',;]+"
 _LINE = r"[^\r\n]+"
 _LONGEST_NAME = 80
 
@@ -88,32 +91,39 @@ def may_hold_secrets(text: str) -> bool:
 
 def without_secrets(text: str, cut: bool = False) -> str:
     """The text with its secrets hidden. `cut` says that the text went on, and may end with half a secret."""
-    text = re.sub(_PRIVATE_KEY, HIDDEN, text)
-    text = re.sub(_USERINFO, f"{HIDDEN}@", text)
-    if cut:
-        text = re.sub(_CUT_USERINFO, HIDDEN, text)
-    text = _without_named_secrets(text)
-    text = re.sub(_BEARER, _hide_bearer, text)
-    text = re.sub(_BASIC, _hide_basic, text)
-    return re.sub(_TOKENS, HIDDEN, text)
-
-
-def _without_named_secrets(text: str) -> str:
+    # All are found before any is hidden: hiding one could take away the name by which another is known.
+    found = sorted((start, end) for start, end in _secrets(text, cut) if end > start)
     kept: list[str] = []
-    position = done = 0
-    search = re.compile(_NAME).search
-    while (found := search(text, position)) is not None:
-        position = found.end()
-        if not _needs_hiding(text, found):
-            continue
-        end = _end_of_value(text, position, found["name"].lower())
-        if end > position:
-            kept += (text[done:position], HIDDEN)
-            done = position = end
-    if not kept:
-        return text
+    done = 0
+    for start, end in found:
+        if start > done or not kept:
+            kept += (text[done:start], HIDDEN)
+        done = max(done, end)
     kept.append(text[done:])
     return "".join(kept)
+
+
+def _secrets(text: str, cut: bool) -> Iterator[tuple[int, int]]:
+    """Where secrets begin and end."""
+    for pattern in (_PRIVATE_KEY, _USERINFO, _TOKENS, *((_CUT_USERINFO,) if cut else ())):
+        for found in re.finditer(pattern, text):
+            yield found.span()
+    for found in re.finditer(_BEARER, text):
+        if not _is_prose(found["scheme"], found["value"]):
+            yield found.span("value")
+    for found in re.finditer(_BASIC, text):
+        if _is_user_and_password(found["value"]):
+            yield found.span("value")
+    yield from _named_secrets(text)
+
+
+def _named_secrets(text: str) -> Iterator[tuple[int, int]]:
+    for found in re.finditer(_NAME, text):
+        if _needs_hiding(text, found):
+            end = _end_of_value(text, found.end(), found["name"].lower())
+            yield found.end(), end
+            if end == len(text):
+                return
 
 
 def _needs_hiding(text: str, found: "re.Match[str]") -> bool:
@@ -127,17 +137,16 @@ def _needs_hiding(text: str, found: "re.Match[str]") -> bool:
 
 def _end_of_value(text: str, start: int, name: str) -> int:
     """Where the secret that begins at `start` ends."""
-    if name in WHOLE_LINE_NAMES and _match(_OPENING_QUOTE, text, start) is None:
-        found = _match(_SCHEME_AND_CREDENTIALS, text, start) or _match(_LINE, text, start)
+    if name in WHOLE_LINE_NAMES and _match(rf"(?i){_SCHEME}|{_OPENING_QUOTE}", text, start) is None:
+        found = _match(_LINE, text, start)
         return found.end() if found else start
-    if (found := _match(_FURTHER_NAMES, text, start)) is not None:
+    if (found := _match(_LEADING, text, start)) is not None:
         start = found.end()
     if (found := _match(_OPENING_QUOTE, text, start)) is not None:
         return _after_closing_quote(text, found.end(), found["quote"], len(found["backslashes"]))
     if text[start : start + 1] in ("(", "[", "{"):
         return _after_closing_bracket(text, start)
-    found = _match(_SCHEME_AND_CREDENTIALS, text, start) or _match(_BARE, text, start)
-    if found is None:
+    if (found := _match(_BARE, text, start)) is None:
         return start
     return start + (len(found[0].rstrip(",.)]}")) or len(found[0]))
 
@@ -177,20 +186,16 @@ def _after_closing_bracket(text: str, start: int) -> int:
     return len(text)
 
 
-def _hide_bearer(found: "re.Match[str]") -> str:
-    value = found["value"]
-    in_prose = found["scheme"] == "bearer" and value.isalpha() and value.islower()
-    if in_prose or re.fullmatch(_PROSE_AFTER_BEARER, value):
-        return found[0]
-    return found[0].removesuffix(value) + HIDDEN
+def _is_prose(scheme: str, word: str) -> bool:
+    """ "the bearer of bad news", "Bearer authentication"."""
+    ordinary = scheme == "bearer" and word.isalpha() and word.islower()
+    return ordinary or re.fullmatch(_PROSE_AFTER_BEARER, word) is not None
 
 
-def _hide_basic(found: "re.Match[str]") -> str:
-    """Basic credentials are base64 of user:password; "basic example" is not."""
-    value = found["value"]
-    bare = value.rstrip("=").replace("-", "+").replace("_", "/")
+def _is_user_and_password(word: str) -> bool:
+    """Basic credentials are base64 of user:password; "example" in "basic example" is not."""
+    bare = word.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        decoded = base64.b64decode(bare + "=" * (-len(bare) % 4))
+        return b":" in base64.b64decode(bare + "=" * (-len(bare) % 4))
     except binascii.Error:
-        return found[0]
-    return found[0].removesuffix(value) + HIDDEN if b":" in decoded else found[0]
+        return False

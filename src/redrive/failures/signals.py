@@ -14,11 +14,11 @@ from typing import Any
 from redrive.failures.duration import read_duration
 
 
-class Permanent(Exception):  # noqa: N818 - reads as a statement: `raise Permanent("no such account")`
+class Permanent(Exception):
     """Raise it to say that no retry will help."""
 
 
-class RetryAfter(Exception):  # noqa: N818 - reads as a statement: `raise RetryAfter(30, "warming up")`
+class RetryAfter(Exception):
     """Raise it to ask for a retry after `delay` (seconds, a timedelta, or text such as "30s")."""
 
     def __init__(self, delay: Any, *args: object) -> None:
@@ -31,7 +31,7 @@ class RetryAfter(Exception):  # noqa: N818 - reads as a statement: `raise RetryA
         return detail or f"retry after {self.delay}"
 
 
-class AttemptTimeout(TimeoutError):  # noqa: N818 - the name users see in logs; TimeoutError is its base
+class AttemptTimeout(TimeoutError):
     """One attempt ran longer than its `attempt_timeout`."""
 
     def __init__(self, seconds: float) -> None:
@@ -39,7 +39,7 @@ class AttemptTimeout(TimeoutError):  # noqa: N818 - the name users see in logs; 
         self.seconds = seconds
 
 
-class DeadlineExceeded(TimeoutError):  # noqa: N818 - the name users see in logs; TimeoutError is its base
+class DeadlineExceeded(TimeoutError):
     """The attempt was cut because the total deadline of the call had come."""
 
     def __init__(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class DeadlineExceeded(TimeoutError):  # noqa: N818 - the name users see in logs
         self.seconds = seconds
 
 
-class ResultRejected(Exception):  # noqa: N818 - pairs with `retry_result`
+class ResultRejected(Exception):
     """Every attempt returned, but `retry_result` refused the value; the last one is in `.result`."""
 
     def __init__(self, result: Any) -> None:

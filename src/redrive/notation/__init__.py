@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from redrive.notation.catalogue import NOTATIONS, Notation
     from redrive.notation.durations import read_duration, write_duration
     from redrive.notation.errors import NotationError
-    from redrive.notation.lint import Finding, lint, lint_text
-    from redrive.notation.native_schema import native_schema
+    from redrive.notation.linter import Finding, lint, lint_text
+    from redrive.notation.native_json_schema import native_schema
     from redrive.notation.read import read_policy, write_lossy, write_policy
     from redrive.notation.reading import NamedWarning, Reading
 
@@ -21,10 +21,10 @@ _HOMES = {
     "read_duration": "durations",
     "write_duration": "durations",
     "NotationError": "errors",
-    "Finding": "lint",
-    "lint": "lint",
-    "lint_text": "lint",
-    "native_schema": "native_schema",
+    "Finding": "linter",
+    "lint": "linter",
+    "lint_text": "linter",
+    "native_schema": "native_json_schema",
     "read_policy": "read",
     "write_lossy": "read",
     "write_policy": "read",

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from redrive.notation.errors import NotationError, Path
+from redrive.notation.errors import Path
+from redrive.notation.fields import MOST_RULES
 from redrive.notation.place import Place, Position
 from redrive.notation.scalars import bare_word
 from redrive.notation.source import check_size
@@ -12,8 +13,6 @@ ROOT = "brackets"
 """The first step of every path: brackets[0].retry."""
 FAILURES = "failures"
 """The key under which a bracket keeps what stands before its arrow."""
-
-_MANY = 1000
 
 
 def parse_brackets(text: str, source: str) -> tuple[list[dict[str, Any]], Place]:
@@ -33,8 +32,8 @@ class _Parser:
     def parse(self) -> tuple[list[dict[str, Any]], Place]:
         self._action()
         while self.token.kind != "end":
-            if len(self.brackets) == _MANY:
-                raise unexpected(self.token, f"at most {_MANY} brackets", self.source)
+            if len(self.brackets) == MOST_RULES:
+                raise unexpected(self.token, f"at most {MOST_RULES} brackets", self.source)
             self._bracket()
         if not self.brackets:
             raise unexpected(self.token, "a bracket such as [retry: 3, backoff: 30s]", self.source)

@@ -63,7 +63,8 @@ def _settings(meaning: Meaning) -> dict[str, str]:
     if meaning.floor != default.floor:
         settings["floor"] = write_duration(meaning.floor)
     if meaning.never_on:
-        settings["never_on"] = _failures(meaning.never_on, "never_on")
+        # In round brackets even when it is one: a bare word after the colon could be read as a number or as nothing.
+        settings["never_on"] = f"({', '.join(failures_as_texts(meaning.never_on, 'never_on'))})"
     if meaning.idempotent is not None:
         settings["idempotent"] = "true" if meaning.idempotent else "false"
     return settings

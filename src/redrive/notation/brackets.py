@@ -11,7 +11,6 @@ from redrive.failures.matching import ANYTHING, NOTHING
 from redrive.notation.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import DURATION_WORDS, Fields, positions_under, read_failures, zero_wait
-from redrive.notation.meaning import A_CUT_ATTEMPT
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
@@ -19,6 +18,7 @@ from redrive.retry.backoff import Backoff, BackoffKind
 from redrive.retry.decide import SHORTEST_WAIT
 from redrive.retry.jitter import NO_JITTER
 from redrive.retry.policy import DEFAULT_POLICY, Policy, Rule
+from redrive.retry.preview import CUT_ATTEMPT
 
 NAME = "brackets"
 ANSWER_KEYS = ("retry", "backoff", "max_backoff", "jitter", "factor", *BACKOFF_KINDS)
@@ -59,7 +59,7 @@ def read_text(text: str, source: str = "<text>") -> Reading:
     warnings: list[NamedWarning] = []
     rules = [_read_answer(fields, "attempts" in settings, warnings) for fields in answers]
     policy = _policy(settings, rules, place)
-    if policy.attempt_timeout is not None and not any(rule.match.matched_by(A_CUT_ATTEMPT) for rule in rules):
+    if policy.attempt_timeout is not None and not any(rule.match.matched_by(CUT_ATTEMPT) for rule in rules):
         problem = "no bracket answers an attempt that its timeout cuts; name TimeoutError in one that should"
         warnings.append(settings["timeout"].warning("timeout-not-retried", "timeout", problem))
     written = {SETTINGS[key]: fields.place.at(key).key for key, fields in settings.items()}
@@ -106,7 +106,9 @@ def _read_answer(fields: Fields, limited: bool, warnings: list[NamedWarning]) ->
         place = fields.place.at(FAILURES)
         match = with_current_names(read_failures(fields.data[FAILURES], place))
         if not match:
-            raise place.refuse([], "no failure before the arrow", "names such as NetworkError or (ValueError, KeyError)")
+            raise place.refuse(
+                [], "no failure before the arrow", "names such as NetworkError or (ValueError, KeyError)"
+            )
     return Rule(
         match=match,
         retries=fields.whole("retry", None, least=0, words=_NO_LIMIT),

@@ -12,8 +12,8 @@ from redrive.notation import (
     stage,
     stamina,
     step_functions,
-    temporal,
     template,
+    temporal,
     tenacity,
     work_config,
 )

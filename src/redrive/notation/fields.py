@@ -18,6 +18,8 @@ D = TypeVar("D")
 
 LARGEST_COUNT = 2_147_483_647
 """The largest number of attempts or retries: what a database column of the usual size holds."""
+MOST_RULES = 100
+"""Rules a policy that is read may have: more are a mistake, and make every failure slow to answer."""
 DURATION_WORDS = f"a duration such as 500ms, 30s, 2m or 1h30m, at most {write_duration(LONGEST_WAIT)}"
 NOT_ALLOWED = "not allowed"
 
@@ -199,5 +201,3 @@ def positions_under(place: Place) -> dict[str, Any]:
     if place.position is not None:
         found[""] = place.position
     return found
-
-

@@ -6,21 +6,12 @@ was lost compares the meaning of what was written with the meaning that was to b
 
 import msgspec
 
-from redrive.failures.failure import Failure
-from redrive.failures.matching import ANYTHING, NOTHING, Match, lineage, qualified_name
+from redrive.failures.matching import ANYTHING, NOTHING, Match, qualified_name
 from redrive.failures.signals import AttemptTimeout
 from redrive.retry.backoff import LONGEST_WAIT, Backoff
 from redrive.retry.jitter import Jitter
 from redrive.retry.policy import DEFAULT_POLICY, Policy
-
-A_CUT_ATTEMPT = Failure(
-    category="transient",
-    reason="the attempt was cut",
-    kind="timeout",
-    type=qualified_name(AttemptTimeout),
-    lineage=lineage(AttemptTimeout),
-)
-"""The failure of an attempt that its own timeout ended."""
+from redrive.retry.preview import CUT_ATTEMPT
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +54,7 @@ def meaning_of(policy: Policy) -> Meaning:
     ]
     if policy.retry_on:
         match = policy.retry_on
-        if policy.attempt_timeout is not None and match.matched_by(A_CUT_ATTEMPT) is None:
+        if policy.attempt_timeout is not None and match.matched_by(CUT_ATTEMPT) is None:
             # `retry_on` answers attempts that were cut whatever it names; a rule answers only what it names.
             match = match | Match(names=(AttemptTimeout.__name__,))
         answers.append(
@@ -119,9 +110,7 @@ def differences(wanted: Meaning, got: Meaning) -> list[tuple[str, object, object
 def _differ(one: object, other: object) -> bool:
     if isinstance(one, Match) and isinstance(other, Match):
         # The order in which failures are named changes nothing.
-        return any(
-            set(getattr(one, field)) != set(getattr(other, field)) for field in Match.__struct_fields__
-        )
+        return any(set(getattr(one, field)) != set(getattr(other, field)) for field in Match.__struct_fields__)
     return one != other
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from redrive.failures.matching import NOTHING, Match, as_match, match_as_texts, qualified_name
 from redrive.notation.durations import write_duration
 from redrive.notation.errors import NotationError
-from redrive.notation.fields import NOT_ALLOWED, Fields
+from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields
 from redrive.notation.place import Place
 from redrive.notation.reading import Reading
 from redrive.notation.wait_words import read_backoff, read_jitter, write_backoff, write_jitter
@@ -68,6 +68,8 @@ def _read_rules(fields: Fields) -> tuple[Rule, ...]:
     written = fields.data.get("rules", [])
     if not isinstance(written, list | tuple):
         raise fields.refuse("rules", f"a list of mappings with the keys {', '.join(RULE_KEYS)}")
+    if len(written) > MOST_RULES:
+        raise fields.refuse("rules", f"at most {MOST_RULES} rules", f"{len(written)} rules")
     return tuple(_read_rule(one, fields.place.at("rules", index)) for index, one in enumerate(written))
 
 
@@ -108,7 +110,9 @@ def as_data(policy: Policy) -> dict[str, Any]:
         "idempotent": policy.idempotent,
     }
     default = DEFAULT_POLICY
-    return {key: written[key] for key in KEYS if key in _ALWAYS_WRITTEN or getattr(policy, key) != getattr(default, key)}
+    return {
+        key: written[key] for key in KEYS if key in _ALWAYS_WRITTEN or getattr(policy, key) != getattr(default, key)
+    }
 
 
 def write_yaml(policy: Policy) -> str:

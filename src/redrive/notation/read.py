@@ -29,7 +29,7 @@ def read_policy(what: Any, notation: str = AUTO, source: str = "<text>") -> Read
     `notation` is one of NOTATIONS, or "auto" to tell by the text itself. `source` is what errors call the text.
     """
     if notation != AUTO:
-        _known(notation)
+        known(notation)
     if isinstance(what, str):
         return _read_text(what, notation, source)
     return read_data(what, Place("<data>" if source == "<text>" else source), notation)
@@ -38,10 +38,7 @@ def read_policy(what: Any, notation: str = AUTO, source: str = "<text>") -> Read
 def read_data(data: Any, place: Place, notation: str = AUTO) -> Reading:
     """The policy in plain data at a place; it may stand alone, or be the only one in a larger document."""
     if notation != AUTO:
-        wrapped = NOTATIONS[notation].wrapper
-        if isinstance(data, Mapping) and len(data) == 1 and (key := next(iter(data))) in wrapped:
-            data, place = data[key], place.at(key)
-        return read_as(notation, data, place)
+        return read_as(notation, *unwrapped(notation, data, place))
     found = find_policies(data, place)
     if len(found) > 1:
         places = ", ".join(f"{one.place.key} (line {one.place.line})" for one in found[:8])
@@ -49,6 +46,13 @@ def read_data(data: Any, place: Place, notation: str = AUTO) -> Reading:
     if found:
         return read_as(found[0].notation, found[0].data, found[0].place)
     return read_as(nearest_notation(data, place), data, place)
+
+
+def unwrapped(notation: str, data: Any, place: Place) -> tuple[Any, Place]:
+    """What stands under a key that only says which notation it is, such as `retry:`."""
+    if isinstance(data, Mapping) and len(data) == 1 and (key := next(iter(data))) in NOTATIONS[notation].wrapper:
+        return data[key], place.at(key)
+    return data, place
 
 
 def read_as(notation: str, data: Any, place: Place) -> Reading:
@@ -100,7 +104,7 @@ def write_lossy(policy: Policy, notation: str = "native") -> tuple[str, tuple[Na
 
 
 def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, object]]]:
-    write = _known(notation).write
+    write = known(notation).write
     if write is None:
         raise NotationError(
             "can be read, but not written",
@@ -119,7 +123,8 @@ def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, 
     return text, differences(meaning_of(policy), meaning_of(_read_text(text, notation, notation).policy))
 
 
-def _known(notation: str) -> Notation:
+def known(notation: str) -> Notation:
+    """The notation of that name; NotationError when there is none."""
     if notation not in NOTATIONS:
         raise NotationError(
             f"unknown{similar(notation, tuple(NOTATIONS))}",
@@ -145,5 +150,3 @@ def _in_words(value: object) -> str:
         matches = [_in_words(one.match) for one in value if isinstance(one, Answer)]
         return f"{len(matches)} answers ({'; '.join(matches)})" if matches else "no retries"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-

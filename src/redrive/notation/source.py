@@ -18,6 +18,9 @@ DEEPEST = 32
 """Lists and mappings inside one another."""
 
 
+_ODD_IN_YAML = {"\t": " ", "\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
 class Document(msgspec.Struct, frozen=True):
     """What a text says."""
 
@@ -41,7 +44,7 @@ def load_document(text: str, source: str = "<text>") -> Document:
     check_size(text, source)
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
-        text = _without_tabs(text)
+        text = _json_for_yaml(text)
     builder = _Builder(source)
     try:
         # Events, not nodes: depth is checked before anything recurses into it.
@@ -130,7 +133,9 @@ class _Builder:
             return inside.path
         path = (*inside.path, inside.key)
         if inside.first_line is not None:
-            shown = value if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
+            shown = (
+                value if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
+            )
             problem = f"written twice, first on line {inside.first_line}"
             raise Place(self.source, self.positions, path).refuse(shown, problem, "each key once")
         inside.value[inside.key] = value
@@ -157,9 +162,9 @@ def _joined(text: str) -> str:
     return text
 
 
-def _without_tabs(text: str) -> str:
-    """JSON allows tabs between values and YAML does not; inside strings JSON has no raw tabs to lose."""
-    if "\t" not in text:
+def _json_for_yaml(text: str) -> str:
+    """Tabs between values and line breaks of other scripts inside strings, which JSON allows, written as YAML wants."""
+    if not any(char in text for char in _ODD_IN_YAML):
         return text
     chars: list[str] = []
     quoted = escaped = False
@@ -169,7 +174,8 @@ def _without_tabs(text: str) -> str:
             escaped = char == "\\" and not escaped
         elif char == '"':
             quoted = True
-        chars.append(" " if char == "\t" and not quoted else char)
+        odd = _ODD_IN_YAML.get(char)
+        chars.append(char if odd is None or quoted == (char == "\t") else odd)
     return "".join(chars)
 
 

@@ -67,6 +67,4 @@ def _without_null_limits(data: Any) -> Any:
     """None is how stamina writes "no limit"; the readers of single fields know it as a word."""
     if not isinstance(data, Mapping):
         return data
-    return {
-        key: "none" if value is None and key in ("attempts", "timeout") else value for key, value in data.items()
-    }
+    return {key: "none" if value is None and key in ("attempts", "timeout") else value for key, value in data.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING, Match
 from redrive.notation.errors import NotationError
-from redrive.notation.fields import NOT_ALLOWED, Fields, positions_under
+from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields, positions_under
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import LARGEST_FACTOR
@@ -37,8 +37,8 @@ _JITTER: Mapping[str, Jitter] = {"FULL": FULL_JITTER, "NONE": NO_JITTER}
 
 def read(data: Any, place: Place) -> Reading:
     """A list of retriers."""
-    if not isinstance(data, list | tuple) or not data:
-        raise place.refuse(data, NOT_ALLOWED, f"a list of retriers with the keys {', '.join(KEYS)}")
+    if not isinstance(data, list | tuple) or not 0 < len(data) <= MOST_RULES:
+        raise place.refuse(data, NOT_ALLOWED, f"a list of 1 to {MOST_RULES} retriers with the keys {', '.join(KEYS)}")
     warnings: list[NamedWarning] = []
     rules = tuple(_read_retrier(one, place.at(i), i == len(data) - 1, warnings) for i, one in enumerate(data))
     policy = Policy(

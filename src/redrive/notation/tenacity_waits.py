@@ -124,9 +124,7 @@ def _exponential_jitter(given: Arguments, fields: Fields, warnings: list[NamedWa
     return _growing(given, base, jitter, fields, warnings)
 
 
-def _growing(
-    given: Arguments, base: float, jitter: Jitter, fields: Fields, warnings: list[NamedWarning]
-) -> Waits:
+def _growing(given: Arguments, base: float, jitter: Jitter, fields: Fields, warnings: list[NamedWarning]) -> Waits:
     factor = given.number("exp_base", 2.0, least=LEAST_FACTOR, most=LARGEST_FACTOR)
     least, cap = given.seconds("min", 0.0), _cap(given)
     if cap is not None and cap <= least:

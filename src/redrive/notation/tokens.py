@@ -92,9 +92,7 @@ def _end_of_word(text: str, at: int) -> int:
     at += 1
     while at < len(text):
         char = text[at]
-        if char.isalnum() or char in _INSIDE_WORDS:
-            at += 1
-        elif char == "-" and text[at + 1 : at + 2].isalnum():
+        if char.isalnum() or char in _INSIDE_WORDS or (char == "-" and text[at + 1 : at + 2].isalnum()):
             at += 1
         elif text.startswith(_LOCALS, at) and text[at - 1] == ".":
             at += len(_LOCALS)

@@ -10,8 +10,10 @@ from redrive.retry.backoff import LONGEST_WAIT, Backoff, BackoffKind
 from redrive.retry.jitter import Jitter
 
 BACKOFF_KINDS: dict[str, BackoffKind] = {kind: kind for kind in get_args(BackoffKind)}
-PLAIN_JITTER = {kind: Jitter(kind) for kind in ("none", "full", "equal", "decorrelated")}  # type: ignore[arg-type]  # each is a JitterKind
-BACKOFF_WORDS = 'such as "exponential 500ms", "exponential 500ms x3", "linear 1s", "constant 2s", or {kind, base, factor}'
+PLAIN_JITTER = {kind: Jitter(kind) for kind in ("none", "full", "equal", "decorrelated")}
+BACKOFF_WORDS = (
+    'such as "exponential 500ms", "exponential 500ms x3", "linear 1s", "constant 2s", or {kind, base, factor}'
+)
 JITTER_WORDS = f"{', '.join(PLAIN_JITTER)}, or additive with a duration such as additive 250ms"
 
 LEAST_FACTOR, LARGEST_FACTOR = 1.0, 1000.0

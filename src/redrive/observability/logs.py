@@ -3,7 +3,6 @@
 import logging
 from typing import Any
 
-from redrive.failures.redaction import redact
 from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FallbackUsed
 from redrive.retry.decision import RetryAt
 
@@ -99,7 +98,7 @@ def _describe_failed_attempt(event: AttemptFailed) -> tuple[str, dict[str, Any]]
         "gave_up": None if isinstance(decision, RetryAt) else decision.kind,
         "elapsed_s": round(event.elapsed, 6),
         "dependency": event.dependency,
-        "correlation_id": event.correlation_id and redact(event.correlation_id),
+        "correlation_id": event.correlation_id,
     }
     return f"{event.operation}: attempt {event.attempt}/{limit} failed ({failure.category}): {what}; {then}", fields
 

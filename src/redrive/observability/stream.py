@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from redrive.failures.redaction import redact
 from redrive.observability.events import Event
 
 Listener = Callable[[Event], None]
@@ -42,7 +43,8 @@ def correlation_id() -> str | None:
 @contextmanager
 def correlate(id: str) -> Iterator[None]:  # noqa: A002 - `correlate(id=...)` is what callers would write
     """Put `id` (a request id, say) into every event and log record made inside the block."""
-    token = _correlation_id.set(id)
+    # Ids often come from a caller's header, and callers put anything there.
+    token = _correlation_id.set(redact(id, limit=200))
     try:
         yield
     finally:

@@ -99,7 +99,7 @@ class CircuitChange(msgspec.Struct, frozen=True):
     """Consecutive failures that led to it."""
 
 
-class CircuitOpen(Exception):  # noqa: N818 - the name DESIGN gives it; it reads as a state
+class CircuitOpen(Exception):
     """The call was not made: the dependency's circuit is open."""
 
     def __init__(self, dependency: str, retry_in: float) -> None:

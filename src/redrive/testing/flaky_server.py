@@ -10,21 +10,26 @@ from typing import Any, Literal
 
 import msgspec
 
-Fault = Literal["reset", "hang", "cut_body", "close", "garbage"]
+Fault = Literal["reset", "hang", "cut_body", "hang_body", "close", "garbage"]
+
+CHUNK = 64 * 1024
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What the server does with one request: an answer, or a fault instead of one.
 
     reset: the connection is reset. close: it is closed without an answer. hang: no answer until the server stops.
-    cut_body: the answer ends half way through its body. garbage: what comes is not HTTP.
+    cut_body: the answer ends half way through its body. hang_body: it stops there, until the server stops.
+    garbage: what comes is not HTTP.
     """
 
     status: int = 200
     body: Any = None
-    """Sent as JSON; None sends an empty object."""
+    """Bytes are sent as they are, anything else as JSON; None sends an empty object."""
     headers: Mapping[str, str] = {}
     fault: Fault | None = None
+    chunked: bool = False
+    """Send the body in pieces, without saying how long it is."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,9 +122,11 @@ class _Handler(BaseHTTPRequestHandler):
         )
         reply = self.server.flaky._next_reply(seen)
         if reply.fault is None:
-            self._answer(reply, json.dumps({} if reply.body is None else reply.body).encode())
-        elif reply.fault == "cut_body":
-            self._answer(reply, b'{"half": ', promised=100)
+            self._answer(reply)
+        elif reply.fault in ("cut_body", "hang_body"):
+            self._answer(reply, whole=False)
+            if reply.fault == "hang_body":
+                self.server.flaky._stopping.wait()
             self.close_connection = True
         elif reply.fault == "hang":
             self.server.flaky._stopping.wait()
@@ -134,14 +141,31 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
 
-    def _answer(self, reply: Reply, body: bytes, promised: int | None = None) -> None:
+    def _answer(self, reply: Reply, whole: bool = True) -> None:
+        body = (
+            reply.body
+            if isinstance(reply.body, bytes)
+            else json.dumps({} if reply.body is None else reply.body).encode()
+        )
         self.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", **reply.headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body) if promised is None else promised))
+        if reply.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        if self.command == "HEAD":
+            return
+        sent = body if whole else body[: len(body) // 2]
+        if not reply.chunked:
+            self.wfile.write(sent)
+            return
+        for start in range(0, len(sent), CHUNK):
+            piece = sent[start : start + CHUNK]
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        if whole:
+            self.wfile.write(b"0\r\n\r\n")
 
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
@@ -153,7 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
             return body
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve
+    # The base class calls the method named for the request's own.
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - as said above
 
 
 def _as_reply(what: Reply | int | Callable[[Seen], Reply]) -> Reply | Callable[[Seen], Reply]:

@@ -24,15 +24,22 @@ _DEEPEST_CAUSE = 8
 
 def _connect_error(error: BaseException, ask: Ask) -> Verdict:
     """Connecting failed, so nothing was sent; but a certificate that is refused stays refused."""
-    cause = error.__cause__
+    cause = _carried(error)
     for _ in range(_DEEPEST_CAUSE):
         if cause is None:
             break
-        kind: type = type(cause)
-        if "ssl.SSLError" in lineage(kind) and (verdict := ask(cause)) is not None:
+        if "ssl.SSLError" in lineage(type(cause)) and (verdict := ask(cause)) is not None:
             return before_it_was_sent(verdict)
-        cause = cause.__cause__
+        cause = _carried(cause)
     return transient("no connection could be made: a network failure passes", not_sent=True)
+
+
+def _carried(error: BaseException) -> BaseException | None:
+    """httpx chains its errors; httpcore keeps what it wraps as the argument, and drops the chain."""
+    if error.__cause__ is not None:
+        return error.__cause__
+    inner = error.args[0] if error.args else None
+    return inner if isinstance(inner, BaseException) else None
 
 
 def _proxy_error(error: BaseException, _ask: Ask) -> Verdict:

@@ -1,0 +1,1 @@
+"""Examples that run: `make demo`, or `python -m examples.demo`."""

@@ -1,0 +1,90 @@
+"""The idempotency keys of the requests made inside one guarded call: a request keeps its key on every attempt.
+
+The code of an attempt makes its requests anew, so there is no request object that could carry a key from one attempt
+to the next. A request is known by where it goes and by its turn among those that go there; where several do, the
+one with the same content is preferred, because concurrent requests may change their order.
+"""
+
+import threading
+from collections.abc import Callable, Hashable
+
+from redrive.calls.scope import ACTIVE, CURRENT, KEYS, OWNER, Scope
+from redrive.determinism.ids import new_id
+
+
+class _Handed:
+    """A key that was handed out (or the keys of an inner call), and when it was last."""
+
+    __slots__ = ("attempt", "content", "what")
+
+    def __init__(self, what: "str | IdempotencyKeys", content: Hashable, attempt: int) -> None:
+        self.what = what
+        self.content = content
+        self.attempt = attempt
+
+
+class IdempotencyKeys:
+    """Hands out the keys of one guarded call; safe across the threads and tasks of its attempts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._attempt = 1
+        self._handed: dict[tuple[str, ...], list[_Handed]] = {}
+
+    def next_attempt(self) -> None:
+        """From now on the requests of the next attempt are made: each finds the key it had."""
+        with self._lock:
+            self._attempt += 1
+
+    def key_for(self, method: str, address: str, content: Hashable = None) -> str:
+        """The key of a request; `content` (its query and body, say) tells requests to one address apart."""
+        key = self._hand_out((method, address), content, new_id)
+        assert isinstance(key, str)  # noqa: S101 - narrows for mypy
+        return key
+
+    def of_inner_call(self, operation: str) -> "IdempotencyKeys":
+        """The keys of a call that is made inside this one and retries by itself; they outlive it in the same way."""
+        keys = self._hand_out((operation,), None, IdempotencyKeys)
+        assert isinstance(keys, IdempotencyKeys)  # noqa: S101 - narrows for mypy
+        return keys
+
+    def _hand_out(
+        self, address: tuple[str, ...], content: Hashable, make: "Callable[[], str | IdempotencyKeys]"
+    ) -> "str | IdempotencyKeys":
+        # Only whether contents are equal matters, and only in this process.
+        content = hash(content)
+        with self._lock:
+            known = self._handed.setdefault(address, [])
+            free = [one for one in known if one.attempt < self._attempt]
+            found = next((one for one in free if one.content == content), free[0] if free else None)
+            if found is None:
+                found = _Handed(make(), content, self._attempt)
+                known.append(found)
+            found.attempt = self._attempt
+            found.content = content
+            return found.what
+
+
+_making = threading.Lock()
+
+
+def current_keys() -> IdempotencyKeys | None:
+    """The keys of the guarded call that this code runs in; None outside of one."""
+    return _keys_of(CURRENT.get())
+
+
+def keys_of_inner_call(outer: Scope, operation: str) -> IdempotencyKeys | None:
+    """The keys for a new scope inside `outer`; None when no call is running there."""
+    keys = _keys_of(outer)
+    return None if keys is None else keys.of_inner_call(operation)
+
+
+def _keys_of(scope: Scope) -> IdempotencyKeys | None:
+    if not scope[ACTIVE] or scope[OWNER] is None:
+        return None
+    if scope[KEYS] is None:
+        with _making:
+            if scope[KEYS] is None:
+                scope[KEYS] = IdempotencyKeys()
+    keys: IdempotencyKeys = scope[KEYS]
+    return keys

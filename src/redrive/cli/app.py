@@ -1,0 +1,80 @@
+"""The commands, put together; and the one place where an error becomes a line on stderr and an exit code."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+import redrive
+from redrive.cli import policy_convert, policy_lint, policy_preview, policy_schema
+from redrive.notation.errors import NotationError, printable
+
+BAD_INPUT = 2
+
+# The base of all errors about the command line itself. typer names only its children, and where the base lives
+# differs between its versions.
+_CommandLineError: Any = typer.BadParameter.__mro__[2]
+
+
+def build() -> typer.Typer:
+    """The whole command line."""
+    app = typer.Typer(
+        help="Runs work that fails until it succeeds, or until someone knows exactly why it did not.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    policy = typer.Typer(
+        help="Look at retry policies, in whichever notation they are written.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    policy.command("preview")(policy_preview.preview_command)
+    policy.command("lint")(policy_lint.lint_command)
+    policy.command("convert")(policy_convert.convert_command)
+    policy.command("schema")(policy_schema.schema_command)
+    app.add_typer(policy, name="policy")
+    return app
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Bad input is one line on stderr and exit code 2, never a traceback."""
+    command = typer.main.get_command(build())
+    try:
+        outcome = command.main(
+            args=None if arguments is None else list(arguments), prog_name="redrive", standalone_mode=False
+        )
+    except NotationError as error:
+        return _complain(str(error))
+    except _CommandLineError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+            return BAD_INPUT
+        said = printable(error.format_message().rstrip("."), longest=400)
+        return _complain(f"redrive: {said}; see redrive --help")
+    except typer.Exit as leaving:
+        return leaving.exit_code
+    except typer.Abort:
+        return _complain("redrive: stopped")
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _complain(line: str) -> int:
+    typer.echo(line, err=True)
+    return BAD_INPUT
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"redrive {redrive.__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,45 @@
+"""How commands print: JSON for programs, tables for people, warnings beside the answer."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
+
+from redrive.notation.errors import printable
+from redrive.notation.reading import NamedWarning
+
+# Wide enough that a table in a pipe or a file is not folded.
+_PLAIN_WIDTH = 160
+
+
+def print_json(data: Any) -> None:
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table: coloured in a terminal, plain text anywhere else."""
+    # Loaded here: it costs more than the rest of a command that prints no table.
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+    console.print(table)
+
+
+def print_warnings(warnings: Iterable[NamedWarning], source: str) -> None:
+    """On stderr, so that what goes to a file or a pipe is the answer alone."""
+    for warning in warnings:
+        where = f"{source}:{warning.line}" if warning.line is not None else source
+        typer.echo(f"{printable(where)}: warning {warning.id}: {printable(warning.text, longest=400)}", err=True)
+
+
+def warnings_as_data(warnings: Iterable[NamedWarning]) -> list[dict[str, Any]]:
+    return [{"id": one.id, "text": one.text, "key": one.key, "line": one.line} for one in warnings]

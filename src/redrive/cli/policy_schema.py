@@ -1,0 +1,14 @@
+"""`redrive policy schema`: the JSON Schema of redrive's own notation."""
+
+from redrive.cli.output import print_json
+from redrive.cli.policy_input import JsonOption
+from redrive.notation.native_json_schema import native_schema
+
+
+def schema_command(as_json: JsonOption = False) -> None:
+    """Print the JSON Schema of the native notation, for editors and for checks in CI. It is JSON, asked for or not.
+
+    \b
+    redrive policy schema > policy.schema.json
+    """
+    print_json(native_schema())

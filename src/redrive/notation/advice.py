@@ -1,0 +1,68 @@
+"""What to write instead, in the words of the notation it was written in."""
+
+_CONVERT = "{notation} has no word for it: convert it to native (redrive policy convert --to native) and write {native}"
+
+_WORDS: dict[str, dict[str, str]] = {
+    "jitter": {
+        "native": "jitter: full",
+        "brackets": "jitter: full, in the bracket",
+        "stage": 'jitter_strategy="full"',
+        "step_functions": '"JitterStrategy": "FULL"',
+        "tenacity": "wait=wait_random_exponential(...) or wait_exponential_jitter(...)",
+        "stamina": "wait_jitter=1.0",
+    },
+    "bound": {
+        "native": "attempts: 10, or deadline: 10m",
+        "work_config": '"max_retries": 9',
+        "template": "max_attempts: 10",
+        "brackets": "retry: 9, or add [deadline: 10m]",
+        "stage": "max_attempts=10",
+        "temporal": '"maximumAttempts": 10, or set a schedule-to-close timeout where it is used',
+        "step_functions": '"MaxAttempts": 9',
+        "tenacity": "stop=stop_after_attempt(10) | stop_before_delay(600)",
+        "stamina": "attempts=10, timeout=600",
+    },
+    "deadline": {
+        "native": "deadline: 10m",
+        "brackets": "[deadline: 10m]",
+        "tenacity": "stop=... | stop_before_delay(600)",
+        "stamina": "timeout=600",
+    },
+    "backoff": {
+        "native": "backoff: exponential 500ms",
+        "work_config": '"backoff": 500',
+        "template": "backoff: exponential and backoff_base_ms: 500",
+        "brackets": "backoff: 500ms",
+        "stage": "base_delay_ms=500",
+        "temporal": '"initialInterval": "1s"',
+        "tenacity": "wait=wait_random_exponential(multiplier=0.5, max=30)",
+        "stamina": "wait_initial=0.5",
+    },
+    "max_wait": {
+        "native": "max_wait: 30s",
+        "work_config": '"max_backoff": 30000',
+        "template": "max_backoff_ms: 30000",
+        "brackets": "max_backoff: 30s",
+        "stage": "max_delay_ms=30000",
+        "temporal": '"maximumInterval": "30s"',
+        "step_functions": '"MaxDelaySeconds": 30',
+        "tenacity": "max=30 in the wait",
+        "stamina": "wait_max=30",
+    },
+    "retry_on": {
+        "native": "retry_on: [transient]",
+        "brackets": "transient -> before retry",
+        "stage": "retryable_errors with the classes that pass by themselves",
+        "tenacity": "retry=retry_if_exception_type(...) with the classes that pass by themselves",
+    },
+    "idempotent": {"native": "idempotent: true if doing it twice is harmless", "brackets": "[idempotent: true]"},
+}
+
+
+def advice(about: str, notation: str) -> str:
+    """ "write ..." in the notation, or the way through redrive's own where it has no word for it."""
+    words = _WORDS[about]
+    notation = "native" if notation == "native_json" else notation
+    if notation in words:
+        return f"write {words[notation]}"
+    return _CONVERT.format(notation=notation, native=words["native"])

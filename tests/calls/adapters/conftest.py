@@ -1,0 +1,31 @@
+"""Every test that asks for a `client` runs with each of them."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from redrive.testing import NoWaits, no_waits
+
+from .clients import CLIENTS, Client
+
+
+@pytest.fixture(params=CLIENTS, ids=repr)
+def client(request: pytest.FixtureRequest) -> Client:
+    chosen: Client = request.param
+    return chosen
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[NoWaits]:
+    """Real time, for real sockets; only the waits between attempts take none."""
+    with no_waits() as clock:
+        yield clock
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that refuses connections: it is taken, but nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]

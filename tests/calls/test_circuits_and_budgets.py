@@ -1,0 +1,246 @@
+"""Circuits and budgets around guarded calls."""
+
+import asyncio
+
+import pytest
+
+import redrive
+from redrive.observability.events import CallRefused, CircuitChanged, Event
+from redrive.testing import virtual_clock
+
+
+def dependency(
+    name: str = "payments", *, floor: int = 1000, ratio: float = 0.2, failures: int = 5
+) -> redrive.Dependency:
+    return redrive.Dependency(
+        name,
+        redrive.Circuit(name, redrive.CircuitSettings(failures=failures)),
+        redrive.Budget(redrive.BudgetSettings(floor=floor, ratio=ratio)),
+    )
+
+
+@pytest.mark.promise("P13")
+def test_five_failures_open_the_circuit_and_calls_are_refused_without_being_made() -> None:
+    calls = []
+
+    @redrive.retry(dependency=dependency())
+    def pay() -> str:
+        calls.append(1)
+        raise ConnectionError
+
+    with virtual_clock() as clock:
+        with pytest.raises(ConnectionError):
+            pay()
+        with pytest.raises(ConnectionError) as caught:
+            pay()
+        # The fifth failure opened it, so the second call stopped there.
+        assert len(calls) == 5
+        report = redrive.report_of(caught.value)
+        assert report is not None
+        assert report.gave_up.kind == "circuit_open"
+        with pytest.raises(redrive.CircuitOpen) as refused:
+            pay()
+        assert len(calls) == 5
+        assert refused.value.dependency == "payments"
+        assert refused.value.retry_in == pytest.approx(30)
+        clock.advance(31)
+        with pytest.raises(ConnectionError):
+            pay()
+        assert len(calls) == 6
+        with pytest.raises(redrive.CircuitOpen):
+            pay()
+
+
+@pytest.mark.promise("P13")
+def test_a_probe_that_succeeds_closes_the_circuit() -> None:
+    healthy = False
+
+    @redrive.retry(dependency=dependency())
+    async def pay() -> str:
+        if not healthy:
+            raise ConnectionError
+        return "paid"
+
+    with virtual_clock() as clock:
+
+        async def main() -> None:
+            nonlocal healthy
+            for _ in range(2):
+                with pytest.raises(ConnectionError):
+                    await pay()
+            healthy = True
+            with pytest.raises(redrive.CircuitOpen):
+                await pay()
+            clock.advance(31)
+            assert await pay() == "paid"
+            assert await pay() == "paid"
+
+        asyncio.run(main())
+
+
+@pytest.mark.promise("P13")
+def test_one_probe_even_when_many_tasks_knock() -> None:
+    reached = []
+    release = asyncio.Event()
+
+    @redrive.retry(dependency=dependency(), attempts=1, deadline=None)
+    async def pay() -> None:
+        reached.append(1)
+        if len(reached) > 5:
+            await release.wait()
+            return
+        raise ConnectionError
+
+    with virtual_clock() as clock:
+
+        async def main() -> list[object]:
+            for _ in range(5):
+                with pytest.raises(ConnectionError):
+                    await pay()
+            clock.advance(31)
+            tasks = [asyncio.ensure_future(pay()) for _ in range(100)]
+            await asyncio.sleep(0)
+            release.set()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+        results = asyncio.run(main())
+    assert len(reached) == 6
+    assert results.count(None) == 1
+    assert sum(isinstance(result, redrive.CircuitOpen) for result in results) == 99
+
+
+@pytest.mark.promise("P13")
+def test_a_cancelled_probe_is_given_back() -> None:
+    calls = []
+
+    @redrive.retry(dependency=dependency(), attempts=1, deadline=None)
+    async def pay() -> None:
+        calls.append(1)
+        if len(calls) == 6:
+            await asyncio.Event().wait()
+        if len(calls) < 6:
+            raise ConnectionError
+
+    with virtual_clock() as clock:
+
+        async def main() -> None:
+            for _ in range(5):
+                with pytest.raises(ConnectionError):
+                    await pay()
+            clock.advance(31)
+            probe = asyncio.ensure_future(pay())
+            await asyncio.sleep(0)
+            probe.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await probe
+            await pay()
+
+        asyncio.run(main())
+    assert len(calls) == 7
+
+
+@pytest.mark.promise("P13")
+def test_failures_that_say_nothing_about_the_dependency_do_not_open_it() -> None:
+    class NotFoundError(Exception):
+        status_code = 404
+
+    @redrive.retry(dependency=dependency(failures=2))
+    def call(error: Exception) -> None:
+        raise error
+
+    with virtual_clock():
+        for error in (NotFoundError(), ValueError(), NotFoundError(), ValueError(), NotFoundError()):
+            with pytest.raises(type(error)):
+                call(error)
+
+
+@pytest.mark.promise("P13")
+def test_each_attempt_counts_once_for_a_dependency_that_two_layers_name() -> None:
+    shared = dependency(failures=4)
+
+    @redrive.retry(dependency=shared)
+    def inner() -> None:
+        raise ConnectionError
+
+    @redrive.retry(dependency=shared)
+    def outer() -> None:
+        inner()
+
+    with virtual_clock():
+        with pytest.raises(ConnectionError):
+            outer()
+        assert shared.circuit is not None
+        assert shared.circuit.state.failures == 3
+
+
+@pytest.mark.promise("P13")
+def test_names_share_a_circuit_across_the_process_and_changes_are_told() -> None:
+    events: list[Event] = []
+    stop = redrive.listen(events.append)
+
+    @redrive.retry(dependency="test-circuit-by-name", attempts=5)
+    def one() -> None:
+        raise ConnectionError
+
+    @redrive.retry(dependency="test-circuit-by-name")
+    def other() -> None:
+        raise AssertionError("the circuit is open")
+
+    try:
+        with virtual_clock():
+            with pytest.raises(ConnectionError):
+                one()
+            with pytest.raises(redrive.CircuitOpen):
+                other()
+    finally:
+        stop()
+    changes = [event for event in events if isinstance(event, CircuitChanged)]
+    assert [(change.dependency, change.after) for change in changes] == [("test-circuit-by-name", "open")]
+    assert any(isinstance(event, CallRefused) for event in events)
+
+
+@pytest.mark.promise("P14")
+def test_retries_stop_when_the_budget_is_spent() -> None:
+    calls = []
+
+    @redrive.retry(dependency=dependency(floor=3, ratio=0.1, failures=10_000), attempts=3)
+    def call() -> None:
+        calls.append(1)
+        raise ConnectionError
+
+    kinds = []
+    with virtual_clock():
+        for _ in range(100):
+            with pytest.raises(ConnectionError) as caught:
+                call()
+            report = redrive.report_of(caught.value)
+            assert report is not None
+            kinds.append(report.gave_up.kind)
+    # 100 first attempts, and retries of at most a tenth of them within any minute.
+    assert 100 + 3 <= len(calls) <= 100 + 13
+    assert kinds[-1] == "budget"
+
+
+@pytest.mark.promise("P14")
+def test_a_retry_that_is_not_made_costs_no_budget() -> None:
+    shared = dependency(floor=1, ratio=0)
+
+    @redrive.retry(dependency=shared, attempts=1)
+    def once() -> None:
+        raise ConnectionError
+
+    @redrive.retry(dependency=shared, attempts=2)
+    def twice() -> None:
+        raise ConnectionError
+
+    with virtual_clock():
+        for _ in range(3):
+            with pytest.raises(ConnectionError):
+                once()
+        assert shared.budget is not None
+        assert shared.budget.left(0) == 1
+        with pytest.raises(ConnectionError) as caught:
+            twice()
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.gave_up.kind in ("exhausted", "circuit_open")

@@ -1,0 +1,133 @@
+"""What answers when a call has given up."""
+
+import asyncio
+
+import pytest
+
+import redrive
+from redrive import fallback
+from redrive.calls.fallback import Aged, GivenUpCall
+from redrive.observability.events import Event, FallbackUsed
+from redrive.testing import virtual_clock
+
+pytestmark = pytest.mark.promise("P12")
+
+
+def fail(*args: object, **kwargs: object) -> str:
+    raise ConnectionError("down")
+
+
+async def afail(*args: object, **kwargs: object) -> str:
+    raise ConnectionError("down")
+
+
+def test_a_value_a_function_and_a_coroutine_function() -> None:
+    with virtual_clock():
+        assert redrive.retry(fallback=fallback.value(None))(fail)() is None
+        assert redrive.retry(fallback="degraded")(fail)() == "degraded"
+        assert redrive.retry(fallback=lambda name: f"guest {name}")(fail)("ann") == "guest ann"
+        with_error = fallback.call(lambda error, name: f"{error} {name}", with_error=True)
+        assert redrive.retry(fallback=with_error)(fail)("ann") == "down ann"
+
+        async def degraded() -> str:
+            return "async"
+
+        assert asyncio.run(redrive.retry(fallback=degraded)(afail)()) == "async"
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), redrive.Permanent("no"), RuntimeError("unknown")])
+def test_a_fault_is_not_covered_up(error: Exception) -> None:
+    def faulty() -> str:
+        raise error
+
+    with virtual_clock(), pytest.raises(type(error)):
+        redrive.retry(fallback="degraded")(faulty)()
+
+
+def test_an_open_circuit_is_answered_too() -> None:
+    guarded = redrive.retry(fallback="degraded", dependency="test-fallback-circuit")(fail)
+    with virtual_clock():
+        assert [guarded() for _ in range(5)] == ["degraded"] * 5
+
+
+def test_the_last_good_value_of_the_same_arguments_with_its_age() -> None:
+    up = True
+
+    @redrive.retry(fallback=fallback.last_good("1h", with_age=True))
+    def price(item: str) -> str:
+        if not up:
+            raise ConnectionError
+        return f"price of {item}"
+
+    with virtual_clock() as clock:
+        assert price("tea") == "price of tea"
+        up = False
+        clock.advance(100)
+        answer: object = price("tea")
+        assert isinstance(answer, Aged)
+        assert answer.value == "price of tea"
+        assert answer.age == pytest.approx(100, abs=3)
+        with pytest.raises(ConnectionError):
+            price("coffee")
+        clock.advance(3600)
+        with pytest.raises(ConnectionError):
+            price("tea")
+
+
+def test_the_last_good_values_are_bounded_and_unhashable_arguments_do_no_harm() -> None:
+    cache = fallback.last_good(limit=2)
+    up = True
+
+    @redrive.retry(fallback=cache)
+    def echo(what: object) -> object:
+        if not up:
+            raise ConnectionError
+        return what
+
+    with virtual_clock():
+        for what in (1, 2, 3, [4]):
+            assert echo(what) == what
+        up = False
+        assert echo(3) == 3
+        with pytest.raises(ConnectionError):
+            echo(1)
+        with pytest.raises(ConnectionError):
+            echo([4])
+
+
+def test_a_queue_gets_the_call_and_its_report() -> None:
+    queued: list[GivenUpCall] = []
+
+    def enqueue(call: GivenUpCall) -> str:
+        queued.append(call)
+        return f"job-{len(queued)}"
+
+    with virtual_clock():
+        assert redrive.retry(fallback=fallback.queue(enqueue))(fail)("u1", cents=100) == "job-1"
+    (call,) = queued
+    assert (call.args, call.kwargs) == (("u1",), {"cents": 100})
+    report = redrive.report_of(call.error)
+    assert report is not None
+    assert len(report.attempts) == 3
+    assert "u1" not in repr(call)
+
+
+def test_a_fallback_that_fails_raises_its_error_because_of_the_first() -> None:
+    def broken() -> str:
+        raise RuntimeError("the fallback too")
+
+    with virtual_clock(), pytest.raises(RuntimeError) as caught:
+        redrive.retry(fallback=broken)(fail)()
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+def test_it_is_told_that_a_fallback_answered() -> None:
+    events: list[Event] = []
+    with virtual_clock():
+        redrive.retry(fallback="x", on_event=events.append)(fail)()
+    used = [event for event in events if isinstance(event, FallbackUsed)]
+    assert [event.fallback for event in used] == ["value"]
+
+
+def test_what_a_fallback_holds_is_not_shown() -> None:
+    assert "hunter2" not in repr(fallback.value("hunter2"))

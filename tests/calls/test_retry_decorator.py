@@ -1,0 +1,445 @@
+"""`@redrive.retry` on everything it guards."""
+
+import asyncio
+import functools
+import inspect
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+import trio
+
+import redrive
+from redrive.testing import no_waits, scripted_dice, virtual_clock
+
+
+class Flaky:
+    """Fails with `errors` in turn, then returns "done"."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> str:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+    async def run(self) -> str:
+        return self()
+
+
+def always(error: BaseException, times: int = 1000) -> Flaky:
+    return Flaky(*[error] * times)
+
+
+def runners() -> list[Any]:
+    """One guarded call of a flaky object, each way there is to make it."""
+
+    def decorated(work: Flaky, **settings: Any) -> Any:
+        return redrive.retry(**settings)(lambda: work())()
+
+    def retrier_call(work: Flaky, **settings: Any) -> Any:
+        return redrive.retry(**settings)(lambda: None).retrier.call(work)  # type: ignore[attr-defined]
+
+    def loop(work: Flaky, **settings: Any) -> Any:
+        for attempt in redrive.attempts(**settings):
+            with attempt:
+                result = work()
+        return result
+
+    def asyncio_decorated(work: Flaky, **settings: Any) -> Any:
+        return asyncio.run(redrive.retry(**settings)(work.run)())
+
+    def asyncio_acall(work: Flaky, **settings: Any) -> Any:
+        retrier = redrive.retry(**settings)(lambda: None).retrier  # type: ignore[attr-defined]
+        return asyncio.run(retrier.acall(work.run))
+
+    def asyncio_loop(work: Flaky, **settings: Any) -> Any:
+        async def main() -> Any:
+            async for attempt in redrive.attempts(**settings):
+                with attempt:
+                    result = await work.run()
+            return result
+
+        return asyncio.run(main())
+
+    def trio_decorated(work: Flaky, **settings: Any) -> Any:
+        return trio.run(redrive.retry(**settings)(work.run))
+
+    def trio_loop(work: Flaky, **settings: Any) -> Any:
+        async def main() -> Any:
+            async for attempt in redrive.attempts(**settings):
+                with attempt:
+                    result = await work.run()
+            return result
+
+        return trio.run(main)
+
+    ways = [
+        decorated, retrier_call, loop, asyncio_decorated, asyncio_acall, asyncio_loop, trio_decorated, trio_loop,
+    ]  # fmt: skip
+    return [pytest.param(way, id=way.__name__) for way in ways]
+
+
+Run = Callable[..., Any]
+every_way = pytest.mark.parametrize("run", runners())
+
+
+@every_way
+@pytest.mark.promise("T1", "P5")
+def test_three_attempts_by_default_with_the_default_waits(run: Run) -> None:
+    work = Flaky(ConnectionError(), ConnectionError())
+    with virtual_clock() as clock, scripted_dice(0.0, 1.0):
+        assert run(work) == "done"
+    assert work.calls == 3
+    assert clock.waits == [0.5, 1.25]
+
+
+@every_way
+@pytest.mark.promise("T1", "P12", "P19")
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+def test_the_original_error_is_raised_after_the_last_attempt_with_all_attempts_attached(
+    run: Run, attempts: int
+) -> None:
+    errors = [ConnectionError(f"number {n}") for n in range(attempts)]
+    work = Flaky(*errors)
+    with virtual_clock(), pytest.raises(ConnectionError) as caught:
+        run(work, attempts=attempts)
+    assert caught.value is errors[-1]
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert [record.number for record in report.attempts] == list(range(1, attempts + 1))
+    assert [record.failure.message for record in report.attempts] == [f"number {n}" for n in range(attempts)]
+    assert report.gave_up.kind == "exhausted"
+    shown = "".join(traceback.format_exception(caught.value))
+    assert f"gave up after {attempts} attempt" in shown
+    assert "Next: " in shown
+
+
+@every_way
+@pytest.mark.promise("P2", "T2", "P19")
+@pytest.mark.parametrize("error", [ValueError("bad"), PermissionError(13, "no"), redrive.Permanent("never")])
+def test_permanent_failures_run_once(run: Run, error: Exception) -> None:
+    work = always(error)
+    with virtual_clock(), pytest.raises(type(error)) as caught:
+        run(work)
+    assert work.calls == 1
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.gave_up.kind == "permanent"
+
+
+@every_way
+@pytest.mark.promise("P4")
+def test_unknown_failures_run_once_and_the_report_says_how_to_declare_them(run: Run) -> None:
+    class OddError(Exception):
+        pass
+
+    work = always(OddError())
+    with virtual_clock(), pytest.raises(OddError) as caught:
+        run(work)
+    assert work.calls == 1
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.gave_up.kind == "unknown"
+    assert "OddError" in report.next_step
+    declared = always(OddError(), 2)
+    with virtual_clock():
+        assert run(declared, on=(redrive.TRANSIENT, OddError)) == "done"
+
+
+@every_way
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
+def test_what_is_not_an_exception_is_never_retried(run: Run, error: BaseException) -> None:
+    work = always(error)
+    with virtual_clock(), pytest.raises((type(error), BaseExceptionGroup)):
+        run(work, on=redrive.ANYTHING)
+    assert work.calls == 1
+
+
+@every_way
+@pytest.mark.promise("P6")
+def test_no_attempt_begins_after_the_deadline(run: Run) -> None:
+    work = always(ConnectionError())
+    with virtual_clock() as clock, pytest.raises(ConnectionError) as caught:
+        run(work, attempts=None, deadline="10s", backoff=redrive.constant(3), jitter="none")
+    assert work.calls == 4
+    assert clock.now == 9
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.gave_up.kind == "deadline"
+
+
+@every_way
+@pytest.mark.promise("P7", "P19")
+def test_retry_after_takes_precedence_over_the_computed_wait(run: Run) -> None:
+    with virtual_clock() as clock:
+        run(Flaky(redrive.RetryAfter("7s", "later"), redrive.RetryAfter(20)))
+    assert clock.waits == [7, 20]
+    with virtual_clock() as clock, pytest.raises(redrive.RetryAfter) as caught:
+        run(Flaky(redrive.RetryAfter(61)))
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.gave_up.kind == "retry_after"
+    assert clock.waits == []
+
+
+@every_way
+@pytest.mark.promise("R3")
+def test_rules_answer_first_each_with_its_own_counter(run: Run) -> None:
+    class RateLimitError(Exception):
+        pass
+
+    rules = (redrive.Rule(match=redrive.Match(names=("RateLimitError",)), retries=2, backoff=redrive.constant(60)),)
+    settings = {"attempts": None, "deadline": None, "rules": rules, "jitter": "none", "max_wait": None}
+    work = Flaky(RateLimitError(), ConnectionError(), RateLimitError(), ConnectionError())
+    with virtual_clock() as clock:
+        assert run(work, **settings) == "done"
+    assert clock.waits == [60, 0.5, 60, 1]
+    with virtual_clock(), pytest.raises(RateLimitError):
+        run(always(RateLimitError()), **settings)
+
+
+@every_way
+@pytest.mark.promise("P9")
+def test_a_wait_of_zero_is_lifted_to_the_floor(run: Run) -> None:
+    with virtual_clock() as clock:
+        run(Flaky(ConnectionError(), ConnectionError()), backoff=0, jitter="none")
+    assert clock.waits == [0.1, 0.1]
+
+
+@every_way
+@pytest.mark.promise("P10", "P19")
+def test_work_declared_not_idempotent_is_retried_only_before_it_was_sent(run: Run) -> None:
+    maybe_done = always(ConnectionResetError())
+    with virtual_clock(), pytest.raises(ConnectionResetError) as caught:
+        run(maybe_done, idempotent=False)
+    assert maybe_done.calls == 1
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert "idempotency key" in report.next_step
+    never_sent = Flaky(ConnectionRefusedError(), ConnectionRefusedError())
+    with virtual_clock():
+        assert run(never_sent, idempotent=False) == "done"
+
+
+@every_way
+def test_success_leaves_no_trace(run: Run) -> None:
+    with virtual_clock() as clock:
+        assert run(Flaky()) == "done"
+    assert clock.waits == []
+
+
+def test_results_can_be_failures() -> None:
+    answers = iter(["busy", "busy", "ready"])
+    poll = redrive.retry(retry_result=lambda answer: answer == "busy")(lambda: next(answers))
+    with virtual_clock() as clock:
+        assert poll() == "ready"
+    assert len(clock.waits) == 2
+    never = redrive.retry(retry_result=lambda answer: answer == "busy")(lambda: "busy")
+    with virtual_clock(), pytest.raises(redrive.ResultRejected) as caught:
+        never()
+    assert caught.value.result == "busy"
+
+
+def test_methods_class_methods_static_methods_and_partials() -> None:
+    class Service:
+        calls = 0
+
+        @redrive.retry
+        def method(self, x: int, *, y: int = 0) -> tuple[int, int]:
+            Service.calls += 1
+            if Service.calls % 2:
+                raise ConnectionError
+            return (x, y)
+
+        @redrive.retry
+        @classmethod
+        def of_class(cls, x: int) -> tuple[type, int]:
+            return (cls, x)
+
+        @redrive.retry
+        @staticmethod
+        def static(x: int) -> int:
+            return x
+
+    with virtual_clock():
+        assert Service().method(1, y=2) == (1, 2)
+        assert Service.method(Service(), 3) == (3, 0)
+        assert Service.of_class(4) == (Service, 4)
+        assert Service.static(5) == 5
+        assert redrive.retry(functools.partial(Service.static, 6))() == 6
+    assert Service.calls == 4
+
+
+def test_the_wrapper_looks_like_the_function() -> None:
+    @redrive.retry
+    def documented(x: int, y: str = "") -> str:
+        """What it does."""
+        return y * x
+
+    @redrive.retry
+    async def awaited() -> None:
+        """And this."""
+
+    assert (documented.__name__, documented.__doc__) == ("documented", "What it does.")
+    assert list(inspect.signature(documented).parameters) == ["x", "y"]
+    assert inspect.iscoroutinefunction(awaited)
+    assert not inspect.iscoroutinefunction(documented)
+
+
+def test_generators_are_refused_unless_a_restart_is_asked_for() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match=r'generators="restart"'):
+        redrive.retry(numbers)
+
+    failures = [ConnectionError(), ConnectionError()]
+
+    @redrive.retry(generators="restart")
+    def flaky_numbers(limit: int) -> Iterator[int]:
+        yield 1
+        if failures:
+            raise failures.pop()
+        yield from range(2, limit)
+
+    with virtual_clock() as clock:
+        assert list(flaky_numbers(4)) == [1, 1, 1, 2, 3]
+    assert len(clock.waits) == 2
+
+
+def test_async_generators_restart_too() -> None:
+    failures = [ConnectionError()]
+
+    @redrive.retry(generators="restart")
+    async def flaky_numbers() -> AsyncIterator[int]:
+        yield 1
+        if failures:
+            raise failures.pop()
+        yield 2
+
+    async def main() -> list[int]:
+        return [number async for number in flaky_numbers()]
+
+    with virtual_clock():
+        assert asyncio.run(main()) == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: redrive.retry(5), "retry takes a function"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(attempts=0), "use 1"),
+        (lambda: redrive.retry(deadline="soon"), "deadline"),
+        (lambda: redrive.retry(tries=3), "tries"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(on=KeyboardInterrupt), "never retried"),
+        (lambda: redrive.retry(on=5.5), "cannot tell"),
+        (lambda: redrive.retry(jitter="additive"), "how much"),
+        (lambda: redrive.retry(int), "guard the methods"),
+        (lambda: redrive.Retrier(3), "Policy"),  # type: ignore[arg-type]
+        (lambda: list(redrive.attempts(attempt_timeout=1)), "async for"),
+    ],
+)
+def test_wrong_use_is_refused_with_what_to_write(wrong: Callable[[], Any], says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        wrong()
+
+
+def test_a_loop_without_with_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="with attempt"):
+        for _attempt in redrive.attempts():
+            pass
+
+
+def test_a_coroutine_function_given_to_call_is_refused() -> None:
+    async def work() -> None:
+        return None
+
+    with pytest.raises(TypeError, match="acall"):
+        _ = redrive.Retrier().call(work)
+
+
+@pytest.mark.promise("P3", "P19")
+def test_a_409_is_permanent_unless_declared_a_lock_conflict_and_then_the_state_is_reread() -> None:
+    class ConflictError(Exception):
+        status_code = 409
+
+    story: list[str] = []
+
+    def save() -> str:
+        story.append("save")
+        if story.count("save") < 3:
+            raise ConflictError
+        return "saved"
+
+    with virtual_clock(), pytest.raises(ConflictError):
+        redrive.retry(save)()
+    assert story == ["save"]
+    story.clear()
+    with virtual_clock():
+        assert redrive.retry(reread=lambda: story.append("reread"))(save)() == "saved"
+    assert story == ["save", "reread", "save", "reread", "save"]
+    story.clear()
+
+    async def asave() -> str:
+        return save()
+
+    async def areread() -> None:
+        story.append("reread")
+
+    with virtual_clock():
+        assert asyncio.run(redrive.retry(reread=areread)(asave)()) == "saved"
+    assert story == ["save", "reread", "save", "reread", "save"]
+
+
+def test_the_fast_path_and_the_driver_agree_without_a_test_clock() -> None:
+    work = Flaky(ConnectionError(), ConnectionError())
+    assert redrive.retry(floor=0, backoff=0, jitter="none")(work)() == "done"
+    assert work.calls == 3
+    async_work = Flaky(ConnectionError(), ConnectionError())
+    assert asyncio.run(redrive.retry(floor=0, backoff=0, jitter="none")(async_work.run)()) == "done"
+    assert async_work.calls == 3
+
+
+def test_many_attempts_do_not_fill_the_memory() -> None:
+    calls = 0
+
+    @redrive.retry(attempts=None, deadline=None)
+    def fail_for_long() -> None:
+        nonlocal calls
+        calls += 1
+        raise ConnectionError if calls <= 1000 else redrive.Permanent("enough")
+
+    with no_waits(), pytest.raises(redrive.Permanent) as caught:
+        fail_for_long()
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.made == 1001
+    assert len(report.attempts) == 100
+    assert [record.number for record in report.attempts][:11] == [*range(1, 11), 912]
+
+
+def test_an_error_object_raised_again_keeps_one_note() -> None:
+    error = ConnectionError("shared")
+
+    @redrive.retry(attempts=1)
+    def fail() -> None:
+        raise error
+
+    for _ in range(3):
+        with pytest.raises(ConnectionError):
+            fail()
+    assert len(error.__notes__) == 1
+
+
+def test_errors_that_refuse_attributes_are_raised_as_they_are() -> None:
+    class SlottedError(Exception):
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(name)
+
+    with pytest.raises(SlottedError):
+        redrive.retry(attempts=1, on=SlottedError)(always(SlottedError()))()

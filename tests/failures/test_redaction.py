@@ -1,0 +1,324 @@
+"""Secrets never survive redact(), ordinary text does, and hostile text costs nothing."""
+
+import base64
+import string
+import time
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from redrive.failures.redaction import ELLIPSIS, redact
+from redrive.failures.secret_names import names_a_secret
+
+SECRET = "hunter2XYZZY"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+
+LEAKS = [
+    # URLs
+    "postgresql://bob:{}@db.internal:5432/app",
+    "redis://:{}@cache:6379/0",
+    "https://{}@git.example.com/repo.git",
+    "amqp://bob:p@ss{}@broker/vhost",
+    "https://bob:pa/{}@host/x",
+    "//bob:{}@host/x",
+    "https://api.example.com/v1?user=bob&access_token={}&page=2",
+    "https://maps.example.com/api?key={}",
+    "https://api.example.com/v1?a=1&key={}",
+    "https://s3.example.com/b/o?X-Amz-Credential={}&X-Amz-Date=1",
+    "https://s3.example.com/b/o?X-Amz-Signature={}",
+    "https://a.blob.example.net/c?sv=2020&sig={}",
+    "redirect=%2Fnext%3Fpassword%3D{}",
+    # pairs
+    "password={}",
+    "password = {}",
+    "Password: {}",
+    "PGPASSWORD={}",
+    "host=db user=bob password={} dbname=app",
+    "host=db password='with space {}' dbname=app",
+    "host=db password='it\\'s {}' dbname=app",
+    "Server=x;Password={};Database=y",
+    "AccountName=x;AccountKey={};EndpointSuffix=y",
+    "client_secret={}&grant_type=x",
+    "user[password]={}&x=1",
+    "refresh_token={}",
+    "apiKey={}",
+    "api_key: {}",
+    "APIKEY={}",
+    "stripeApiKey={}",
+    "passwd={}",
+    "pwd={}",
+    "DB_PASS={}",
+    "passphrase={}",
+    "sessionid={}",
+    "signature={}",
+    "token => {}",
+    "token := {}",
+    "auth={}",
+    "auth=('bob', '{}')",
+    "credentials=[1, '{}']",
+    "cookies={{'sid': '{}'}}",
+    "token: password: {}",
+    'token: password: "two words {}"',
+    "error: password={}",
+    'password=ab"cd{}',
+    # JSON and reprs
+    '{{"password": "{}"}}',
+    '{{"password":"quo\\"ted {}","a":1}}',
+    '{{\\"password\\": \\"{}\\"}}',
+    '{{\\"password\\": \\"in\\\\\\"side {}\\"}}',
+    "{{'token': '{}'}}",
+    "{{'token': b'{}'}}",
+    "Settings(user='bob', secret='{}')",
+    "('x-api-key', '{}')",
+    "[(b'X-Api-Key', b'{}'), (b'Host', b'x')]",
+    '["--password","{}"]',
+    "Command '['curl', '--token', '{}']' failed",
+    "mysqldump --password {} app",
+    "mysqldump --password={} app",
+    "<password>{}</password>",
+    # headers
+    "Authorization: Bearer {}",
+    "authorization: bearer {}",
+    "Authorization: Digest username='bob', response='{}'",
+    "Authorization: AWS4-HMAC-SHA256 Credential=AK/2, SignedHeaders=host, Signature={}",
+    "Proxy-Authorization: Negotiate {}",
+    "Authorization: Token {}",
+    "Cookie: theme=dark; sid={}; lang=en",
+    "Set-Cookie: sid={}; Path=/",
+    "X-Api-Key: {}",
+    "Idempotency-Key: {}",
+    "sent Bearer {} and failed",
+    "-H 'Authorization: Bearer {}'",
+    # private keys
+    "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----",
+    "-----BEGIN RSA PRIVATE KEY-----\\n{}\\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN EC PRIVATE KEY-----\n{} and no end",
+]
+
+TOKENS = [
+    JWT,
+    "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+    "rk_test_4eC39HqLyjWDarjtT1zdp7dc",
+    "sk-proj-abcdefghijklmnop123456",
+    "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+    "gho_0123456789abcdefghijABCDEFGHIJ012345",
+    "github_pat_11ABCDEFG0123456789_abcdefghij",
+    "glpat-0123456789abcdefghij",
+    "xoxb-123456789012-abcdefghijkl",
+    "AKIAIOSFODNN7EXAMPLE",
+    "ASIAIOSFODNN7EXAMPLE",
+    "AIzaSyA0123456789abcdefghijklmnopqrstuv",
+    f"Basic {base64.b64encode(b'bob:hunter2').decode()}",
+]
+
+
+@pytest.mark.promise("P11")
+@pytest.mark.parametrize("template", LEAKS)
+def test_a_secret_is_hidden_wherever_it_stands(template: str) -> None:
+    text = template.format(SECRET)
+    for shown in (redact(text), redact(f"before {text} after"), redact(f'{{"error": "x"}} {text}')):
+        assert SECRET not in shown
+        assert "***" in shown
+
+
+@pytest.mark.promise("P11")
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_is_known_by_its_shape(token: str) -> None:
+    value = token.split()[-1]
+    for text in (token, f"got {token}.", f"({token})", f"x={token}", f"a/{token}/b", f"first\n{token}\nlast"):
+        assert value not in redact(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://bob:pw@db/app", "postgresql://***@db/app"),
+        ("https://h/p?token=abc&user=bob", "https://h/p?token=***&user=bob"),
+        ("host=db password=pw dbname=app", "host=db password=*** dbname=app"),
+        ('{"password": "pw", "user": "bob"}', '{"password": ***, "user": "bob"}'),
+        ("Authorization: Bearer abc (attempt 3)", "Authorization: *** (attempt 3)"),
+        ("Authorization: Digest a='b', c='d'\nHost: h", "Authorization: ***\\nHost: h"),
+        ("f(user=bob, password=pw)", "f(user=bob, password=***)"),
+        ("token=abc.", "token=***."),
+        (f"bad token {JWT}, try again", "bad token ***, try again"),
+    ],
+)
+def test_what_is_no_secret_stays(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "connection refused",
+        "[Errno 111] Connect call failed ('127.0.0.1', 80)",
+        "Client error '404 Not Found' for url 'https://api.example.com/items?page=2&sort=name'",
+        'password authentication failed for user "bob"',
+        "The token has expired. Please sign in again: the session is over.",
+        "no bearer token given; Bearer authentication is required",
+        "a basic example: see the docs at http://localhost:8080/a@b.com",
+        "mail bob@example.com or see https://example.com/@bob/post",
+        "missing key: name, expected type=int at 12:30:45",
+        "max_tokens=4096 token_type=jwt session_timeout=30 auth_method=none",
+        "the author: Ann Author; secretary: Bob",
+        "3 tests pass: all good",
+        "Größe: 5 µm → ok, 日本語 ✓",
+        "{'status': 503, 'detail': 'try later'}",
+        "x = [1, 2, 3]; y = {'a': 'b'}",
+        "KeyError: 'customer_id'",
+        "see https:// and // alone",
+        "password=",
+        "//@host",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert redact(text) == text
+
+
+surroundings = st.text(max_size=60) | st.lists(
+    st.sampled_from(["token", "password", "cookie", "auth", "a", *"\"'\\=:;&,<>()[]{} \n-_./?@#%"]), max_size=12
+).map("".join)
+
+
+@pytest.mark.promise("P11")
+@settings(max_examples=500)
+@given(
+    st.sampled_from(LEAKS),
+    st.text(alphabet=string.ascii_letters + string.digits, min_size=10, max_size=40).map("Q7{}".format),
+    surroundings,
+    surroundings,
+    st.integers(0, 600),
+)
+@example("password={}", "A1b2C3d4E5f6", "token=", "", 500)
+@example("password={}", "A1b2C3d4E5f6", "cookie: ", "", 500)
+@example("password={}", "A1b2C3d4E5f6", 'token="', '"', 500)
+def test_no_surroundings_bring_a_secret_back(template: str, secret: str, before: str, after: str, limit: int) -> None:
+    assume(secret not in before + after)
+    assert secret not in redact(f"{before} {template.format(secret)} {after}", limit)
+
+
+@pytest.mark.promise("P11")
+@pytest.mark.parametrize("filler", ["x", "x ", "lorem ipsum ", "a,b;", "/path"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "https://bob:{}@host/",
+        "https://bob:pa/{}@host/",
+        "password={}",
+        'password="{}"',
+        "Authorization: Digest x, {}",
+        "Cookie: a=b; c={}",
+        "-----BEGIN PRIVATE KEY-----\n{}",
+        "Bearer {}",
+    ],
+)
+def test_a_secret_across_the_cut_does_not_leak(template: str, filler: str) -> None:
+    """Hidden secrets before it pull the place of the cut into what is shown."""
+    secret = "Zq9" * 40
+    text = template.format(secret)
+    ahead = "token=" + "t" * 4300 + " "
+    for shift in range(0, 400, 3):
+        shown = redact(ahead + filler * (shift // len(filler)) + " " + text + " tail" * 500, 500)
+        assert "Zq9Zq9" not in shown
+        assert len(shown) <= 500
+
+
+def test_a_token_across_the_cut_does_not_leak() -> None:
+    ahead = "token=" + "t" * 4300 + " "
+    for shift in range(0, 400, 3):
+        shown = redact(f"{ahead}{'y' * shift} {JWT} {'tail ' * 500}", 500)
+        assert "eyJhbGci" not in shown
+
+
+@given(st.text(), st.integers(-5, 50))
+def test_the_length_is_bounded(text: str, limit: int) -> None:
+    shown = redact(text, limit)
+    assert len(shown) <= max(limit, 0)
+
+
+def test_what_was_cut_says_so() -> None:
+    assert redact("word " * 1000, 20) == "word word word word" + ELLIPSIS
+    assert redact("word " * 10_000, 20).endswith(ELLIPSIS)
+    assert redact("x" * 20, 20) == "x" * 20
+    assert redact("x" * 21, 20) == "x" * 19 + ELLIPSIS
+
+
+@pytest.mark.promise("P11")
+@given(st.text())
+def test_nothing_shown_can_break_a_line_or_a_terminal(text: str) -> None:
+    assert redact(text).isprintable()
+
+
+def test_control_characters_are_shown_as_escapes() -> None:
+    assert redact("a\nb\r\x1b[31m\x00\u2028\u202e\ud800") == r"a\nb\r\x1b[31m\x00\u2028\u202e\ud800"
+    assert redact("non\u00a0breaking\u3000space") == "non breaking space"
+
+
+HOSTILE = [
+    "x",
+    " ",
+    "=",
+    ":",
+    '"',
+    "\\",
+    "://",
+    "//a:x",
+    "a@",
+    "password=",
+    "password: ",
+    'token="\\"',
+    "auth=(",
+    "token=[",
+    "eyJ",
+    "_eyJ",
+    "eyJ.",
+    "bearer ",
+    "basic a",
+    "--",
+    "--a ",
+    "-----BEGIN PRIVATE KEY",
+    "a:",
+    "a.",
+    "<password>",
+    "cookie:\n",
+    "%3d",
+    "', '",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_text_takes_no_time(piece: str) -> None:
+    """A megabyte and a kilobyte more cost alike, since neither is read to its end."""
+    short, long = piece * (8_192 // len(piece) + 1), piece * (1_000_000 // len(piece))
+    spent = []
+    for text in (short, long):
+        started = time.perf_counter()
+        redact(text)
+        spent.append(time.perf_counter() - started)
+    # Far above what it takes, far below what a quadratic pattern over a megabyte would.
+    assert max(spent) < 2.0
+
+
+SECRET_NAMES = (
+    *("password", "PASSWORD", "user_password", "password2", "DB_PASS", "passwd", "pwd", "private_key", "jwt"),
+    *("apiKey", "api-key", "API_KEY", "apikey", "X-Api-Key", "access_token", "accessToken", "refreshToken"),
+    *("client_secret", "secretKey", "aws_secret_access_key", "X-Amz-Signature", "sig", "session", "session_id"),
+    *("sessionid", "JSESSIONID", "cookie", "Set-Cookie", "authorization", "auth", "credentials"),
+)
+OTHER_NAMES = (
+    *("user", "author", "authority", "secretary", "pass", "compass", "keyboard", "monkey", "key", "12", "_", "-"),
+    *("tokens", "max_tokens", "token_type", "token_count", "session_timeout", "auth_url", "password_policy"),
+    *("sign", "design", "assign", "cookie_domain"),
+)
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_names_of_secrets(name: str) -> None:
+    assert names_a_secret(name)
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_names_of_other_things(name: str) -> None:
+    assert not names_a_secret(name)

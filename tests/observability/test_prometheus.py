@@ -1,0 +1,46 @@
+"""The same events as Prometheus metrics."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import redrive
+from redrive.observability.prometheus import export
+from redrive.testing import virtual_clock
+
+
+@pytest.mark.promise("P13")
+def test_retries_and_the_state_of_circuits_are_metrics() -> None:
+    registry = CollectorRegistry()
+    stop = export(registry)
+    calls: list[int] = []
+
+    @redrive.retry(operation="pay", dependency="metrics-test", attempts=6)
+    def pay() -> None:
+        calls.append(1)
+        if len(calls) != 7:
+            raise ConnectionError
+
+    try:
+        with virtual_clock() as clock:
+            with pytest.raises(ConnectionError):
+                pay()
+            with pytest.raises(redrive.CircuitOpen):
+                pay()
+            assert (
+                registry.get_sample_value("redrive_circuit_state", {"dependency": "metrics-test", "phase": "open"}) == 1
+            )
+            clock.advance(31)
+            calls.append(1)
+            pay()
+    finally:
+        stop()
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(name, labels)
+
+    assert value("redrive_retries_total", operation="pay", error_type="ConnectionError") == 4
+    assert value("redrive_given_up_calls_total", operation="pay", kind="circuit_open") == 1
+    assert value("redrive_refused_calls_total", dependency="metrics-test") == 1
+    assert value("redrive_retry_wait_seconds_count", operation="pay") == 4
+    assert value("redrive_circuit_state", dependency="metrics-test", phase="closed") == 1
+    assert value("redrive_circuit_state", dependency="metrics-test", phase="open") == 0

@@ -1,0 +1,39 @@
+"""The registry of dependencies is bounded, and keeps open circuits for longest."""
+
+from redrive.resilience.circuit import failed
+from redrive.resilience.dependencies import Dependencies, Dependency
+
+
+def open_circuit(dependency: Dependency) -> None:
+    circuit = dependency.circuit
+    assert circuit is not None
+    for _ in range(5):
+        permit = circuit.admit(0)
+        assert permit is not None
+        circuit.report(failed, permit, 0)
+
+
+def test_who_names_the_same_dependency_shares_it() -> None:
+    dependencies = Dependencies()
+    assert dependencies.get("api") is dependencies.get("api")
+    assert dependencies.get("api") is not dependencies.get("db")
+
+
+def test_the_registry_is_bounded_and_forgets_the_longest_unused() -> None:
+    dependencies = Dependencies(limit=3)
+    for name in ("a", "b", "c"):
+        dependencies.get(name)
+    dependencies.get("a")
+    dependencies.get("d")
+    assert [dependency.name for dependency in dependencies.all()] == ["c", "a", "d"]
+
+
+def test_open_circuits_are_forgotten_last() -> None:
+    dependencies = Dependencies(limit=2)
+    open_circuit(dependencies.get("down"))
+    dependencies.get("fine")
+    dependencies.get("new")
+    assert [dependency.name for dependency in dependencies.all()] == ["down", "new"]
+    open_circuit(dependencies.get("new"))
+    dependencies.get("another")
+    assert len(dependencies.all()) == 2

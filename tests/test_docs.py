@@ -1,0 +1,97 @@
+"""The documentation is true: its code runs, its commands print what it shows, its links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINTER = ROOT / "src" / "redrive" / "notation" / "linter.py"
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def run_docs(*options: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-W", "error", "-m", "tests.run_docs", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)  # noqa: S603 - our own command
+
+
+@pages
+def test_code_runs_and_commands_print_what_is_shown(page: Path) -> None:
+    finished = run_docs(str(page))
+    assert finished.returncode == 0, finished.stderr
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        other = page.parent / name if name else page
+        assert other.exists(), target
+        if anchor:
+            assert anchor in anchors(other), target
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pages
+def test_measured_figures_have_the_command_beside_them(page: Path) -> None:
+    """A table whose heads name a unit, as in `import (ms)`, is a table of figures."""
+    for section in re.split(r"^#+ ", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        if re.search(r"^\|.*\((ns|us|µs|ms|/s)\).*\|$", section, re.MULTILINE):
+            assert re.search(r"python -m benchmarks\.\w+|make bench-\w+", section), section.splitlines()[0]
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+
+
+def test_every_rule_of_the_linter_is_explained() -> None:
+    """Ids, severities and titles are those in the linter's own list, in its order."""
+    listed = re.findall(r"^(RD\d+)  (error|warning|info) +(.+)$", LINTER.read_text(encoding="utf-8"), re.MULTILINE)
+    page = (ROOT / "docs" / "lint-rules.md").read_text(encoding="utf-8")
+    assert listed == re.findall(r"^## (RD\d+) \((error|warning|info)\): (.+)$", page, re.MULTILINE)
+    used = {
+        rule
+        for path in (ROOT / "src" / "redrive").rglob("*.py")
+        for rule in re.findall(r"\bRD\d{3}\b", path.read_text(encoding="utf-8"))
+    }
+    assert used == {rule for rule, _, _ in listed}
+
+
+@pytest.mark.parametrize("rule", [f"RD{number:03}" for number in range(1, 22)])
+def test_every_rule_is_shown_by_an_example_that_it_finds(rule: str) -> None:
+    page = (ROOT / "docs" / "lint-rules.md").read_text(encoding="utf-8")
+    section = page.partition(f"## {rule} ")[2].partition("\n## ")[0]
+    assert re.search(rf"^\$ redrive policy lint .*\n(?:.*\n)*?.*: {rule} ", section, re.MULTILINE), section
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        ("```python\nassert 1 == 2\n```\n", "AssertionError"),
+        ("```console\n$ redrive policy lint --text 'attempts: 2'\nall bad\n```\n", "printed"),
+        ("```console\n$ redrive policy lint --text 'attempts: 0'\n...\n```\n", "ended with 1, not 0"),
+        ("```bash\nredrive policy preview\n```\n", "ended with 2, not 0"),
+        ("```python\nimport socket\nsocket.create_connection(('192.0.2.1', 80))\n```\n", "must not look up"),
+        ("```python\nx = 1\n```\n\n<!-- setup\ny = x + 1\n-->\n\n```python\nassert y == 2\n```\n", ""),
+        ("```console exit=1\n$ redrive policy lint --text 'attempts: 0'\n...\n```\n", ""),
+        ("```yaml file=a.yaml\nattempts: 2\n```\n\n```bash\nredrive policy preview a.yaml\n```\n", ""),
+    ],
+)
+def test_a_page_that_is_not_true_is_found(tmp_path: Path, page: str, says: str) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(page)
+    finished = run_docs(str(path))
+    assert finished.returncode == bool(says), finished.stderr
+    assert says in finished.stderr

@@ -1,0 +1,130 @@
+"""What holds for the code as a whole: what an import loads, which names are public, how exceptions are explained."""
+
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PUBLIC_NAMES = ROOT / "tests" / "public_names.txt"
+PUBLIC_MODULES = ("redrive", "redrive.notation", "redrive.testing")
+LONGEST_MODULE = 400
+
+LOADED_WHEN_USED = (
+    "yaml",
+    "typer",
+    "click",
+    "rich",
+    "asyncio",
+    "trio",
+    "httpx",
+    "requests",
+    "aiohttp",
+    "prometheus_client",
+    "pytest",
+    "redrive.testing",
+    "redrive.notation",
+    "redrive.cli",
+)
+
+SYNC_USE = """
+import redrive
+
+calls = 0
+
+@redrive.retry(backoff=0, jitter="none", floor=0)
+def flaky():
+    global calls
+    calls += 1
+    if calls < 3:
+        raise ConnectionError
+    return calls
+
+assert flaky() == 3
+assert redrive.Retrier(dependency="house").call(len, "abc") == 3
+for attempt in redrive.attempts():
+    with attempt:
+        pass
+"""
+
+
+@pytest.mark.parametrize("use", ["import redrive", SYNC_USE], ids=["import", "sync use"])
+def test_heavy_modules_are_loaded_only_when_used(use: str) -> None:
+    script = f"{use}\nimport sys\nprint(*sorted(set({LOADED_WHEN_USED!r}) & set(sys.modules)))"
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own script
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.split() == []
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """The names in `__all__`, without which strict type checkers refuse them to users."""
+    names: list[str] = module.__all__
+    return [f"{module.__name__}.{name}" for name in sorted(names) if not name.startswith("__")]
+
+
+def test_public_names_are_the_ones_in_the_list() -> None:
+    """A name that comes or goes is a promise made or broken: the change is to be seen in the list."""
+    found = [name for module in PUBLIC_MODULES for name in public_names(importlib.import_module(module))]
+    listed = PUBLIC_NAMES.read_text(encoding="utf-8").split()
+    assert found == listed, "update tests/public_names.txt, and the changelog if a name went away"
+
+
+def python_files(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def test_no_module_has_two_jobs() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in python_files("src")
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_MODULE
+    }
+    assert not long, f"more than {LONGEST_MODULE} lines: split what has two jobs"
+
+
+UNEXPLAINED = {
+    "noqa": re.compile(r"#\s*noqa(?!:\s*[A-Z]+[0-9]+(\s*,\s*[A-Z]+[0-9]+)*\s+-\s+\S)"),
+    "type: ignore": re.compile(r"#\s*type:\s*ignore(?!\[[\w,\s-]+\]\s+#\s+\S)"),
+}
+
+
+@pytest.mark.parametrize(
+    ("mark", "folders"),
+    [
+        ("noqa", ("src", "benchmarks", "examples", "tests")),
+        # In tests a wrong type is often the very thing that is tried.
+        ("type: ignore", ("src", "benchmarks", "examples")),
+    ],
+)
+def test_every_exception_to_the_rules_has_its_reason_beside_it(mark: str, folders: tuple[str, ...]) -> None:
+    unexplained = []
+    for path in python_files(*folders):
+        above = ""
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            # A reason too long for the line stands in a comment right above it.
+            if UNEXPLAINED[mark].search(line) and not above.lstrip().startswith("# "):
+                unexplained.append(f"{path.relative_to(ROOT)}:{number}")
+            above = line
+    assert [where for where in unexplained if not where.startswith("tests/test_house.py")] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "explained"),
+    [
+        ("x  # noqa: S101 - narrows for mypy", True),
+        ("x  # noqa: S101, BLE001 - two of them", True),
+        ("x  # noqa: S101", False),
+        ("x  # noqa", False),
+        ("x  # type: ignore[misc]  # the library has no types", True),
+        ("x  # type: ignore[misc]", False),
+        ("x  # type: ignore", False),
+    ],
+)
+def test_an_unexplained_exception_is_found(line: str, explained: bool) -> None:
+    assert any(pattern.search(line) for pattern in UNEXPLAINED.values()) is not explained

@@ -1,0 +1,167 @@
+"""What type checkers must say about the public names. Checked by mypy and pyright, never run.
+
+A line with `type: ignore` must be an error: an ignore that is not needed is itself reported.
+"""
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, assert_type
+
+import redrive
+from redrive.calls.attempt_iterator import Attempts
+from redrive.calls.fallback import Fallback
+
+
+@redrive.retry
+def plain(url: str, *, times: int = 1) -> float:
+    return times * 1.5
+
+
+@redrive.retry()
+def with_empty_brackets(url: str) -> float:
+    return 1.5
+
+
+@redrive.retry(attempts=5, on=(ConnectionError,), deadline="60s", attempt_timeout="5s")
+def with_settings(url: str) -> float:
+    return 1.5
+
+
+@redrive.retry(redrive.Policy(attempts=5), dependency="payments", fallback=0.0)
+def with_policy(url: str) -> float:
+    return 1.5
+
+
+@redrive.retry(redrive.Retrier(operation="fetch"))
+def with_retrier(url: str) -> float:
+    return 1.5
+
+
+@redrive.retry
+async def coroutine(url: str) -> float:
+    return 1.5
+
+
+@redrive.retry(attempts=5)
+async def coroutine_with_settings(url: str) -> float:
+    return 1.5
+
+
+@redrive.retry(generators="restart")
+def items(upto: int) -> Iterator[int]:
+    yield upto
+
+
+@redrive.retry(generators="restart")
+async def async_items(upto: int) -> AsyncIterator[int]:
+    yield upto
+
+
+class Client:
+    @redrive.retry
+    def method(self, path: str) -> bytes:
+        return path.encode()
+
+    @redrive.retry(attempts=2)
+    async def async_method(self, path: str) -> bytes:
+        return path.encode()
+
+    @classmethod
+    @redrive.retry
+    def class_method(cls, path: str) -> "Client":
+        return cls()
+
+    @staticmethod
+    @redrive.retry
+    def static_method(path: str) -> bytes:
+        return path.encode()
+
+    @property
+    @redrive.retry
+    def computed(self) -> int:
+        return 1
+
+
+async def functions_keep_their_types() -> None:
+    assert_type(plain("u", times=2), float)
+    assert_type(with_empty_brackets("u"), float)
+    assert_type(with_settings("u"), float)
+    assert_type(with_policy("u"), float)
+    assert_type(with_retrier("u"), float)
+    assert_type(await coroutine("u"), float)
+    assert_type(await coroutine_with_settings("u"), float)
+    # A coroutine, not just an awaitable: tasks are made of it.
+    not_started: Coroutine[Any, Any, float] = coroutine("u")
+    assert_type(asyncio.create_task(not_started), asyncio.Task[float])
+    assert_type(items(3), Iterator[int])
+    assert_type(async_items(3), AsyncIterator[int])
+
+
+async def methods_keep_their_types() -> None:
+    client = Client()
+    assert_type(client.method("p"), bytes)
+    assert_type(await client.async_method("p"), bytes)
+    assert_type(Client.class_method("p"), Client)
+    assert_type(Client.static_method("p"), bytes)
+    assert_type(client.computed, int)
+    with_self: Callable[[Client, str], bytes] = Client.method
+    with_self(client, "p")
+
+
+async def a_retrier_keeps_types() -> None:
+    retrier = redrive.Retrier(redrive.Policy(attempts=5), dependency="payments", fallback=redrive.fallback.value(0.0))
+    assert_type(retrier.call(len, "text"), int)
+    assert_type(await retrier.acall(coroutine, "u"), float)
+    assert_type(retrier.wrap(plain)("u", times=3), float)
+    assert_type(await retrier.wrap(coroutine)("u"), float)
+
+
+async def loops_give_attempts() -> None:
+    assert_type(redrive.attempts(attempts=5), Attempts)
+    for attempt in redrive.attempts(redrive.Policy()):
+        assert_type(attempt, redrive.Attempt)
+        with attempt as entered:
+            assert_type(entered, redrive.Attempt)
+            assert_type(entered.number, int)
+            assert_type(entered.time_left, float | None)
+    async for attempt in redrive.attempts(redrive.Retrier()):
+        assert_type(attempt, redrive.Attempt)
+
+
+def code_after_a_loop_is_reachable() -> int:
+    for attempt in redrive.attempts():
+        with attempt:
+            return plain_number()
+    return 0
+
+
+def plain_number() -> int:
+    return 1
+
+
+def the_rest() -> None:
+    assert_type(redrive.report_of(ValueError()), redrive.Report | None)
+    assert_type(redrive.fallback.last_good("1h").kind, str)
+    assert_type(redrive.fallback.call(len), Fallback)
+    assert_type(redrive.TRANSIENT | redrive.UNKNOWN, redrive.Match)
+    assert_type(redrive.Policy().replace(attempts=4), redrive.Policy)
+    stop = redrive.listen(print)
+    assert_type(stop, Callable[[], None])
+
+
+async def what_must_be_an_error() -> None:
+    plain(1)  # type: ignore[arg-type]  # the guarded function takes a str
+    plain("u", tries=3)  # type: ignore[call-arg]  # it has no such argument
+    text: str = plain("u")  # type: ignore[assignment]  # it returns a float
+    plain_result: float = coroutine("u")  # type: ignore[assignment]  # it is awaited first
+    redrive.retry(attemps=5)  # type: ignore[call-overload]  # a misspelt setting
+    redrive.retry(attempts="5")  # type: ignore[call-overload]  # attempts are counted
+    redrive.retry(5)  # type: ignore[call-overload]  # a number is no policy
+    redrive.attempts(attemps=5)  # type: ignore[call-arg]  # a misspelt setting
+    redrive.Retrier(attempts=5)  # type: ignore[call-arg]  # it takes a policy
+    redrive.Retrier().call(len, 5)  # type: ignore[arg-type]  # the arguments are those of the function
+    await redrive.Retrier().acall(len, "text")  # type: ignore[arg-type]  # not a coroutine function
+    redrive.Policy(3)  # type: ignore[call-arg]  # fields are given by name
+    redrive.Policy().attempts = 4  # type: ignore[misc]  # a policy is frozen
+    assert_type((text, plain_result), tuple[str, float])
