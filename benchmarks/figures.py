@@ -1,6 +1,6 @@
 """The one shape all benchmarks print: a table for people, and with --json an array of records for machines.
 
-    {"system": "redrive", "case": "success_sync_ns", "value": 181.2, "unit": "ns"}
+{"system": "redrive", "case": "success_sync_ns", "value": 181.2, "unit": "ns"}
 """
 
 import argparse

@@ -5,6 +5,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -49,7 +50,7 @@ def best_seconds(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[st
         seconds: float = loops[name](calls[name], count, perf_counter)
         return seconds
 
-    counts = {name: _count_for_a_round(lambda count, name=name: measure(name, count)) for name in calls}
+    counts = {name: _count_for_a_round(partial(measure, name)) for name in calls}
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         with _NoCollector():

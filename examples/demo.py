@@ -6,8 +6,11 @@ from typing import Any
 from urllib.request import urlopen
 
 import redrive
-from examples.terminal import console, quote, say, scene, show_event
+from examples.terminal import console, quote, say, scene, show_event, stop_waiting
 from redrive.testing import FlakyServer, Reply
+
+# Short, so that nobody has to watch for half a minute how a circuit closes again.
+COOLDOWN = 1.0
 
 
 def get(url: str) -> Any:
@@ -68,7 +71,7 @@ def unknown_failure() -> None:
 def circuit() -> None:
     scene(5, "A service that is down: the circuit opens, refuses calls, and closes again")
     services = redrive.Dependencies(
-        circuit=redrive.CircuitSettings(failures=3, cooldown=1.0),
+        circuit=redrive.CircuitSettings(failures=3, cooldown=COOLDOWN),
         on_circuit_change=lambda change: say(f"[magenta]circuit: {change.before} -> {change.after}[/]"),
     )
     payments = redrive.Retrier(
@@ -115,13 +118,16 @@ def nested_layers() -> redrive.Report | None:
 
 def main() -> None:
     stop = redrive.listen(show_event)
-    transient_failures()
-    retry_after()
-    permanent_failure()
-    unknown_failure()
-    circuit()
-    report = nested_layers()
-    stop()
+    try:
+        transient_failures()
+        retry_after()
+        permanent_failure()
+        unknown_failure()
+        circuit()
+        report = nested_layers()
+    finally:
+        stop()
+        stop_waiting()
     console.print("\n[bold cyan]What the last error carries[/]: redrive.report_of(error)")
     quote(str(report))
     console.print("\n[bold]Try next[/]: redrive policy preview --text 'attempts: 5', README.md, docs/guard-a-call.md")

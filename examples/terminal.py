@@ -18,13 +18,13 @@ def scene(number: int, title: str) -> None:
 
 
 def say(text: str) -> None:
-    _stop_waiting()
+    stop_waiting()
     console.print(f"   {text}")
 
 
 def quote(text: str) -> None:
     """Print text as it is, whatever brackets it has."""
-    _stop_waiting()
+    stop_waiting()
     console.print(escape(text))
 
 
@@ -71,6 +71,7 @@ def _start_waiting(seconds: float) -> None:
         _waiting.append(live)
 
 
-def _stop_waiting() -> None:
+def stop_waiting() -> None:
+    """Take the countdown off the screen."""
     while _waiting:
         _waiting.pop().stop()

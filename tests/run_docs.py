@@ -98,7 +98,8 @@ def _session(block: Block, where: str, write: bool) -> Iterator[str]:
 
 
 def _commands(body: str) -> Iterator[tuple[str, list[str]]]:
-    command, shown = "", []
+    command = ""
+    shown: list[str] = []
     for line in body.splitlines():
         if line.startswith("$ "):
             if command or shown:

@@ -4,17 +4,22 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+import redrive
+from redrive.notation import NOTATIONS, read_policy
+from redrive.notation.findings import RULES
+from redrive.retry.decision import GiveUpKind
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINTER = ROOT / "src" / "redrive" / "notation" / "linter.py"
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def run_docs(*options: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+def run_docs(*options: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-W", "error", "-m", "tests.run_docs", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)  # noqa: S603 - our own command
 
@@ -57,23 +62,38 @@ def test_every_page_is_reached_from_the_readme() -> None:
 
 
 def test_every_rule_of_the_linter_is_explained() -> None:
-    """Ids, severities and titles are those in the linter's own list, in its order."""
-    listed = re.findall(r"^(RD\d+)  (error|warning|info) +(.+)$", LINTER.read_text(encoding="utf-8"), re.MULTILINE)
+    """Ids, severities and titles are those of the linter, in its order."""
     page = (ROOT / "docs" / "lint-rules.md").read_text(encoding="utf-8")
-    assert listed == re.findall(r"^## (RD\d+) \((error|warning|info)\): (.+)$", page, re.MULTILINE)
-    used = {
-        rule
-        for path in (ROOT / "src" / "redrive").rglob("*.py")
-        for rule in re.findall(r"\bRD\d{3}\b", path.read_text(encoding="utf-8"))
-    }
-    assert used == {rule for rule, _, _ in listed}
+    explained = re.findall(r"^## (RD\d+) \((\w+)\): (.+)$", page, re.MULTILINE)
+    assert explained == [(rule, about.severity, about.summary) for rule, about in RULES.items()]
 
 
-@pytest.mark.parametrize("rule", [f"RD{number:03}" for number in range(1, 22)])
+@pytest.mark.parametrize("rule", RULES)
 def test_every_rule_is_shown_by_an_example_that_it_finds(rule: str) -> None:
     page = (ROOT / "docs" / "lint-rules.md").read_text(encoding="utf-8")
     section = page.partition(f"## {rule} ")[2].partition("\n## ")[0]
     assert re.search(rf"^\$ redrive policy lint .*\n(?:.*\n)*?.*: {rule} ", section, re.MULTILINE), section
+
+
+def test_every_field_of_a_policy_is_explained_in_its_order() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    section = page.partition("## Fields")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == list(redrive.Policy.__struct_fields__)
+
+
+def test_every_notation_is_shown_by_an_example_that_is_read_as_such() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    section = page.partition("## Notations")[2].partition("\n## ")[0]
+    shown = dict(re.findall(r"^\| `(\w+)`[^|]*\| `([^|]+)` \|", section, re.MULTILINE))
+    assert [*shown] == [name for name in NOTATIONS if name != "native_json"]
+    for notation, example in shown.items():
+        assert read_policy(example).notation == notation
+
+
+def test_the_table_of_categories_names_what_the_policy_gives_up_with() -> None:
+    page = (ROOT / "docs" / "guard-a-call.md").read_text(encoding="utf-8")
+    section = page.partition("## When it gives up")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(get_args(GiveUpKind))
 
 
 @pytest.mark.parametrize(

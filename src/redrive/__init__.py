@@ -10,6 +10,7 @@ from redrive.calls.attempt_iterator import Attempt, attempts
 from redrive.calls.decorator import retry
 from redrive.calls.report import AttemptRecord, Report, report_of
 from redrive.calls.retrier import Retrier
+from redrive.calls.scope import time_left
 from redrive.failures.classifier import Classifier
 from redrive.failures.failure import Failure, Verdict
 from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match
@@ -73,6 +74,7 @@ __all__ = [
     "listen",
     "report_of",
     "retry",
+    "time_left",
 ]
 
 __version__ = "0.1.0"

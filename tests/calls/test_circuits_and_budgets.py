@@ -244,3 +244,31 @@ def test_a_retry_that_is_not_made_costs_no_budget() -> None:
     report = redrive.report_of(caught.value)
     assert report is not None
     assert report.gave_up.kind in ("exhausted", "circuit_open")
+
+
+@pytest.mark.promise("P13")
+def test_a_broken_predicate_is_raised_with_the_failure_and_gives_the_probe_back() -> None:
+    shared = dependency()
+
+    def broken(error: object) -> bool:
+        raise RuntimeError("the predicate is broken")
+
+    @redrive.retry(dependency=shared, attempts=1)
+    def fail() -> None:
+        raise ConnectionError("down")
+
+    with virtual_clock() as clock:
+        for _ in range(5):
+            with pytest.raises(ConnectionError):
+                fail()
+        clock.advance(31)
+        with pytest.raises(RuntimeError) as caught:
+            redrive.retry(dependency=shared, retry_result=broken)(lambda: "fine")()
+        with pytest.raises(RuntimeError) as caught:
+            redrive.retry(on=broken, attempts=2)(_down)()
+        assert isinstance(caught.value.__context__, ConnectionError)
+        assert redrive.retry(dependency=shared)(lambda: "fine")() == "fine"
+
+
+def _down() -> None:
+    raise ConnectionError("down")

@@ -121,6 +121,11 @@ def test_a_fallback_that_fails_raises_its_error_because_of_the_first() -> None:
     assert isinstance(caught.value.__cause__, ConnectionError)
 
 
+def test_a_coroutine_function_cannot_answer_for_a_plain_call() -> None:
+    with virtual_clock(), pytest.raises(TypeError, match="plain call needs a plain one"):
+        redrive.retry(fallback=afail)(fail)()
+
+
 def test_it_is_told_that_a_fallback_answered() -> None:
     events: list[Event] = []
     with virtual_clock():

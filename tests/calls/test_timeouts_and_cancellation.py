@@ -164,6 +164,20 @@ def test_a_plain_function_is_not_cut_but_nothing_begins_after_the_deadline() -> 
         assert calls == [0]
 
 
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("deadline", [None, 10.0])
+def test_a_plain_function_can_ask_how_much_time_is_left(deadline: float | None) -> None:
+    with virtual_clock() as clock:
+
+        @redrive.retry(deadline=deadline)
+        def work() -> float | None:
+            clock.sleep(4)
+            return redrive.time_left()
+
+        assert work() == (None if deadline is None else 6)
+        assert redrive.time_left() is None
+
+
 def test_a_plain_function_with_a_timeout_is_left_behind_in_its_thread() -> None:
     release = threading.Event()
     calls = []

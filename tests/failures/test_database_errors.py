@@ -72,6 +72,11 @@ class TestSQLite:
     def test_the_text_where_there_is_no_code(self, text: str, category: Category) -> None:
         assert verdict_of(sqlite3.OperationalError(text)).category == category
 
+    def test_refined_codes_count_as_what_they_refine(self) -> None:
+        error = sqlite3.OperationalError("database is busy")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY_SNAPSHOT
+        assert verdict_of(error).category == "transient"
+
     @pytest.mark.promise("P4")
     def test_a_full_disk_says_neither(self) -> None:
         error = sqlite3.OperationalError("database or disk is full")

@@ -21,7 +21,7 @@ from redrive.failures.duration import ALLOWED_FORMS, DurationError, read_duratio
         ("1.5", 1.5),
         (".5", 0.5),
         ("500ms", 0.5),
-        ("300ms", 0.3),
+        ("9ms", 0.009),
         ("30s", 30.0),
         ("2m", 120.0),
         ("1h", 3600.0),

@@ -127,6 +127,16 @@ class TestMisbehaviour:
         loop.reason = loop
         assert known_verdict(loop) is None
 
+    def test_wrappers_are_opened_but_not_without_end(self) -> None:
+        def wrapped(times: int) -> BaseException:
+            error: BaseException = ConnectionRefusedError()
+            for _ in range(times):
+                error = urllib.error.URLError(error)
+            return error
+
+        assert verdict_of(wrapped(3)).not_sent
+        assert known_verdict(wrapped(50)) is None
+
     @given(st.sampled_from(sorted(KNOWN_ERRORS)))
     def test_a_bare_instance_of_any_known_name_is_answered_without_raising(self, qualified: str) -> None:
         verdict = known_verdict(look_alike(qualified))

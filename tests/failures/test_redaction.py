@@ -37,6 +37,7 @@ LEAKS = [
     "host=db user=bob password={} dbname=app",
     "host=db password='with space {}' dbname=app",
     "host=db password='it\\'s {}' dbname=app",
+    "host=db password='it''s {}' dbname=app",
     "Server=x;Password={};Database=y",
     "AccountName=x;AccountKey={};EndpointSuffix=y",
     "client_secret={}&grant_type=x",

@@ -33,7 +33,7 @@ def test_what_people_write_is_read(written: object, seconds: float) -> None:
 
 @pytest.mark.parametrize("written", ["", "s", "1x", "-1s", "30m1h", "1e3", "five", -1, float("nan"), True, None, [1]])
 def test_what_is_no_duration_is_refused_with_the_value_and_the_forms(written: object) -> None:
-    with pytest.raises(ValueError, match="is not a duration.*30s") as refused:
+    with pytest.raises(ValueError, match=r"is not a duration.*30s") as refused:
         read_duration(written)
     assert repr(written) in str(refused.value)
 

@@ -2,11 +2,12 @@
 
 import json
 
+import jsonschema
 import pytest
 
 from redrive.cli import main
-from redrive.notation.linter import lint_text
-from redrive.notation.read import read_policy
+from redrive.notation import native_schema
+from redrive.notation.source import load_document
 
 STEP = '[{{"ErrorEquals": ["A"], {}}}]'
 
@@ -282,16 +283,18 @@ def test_a_close_miss_is_met_with_a_proposal(capsys: pytest.CaptureFixture[str])
 
 
 def test_what_is_shown_cannot_drive_a_terminal_or_flood_it(capsys: pytest.CaptureFixture[str]) -> None:
-    line = one_line(capsys, "preview", "--from", "native", "--text", '{"attempts": "\\u001b[2J\\n\\u2028' + "x" * 9999 + '"}')
+    line = one_line(
+        capsys, "preview", "--from", "native", "--text", '{"attempts": "\\u001b[2J\\n\\u2028' + "x" * 9999 + '"}'
+    )
     assert line.isprintable()
     assert len(line) < 300
 
 
-def test_bad_text_is_never_bad_in_another_way() -> None:
-    """The table above, through the functions: nothing but the one error is raised."""
-    for notation, text, *_ in MALFORMED:
-        for read in (read_policy, lint_text):
-            try:
-                read(text, notation)
-            except ValueError as refused:
-                assert type(refused).__name__ == "NotationError"
+def test_what_native_refuses_its_schema_refuses() -> None:
+    """But for what a schema cannot say: that a text names too long a time."""
+    validator = jsonschema.Draft202012Validator(native_schema())
+    texts = [text for notation, text, *_ in MALFORMED if notation == "native" and "attempts: 4" not in text]
+    assert [text for text in texts if validator.is_valid(load_document(text).data)] == [
+        "deadline: 99999d",
+        "deadline: .nan",
+    ]

@@ -22,9 +22,8 @@ backoffs = st.builds(
     st.just(0.0) | durations,
     st.floats(1, 1000) | st.integers(1, 10).map(float),
 )
-jitters = st.sampled_from(["none", "full", "equal", "decorrelated"]).map(Jitter) | durations.map(
-    lambda amount: Jitter("additive", amount)
-)
+plain_jitters = st.sampled_from([Jitter("none"), Jitter("full"), Jitter("equal"), Jitter("decorrelated")])
+jitters = plain_jitters | durations.map(lambda amount: Jitter("additive", amount))
 names = st.sampled_from(
     ["ConnectionError", "httpx.ConnectError", "app.<locals>.Busy", "Überlast", "_Private", "On", "Null", "TimeoutError"]
 )

@@ -11,7 +11,11 @@ from redrive.notation.errors import NotationError
 from redrive.notation.source import DEEPEST, LARGEST_TEXT, load_document
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**12), 10**12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=20,
 )
@@ -25,9 +29,7 @@ def test_every_json_document_is_read_as_json_reads_it(data: Any, ascii_only: boo
         read = load_document(text).data
     except NotationError as refused:
         # YAML has no place for control characters that JSON lets stand unescaped.
-        assert "cannot stand in a text" in str(refused) or "column" in str(refused)
-        assert not ascii_only
-        return
+        read = data if "column" in str(refused) and not ascii_only else refused
     assert read == data
 
 
@@ -73,7 +75,9 @@ def test_what_is_more_or_less_than_plain_data_is_refused_in_one_line(text: str, 
 
 @given(st.text() | st.text(alphabet="[]{}:,-?&*!|>'\"%@# \n\tab01~<\\u"))
 def test_no_text_raises_anything_but_a_notation_error(text: str) -> None:
+    said = ""
     try:
         load_document(text)
     except NotationError as refused:
-        assert len(str(refused).splitlines()) == 1
+        said = str(refused)
+    assert len(said.splitlines()) <= 1

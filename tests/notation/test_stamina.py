@@ -30,10 +30,13 @@ def test_waits_are_those_of_the_library(
     monkeypatch.setattr(random, "uniform", lambda low, high: low + (high - low) * share)
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
+
+    @stamina.retry(on=ConnectionError, attempts=9, timeout=None, **settings)
+    def fail() -> None:
+        raise ConnectionError
+
     with pytest.raises(ConnectionError):
-        for attempt in stamina.retry_context(on=ConnectionError, attempts=9, timeout=None, **settings):
-            with attempt:
-                raise ConnectionError
+        fail()
     policy = read_policy({"on": "ConnectionError", "attempts": 9, "timeout": None, **settings}, "stamina").policy
     history, ours = History(0.0), []
     failure = read_failure("ConnectionError")

@@ -55,14 +55,14 @@ def test_retryable_false_beside_more_attempts_is_a_named_warning() -> None:
 
 @pytest.mark.promise("T6")
 def test_zero_attempts_are_refused_with_what_to_write_instead() -> None:
-    with pytest.raises(NotationError, match="t.yaml:2: key 'retry.max_attempts', value 0: .*write 1") as refused:
+    with pytest.raises(NotationError, match=r"t.yaml:2: key 'retry.max_attempts', value 0: .*write 1") as refused:
         read_policy("retry:\n  max_attempts: 0\n", source="t.yaml")
     assert refused.value.rule == "RD006"
 
 
 @pytest.mark.promise("T9")
 def test_the_old_name_is_refused_with_the_new_one() -> None:
-    with pytest.raises(NotationError, match="key 'retry.retry_limit', value 3: .*write 'max_attempts'") as refused:
+    with pytest.raises(NotationError, match=r"key 'retry.retry_limit', value 3: .*write 'max_attempts'") as refused:
         read_policy("retry:\n  retry_limit: 3\n")
     assert refused.value.rule == "RD008"
 

@@ -85,5 +85,5 @@ def test_only_whole_numbers_are_accepted_and_the_key_is_named(key: str, value: o
 
 @pytest.mark.promise("A7")
 def test_unknown_keys_are_refused_by_name() -> None:
-    with pytest.raises(NotationError, match="key 'parallelism', value 4: unknown.*max_retries, backoff, max_backoff"):
+    with pytest.raises(NotationError, match=r"key 'parallelism', value 4: unknown.*max_retries, backoff, max_backoff"):
         read_policy({"max_retries": 3, "parallelism": 4}, "work_config")

@@ -27,8 +27,9 @@ async def run(
     kwargs: Mapping[str, Any],
 ) -> Any:
     """Make a guarded call from its first attempt on."""
-    call = GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
-    return await carry_out(call, function, args, kwargs)
+    return await carry_out(
+        GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get()), function, args, kwargs
+    )
 
 
 async def carry_out(
@@ -47,6 +48,8 @@ async def carry_out(
         if not call.single_shot:
             call.scope[ACTIVE] = False
             CURRENT.set(outer)
+        # The frames of a traceback keep their variables: let go of what leads back to the errors.
+        del call
 
 
 async def go_on(
@@ -65,6 +68,7 @@ async def go_on(
         return await finish(call, outcome, args, kwargs)
     finally:
         scope[ACTIVE] = False
+        del call, error
 
 
 async def drive(
@@ -97,16 +101,18 @@ async def drive(
         return stop.value  # type: ignore[no-any-return]  # a Flow returns its Outcome
     finally:
         flow.close()
-        # The frames of a traceback keep their variables: let go of what leads back to the errors.
         outcome = flow = call = None  # type: ignore[assignment]
 
 
 async def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return or raise what the call ends with, after asking the fallback."""
     if call.guard.fallback is not None:
-        outcome = answer_with_fallback(call, outcome, args, kwargs)
+        answered = answer_with_fallback(call, outcome, args, kwargs)
+        if answered is not outcome and isinstance(answered, Succeeded):
+            return await _if_awaitable(answered.result)
+        outcome = answered
     if isinstance(outcome, Succeeded):
-        return await outcome.result if inspect.iscoroutine(outcome.result) else outcome.result
+        return outcome.result
     try:
         raise outcome.error
     finally:

@@ -58,13 +58,20 @@ def retry_flow(call: GuardedCall, first: Outcome | None = None) -> Flow:
             except GeneratorExit:
                 call.abandon_attempt()
                 raise
-        if isinstance(outcome, Succeeded):
-            refused = call.attempt_returned(outcome.result)
-            if refused is None:
-                return outcome
-            outcome = Failed(refused)
-        assert isinstance(outcome, Failed), "an AttemptNow is answered with its Outcome"  # noqa: S101 - narrows for mypy
-        retry_at = call.attempt_failed(outcome.error)
+        try:
+            if isinstance(outcome, Succeeded):
+                refused = call.attempt_returned(outcome.result)
+                if refused is None:
+                    return outcome
+                outcome = Failed(refused)
+            assert isinstance(outcome, Failed), "an AttemptNow is answered with its Outcome"  # noqa: S101 - for mypy
+            retry_at = call.attempt_failed(outcome.error)
+        except Exception as broken:
+            # A predicate of the user's own is broken: that is raised, with the failure it was asked about.
+            call.abandon_attempt()
+            if isinstance(outcome, Failed) and broken is not outcome.error:
+                broken.__context__ = outcome.error
+            raise
         if retry_at is None:
             return outcome
         yield SleepUntil(retry_at)

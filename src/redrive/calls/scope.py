@@ -9,6 +9,8 @@ ended, so that work that outlives the call (a background task, say) owns its ret
 from contextvars import ContextVar
 from typing import Any
 
+from redrive.determinism.clock import current_clock
+
 Scope = list[Any]
 """[ACTIVE, STARTED, OWNER, UNTIL, KEYS]"""
 
@@ -43,3 +45,12 @@ def until_of(scope: Scope) -> float | None:
 def owns_retries(scope: Scope) -> bool:
     """Whether a running call has claimed the retries of everything called inside it."""
     return bool(scope[ACTIVE] and scope[OWNER] is not None and scope[OWNER].owns_retries)
+
+
+def time_left() -> float | None:
+    """Seconds left to the guarded call that this code runs in; None outside of one, or when it has no deadline.
+
+    A plain function cannot be cut short: use this to bound what it waits for.
+    """
+    until = until_of(CURRENT.get())
+    return None if until is None else max(0.0, until - current_clock().monotonic())

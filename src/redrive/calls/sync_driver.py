@@ -20,8 +20,9 @@ def run(
     guard: "Retrier", operation: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
     """Make a guarded call from its first attempt on."""
-    call = GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
-    return carry_out(call, function, args, kwargs)
+    return carry_out(
+        GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get()), function, args, kwargs
+    )
 
 
 def carry_out(call: GuardedCall, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -35,6 +36,8 @@ def carry_out(call: GuardedCall, function: Callable[..., Any], args: tuple[Any, 
         if not call.single_shot:
             call.scope[ACTIVE] = False
             CURRENT.set(outer)
+        # The frames of a traceback keep their variables: let go of what leads back to the errors.
+        del call
 
 
 def go_on(
@@ -52,6 +55,7 @@ def go_on(
         return finish(call, drive(call, retry_flow(call, Failed(error)), function, args, kwargs), args, kwargs)
     finally:
         scope[ACTIVE] = False
+        del call, error
 
 
 def drive(
@@ -92,7 +96,6 @@ def drive(
         return stop.value  # type: ignore[no-any-return]  # a Flow returns its Outcome
     finally:
         flow.close()
-        # The frames of a traceback keep their variables: let go of what leads back to the errors.
         outcome = flow = call = attempt = None  # type: ignore[assignment]
 
 
@@ -101,6 +104,9 @@ def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: M
     if call.guard.fallback is not None:
         outcome = answer_with_fallback(call, outcome, args, kwargs)
     if isinstance(outcome, Succeeded):
+        if isinstance(outcome.result, types.CoroutineType):
+            outcome.result.close()
+            raise TypeError(f"the fallback of {call.operation} is a coroutine function; a plain call needs a plain one")
         return outcome.result
     try:
         raise outcome.error

@@ -54,6 +54,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return BAD_INPUT
         said = printable(error.format_message().rstrip("."), longest=400)
         return _complain(f"redrive: {said}; see redrive --help")
+    except SystemExit:
+        # How typer's parser leaves when nobody reads its output any more; no command leaves so.
+        raise BrokenPipeError from None
     except typer.Exit as leaving:
         return leaving.exit_code
     except typer.Abort:

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from redrive.notation.errors import printable
+from redrive.notation.errors import printable, show_where
 from redrive.notation.reading import NamedWarning
 
 # Wide enough that a table in a pipe or a file is not folded.
@@ -18,8 +18,8 @@ def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table: coloured in a terminal, plain text anywhere else."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False) -> None:
+    """A table: coloured in a terminal, plain text anywhere else. `numbers` are set to the right."""
     # Loaded here: it costs more than the rest of a command that prints no table.
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -27,7 +27,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="right" if numbers else "left", no_wrap=numbers)
     for row in rows:
         table.add_row(*row)
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
@@ -37,8 +37,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def print_warnings(warnings: Iterable[NamedWarning], source: str) -> None:
     """On stderr, so that what goes to a file or a pipe is the answer alone."""
     for warning in warnings:
-        where = f"{source}:{warning.line}" if warning.line is not None else source
-        typer.echo(f"{printable(where)}: warning {warning.id}: {printable(warning.text, longest=400)}", err=True)
+        where = show_where(source, warning.line)
+        typer.echo(f"{where}: warning {warning.id}: {printable(warning.text, longest=400)}", err=True)
 
 
 def warnings_as_data(warnings: Iterable[NamedWarning]) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from redrive.cli.output import print_json
+from redrive.cli.output import print_json, print_table
 from redrive.cli.policy_input import FileArgument, FromOption, JsonOption, TextOption, read_input
-from redrive.notation.errors import printable
-from redrive.notation.linter import lint_text
+from redrive.notation.errors import NotationError, printable, show_where
+from redrive.notation.linter import RULES, lint_text
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
 
@@ -25,6 +25,7 @@ def lint_command(
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="A rule to leave out; may be repeated.")
     ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules and leave.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Check policies, alone or in a larger document. Exit code 0: clean, 1: warnings or errors, 2: not readable.
@@ -34,20 +35,38 @@ def lint_command(
     redrive policy lint --text '{"max_retries": -1}'
     redrive policy lint client.yaml --inside service.yaml --ignore RD014
     """
+    if rules:
+        _print_rules(as_json)
+        return 0
     content, source = read_input(file, text)
     outer = _outer(inside) if inside else None
-    ignored = set(ignore or ())
+    ignored = _known_rules(ignore or [])
     findings = [one for one in lint_text(content, notation, source, outer) if one.id not in ignored]
     if as_json:
         print_json({"source": source, "findings": [msgspec.to_builtins(one) for one in findings]})
     else:
         for one in findings:
-            where = printable(source) + (f":{one.line}" if one.line is not None else "")
             said = printable(f"{one.key}: {one.text}; {one.instead}", longest=600)
-            typer.echo(f"{where}: {one.id} {one.severity}: {said}")
+            typer.echo(f"{show_where(source, one.line)}: {one.id} {one.severity}: {said}")
         if not findings:
-            typer.echo(f"{printable(source)}: nothing to say against it")
+            typer.echo(f"{show_where(source, None)}: nothing to say against it")
     return FOUND if any(one.severity != "info" for one in findings) else 0
+
+
+def _print_rules(as_json: bool) -> None:
+    if as_json:
+        print_json([{"id": name, "severity": rule.severity, "summary": rule.summary} for name, rule in RULES.items()])
+    else:
+        print_table(
+            ("rule", "severity", "about"), [(name, rule.severity, rule.summary) for name, rule in RULES.items()]
+        )
+
+
+def _known_rules(ids: list[str]) -> set[str]:
+    for name in ids:
+        if name not in RULES:
+            raise NotationError("no such rule", key="--ignore", value=name, allowed=", ".join(RULES), source="redrive")
+    return set(ids)
 
 
 def _outer(file: str) -> Reading:

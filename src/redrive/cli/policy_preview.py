@@ -91,6 +91,7 @@ def _print_preview(one: Preview, reading: Reading) -> None:
             )
             for row in one.rows
         ],
+        numbers=True,
     )
     if one.more_rows:
         of = "" if one.attempts is None else f" of {one.attempts}"

@@ -55,7 +55,7 @@ def _read_text(text: str) -> float:
     if parts is None:
         raise DurationError(text)
     *larger, milliseconds = parts.groups(default="0")
-    # Divided, not multiplied by 0.001: 300 / 1000 is the nearest number to 0.3, 300 * 0.001 is not.
+    # Divided, not multiplied by 0.001: 9 / 1000 is the number nearest to 0.009, and 9 * 0.001 is not.
     return sum(
         (float(count) * unit for count, unit in zip(larger, _SECONDS_A_UNIT, strict=True)), float(milliseconds) / 1000
     )

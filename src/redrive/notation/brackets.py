@@ -10,7 +10,7 @@ from typing import Any
 from redrive.failures.matching import ANYTHING, NOTHING
 from redrive.notation.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.failure_names import with_current_names
-from redrive.notation.fields import DURATION_WORDS, Fields, positions_under, read_failures, zero_wait
+from redrive.notation.fields import DURATION_WORDS, Fields, positions_of, read_failures, zero_wait
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
@@ -71,7 +71,7 @@ def read_text(text: str, source: str = "<text>") -> Reading:
         notation=NAME,
         warnings=tuple(warnings),
         written=written,
-        positions=positions_under(place),
+        positions=positions_of(place, [path for path in place.positions if path]),
         source=place.source,
     )
 

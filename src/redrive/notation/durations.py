@@ -1,10 +1,25 @@
 """Durations as people write them: read to seconds, and written so that they read back to the same number."""
 
-from redrive.failures.duration import DurationError, read_duration
+from typing import Any
 
-__all__ = ["DurationError", "read_duration", "write_duration"]
+from redrive.failures.duration import DurationError, read_duration
+from redrive.retry.backoff import LONGEST_WAIT
+
+__all__ = ["SHORTEST_DURATION", "DurationError", "read_duration", "read_wait", "write_duration"]
+
+SHORTEST_DURATION = 1e-9
+"""Seconds: what is shorter, but not zero, cannot be meant, and has no text that is sure to read back."""
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def read_wait(value: Any) -> float | None:
+    """The seconds of a duration that a policy may hold; None when it is none, or is too short or too long."""
+    try:
+        seconds = read_duration(value)
+    except ValueError:
+        return None
+    return seconds if seconds == 0 or SHORTEST_DURATION <= seconds <= LONGEST_WAIT else None
 
 
 def write_duration(seconds: float) -> str:

@@ -44,12 +44,18 @@ class NotationError(ValueError):
         super().__init__(self._in_one_line())
 
     def _in_one_line(self) -> str:
-        where = printable(self.source) + (f":{self.line}" if self.line is not None else "")
+        where = show_where(self.source, self.line)
         subject = f"key '{printable(self.key)}', value {show_value(self.value)}: " if self.key else ""
         problem = printable(self.problem, longest=400)
         joint = "" if problem.endswith("?") else ";"
         allowed = f"{joint} allowed: {printable(self.allowed, longest=600)}" if self.allowed else ""
         return f"{where}: {subject}{problem}{allowed}"
+
+
+def show_where(source: str, line: int | None) -> str:
+    """ "file:line", whatever the file is called."""
+    shown = printable(source, longest=400)
+    return shown if line is None else f"{shown}:{line}"
 
 
 def show_value(value: Any) -> str:

@@ -1,14 +1,13 @@
 """Typed access to the keys of one mapping. Whatever is wrong becomes a NotationError about that key."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
 from redrive.failures.matching import Match, as_match
-from redrive.notation.durations import read_duration, write_duration
-from redrive.notation.errors import NotationError
-from redrive.notation.place import Place, path_as_text, similar
+from redrive.notation.durations import read_wait, write_duration
+from redrive.notation.errors import NotationError, Path
+from redrive.notation.place import Place, Position, path_as_text, similar
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.retry.backoff import LONGEST_WAIT
 from redrive.retry.policy import Policy, PolicyError
@@ -118,11 +117,8 @@ class Fields:
         value = self.data[key]
         if words and isinstance(value, str) and value in words:
             return words[value]
-        try:
-            seconds = read_duration(value)
-        except ValueError:
-            seconds = math.inf
-        if seconds <= LONGEST_WAIT and (seconds > 0 or zero):
+        seconds = read_wait(value)
+        if seconds is not None and (seconds > 0 or zero):
             return seconds
         others = f", or {' or '.join(words)}" if words else ""
         raise self.refuse(key, f"{'' if zero else 'above 0: '}{DURATION_WORDS}{others}")
@@ -153,14 +149,14 @@ class Fields:
     ) -> Reading:
         """The reading of this mapping. `spelling`: policy field -> its key here."""
         written = {field: self.place.at(key).key for field, key in spelling.items() if key in self.data}
-        for index in range(len(policy.rules)) if "rules" in self.data else ():
-            written[f"rules[{index}]"] = self.place.at("rules", index).key
+        rules: list[Path] = [("rules", index) for index in range(len(policy.rules))] if "rules" in self.data else []
+        written |= {path_as_text(path): self.place.at(*path).key for path in rules}
         return Reading(
             policy=policy,
             notation=notation,
             warnings=tuple(warnings),
             written=written,
-            positions=positions_under(self.place),
+            positions=positions_of(self.place, [*((key,) for key in self.data), *rules]),
             source=self.place.source,
         )
 
@@ -194,10 +190,10 @@ def zero_wait(fields: Fields, key: str, floor: float) -> NamedWarning:
     return fields.warning("zero-wait", key, f"a wait of zero is lifted to the policy's floor, {lifted}")
 
 
-def positions_under(place: Place) -> dict[str, Any]:
-    """Key -> position for everything at or below a place; "" is the place itself."""
-    depth = len(place.path)
-    found = {path_as_text(path): at for path, at in place.positions.items() if path[:depth] == place.path}
+def positions_of(place: Place, paths: Iterable[Path]) -> dict[str, Position]:
+    """Key -> position for the given paths below a place; "" is the place itself."""
+    places = [place.at(*path) for path in paths]
+    found = {one.key: place.positions[one.path] for one in places if one.path in place.positions}
     if place.position is not None:
         found[""] = place.position
     return found

@@ -1,6 +1,7 @@
 """What the linter says, and what it looks at."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -10,16 +11,55 @@ from redrive.notation.catalogue import NOTATIONS
 from redrive.notation.meaning import Answer, Meaning, meaning_of
 from redrive.notation.reading import Reading
 from redrive.retry.policy import DEFAULT_POLICY, Policy
+from redrive.retry.preview import Preview, preview, usual_failures
 
 Severity = Literal["error", "warning", "info"]
 """error: it cannot work. warning: it does harm one day. info: worth knowing."""
+
+
+# What is played through here only has to show whether limits are met, so a shorter look and fewer rules will do.
+_HORIZON = 1000
+_PREVIEWS = 40
+
+
+class LintRule(msgspec.Struct, frozen=True):
+    """What a rule is about."""
+
+    severity: Severity
+    summary: str
+
+
+RULES: Mapping[str, LintRule] = {
+    "RD001": LintRule("warning", "no jitter"),
+    "RD002": LintRule("warning", "no bound: neither attempts nor time are limited"),
+    "RD003": LintRule("warning", "retries on work that is declared not idempotent"),
+    "RD004": LintRule("warning", "a policy inside another: the attempts multiply"),
+    "RD005": LintRule("warning", "the worst case is longer than the deadline"),
+    "RD006": LintRule("error", "no attempt at all (0)"),
+    "RD007": LintRule("warning", "retryable: false with max_attempts above 1"),
+    "RD008": LintRule("error", "retry_limit, the old name of max_attempts"),
+    "RD009": LintRule("warning", "one attempt may take the whole deadline"),
+    "RD010": LintRule("warning", "the cap is below the first wait"),
+    "RD011": LintRule("warning", "no wait between attempts"),
+    "RD012": LintRule("warning", "more than 20 attempts without a deadline"),
+    "RD013": LintRule("info", "a wait may be longer than 5 minutes"),
+    "RD014": LintRule("info", "failures nobody has classified are retried"),
+    "RD015": LintRule("warning", "a rule that never answers"),
+    "RD016": LintRule("info", "settings that never apply, because there is one attempt"),
+    "RD017": LintRule("info", "a Retry-After is accepted that the deadline does not allow"),
+    "RD018": LintRule("warning", "an old class name, which no error has"),
+    "RD019": LintRule("warning", "attempts cut by their timeout are not retried"),
+    "RD020": LintRule("warning", "a rule grants more retries than there are attempts"),
+    "RD021": LintRule("warning", "permanent failures are retried"),
+}
+"""Stable: an id keeps its meaning, and is not used again when its rule goes."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that could be better."""
 
     id: str
-    """Stable: RD001, RD002, ..."""
+    """One of RULES."""
     severity: Severity
     key: str
     """The key it is about, as the notation calls it."""
@@ -47,6 +87,12 @@ class Subject:
         for index, answer in enumerate(self.meaning.answers):
             yield (f"rules[{index}]" if index < len(self.policy.rules) else "retry_on"), answer
 
+    @cached_property
+    def previews(self) -> list[Preview]:
+        """What will happen to the failures the policy is about."""
+        failures = usual_failures(self.policy)[:_PREVIEWS]
+        return [preview(self.policy, failure, rows=_HORIZON, horizon=_HORIZON) for failure in failures]
+
     def is_written(self, field: str) -> bool:
         """True when a field was set, and not left to its default."""
         if self._bare:
@@ -60,7 +106,6 @@ class Subject:
     def finding(
         self,
         id: str,  # noqa: A002 - the name of the field it fills
-        severity: Severity,
         field: str,
         text: str,
         instead: str,
@@ -69,7 +114,7 @@ class Subject:
         written = self.reading.written.get(field)
         return Finding(
             id=id,
-            severity=severity,
+            severity=RULES[id].severity,
             key=written or self._spelling.get(field) or field,
             line=self.reading.line_of(field),
             text=text,

@@ -6,20 +6,17 @@ from redrive.notation.coverage import covers
 from redrive.notation.durations import write_duration
 from redrive.notation.findings import Check, Finding, Subject
 from redrive.notation.meaning import Meaning
-from redrive.retry.preview import CUT_ATTEMPT, Preview, preview, usual_failures
+from redrive.retry.preview import CUT_ATTEMPT
 
 MANY_ATTEMPTS = 20
 LONG_WAIT = 300.0
-# What is played through here only has to show whether limits are met, so a shorter look and fewer rules will do.
-_HORIZON = 1000
-_PREVIEWS = 40
 
 
 def no_bound(subject: Subject) -> Iterator[Finding]:
     """RD002"""
     if subject.policy.deadline is None and most_attempts(subject.meaning) is None:
         text = "neither attempts nor time are limited: work that cannot succeed is retried for ever"
-        yield subject.finding("RD002", "warning", "attempts", text, "bound")
+        yield subject.finding("RD002", "attempts", text, "bound")
 
 
 def not_idempotent(subject: Subject) -> Iterator[Finding]:
@@ -27,7 +24,7 @@ def not_idempotent(subject: Subject) -> Iterator[Finding]:
     if subject.policy.idempotent is False and subject.meaning.answers:
         text = "the work is declared not idempotent, so only what was certainly never sent is retried"
         instead = "give the work an idempotency key and write idempotent: true, or write attempts: 1"
-        yield subject.finding("RD003", "warning", "idempotent", text, instead)
+        yield subject.finding("RD003", "idempotent", text, instead)
 
 
 def longer_than_deadline(subject: Subject) -> Iterator[Finding]:
@@ -35,7 +32,7 @@ def longer_than_deadline(subject: Subject) -> Iterator[Finding]:
     deadline = subject.policy.deadline
     if deadline is None:
         return
-    played = [one for one in _previews(subject) if one.uncut_total is not None and one.uncut_total >= deadline]
+    played = [one for one in subject.previews if one.uncut_total is not None and one.uncut_total >= deadline]
     if not played:
         return
     worst = max(played, key=lambda one: one.uncut_total or 0.0)
@@ -46,7 +43,7 @@ def longer_than_deadline(subject: Subject) -> Iterator[Finding]:
         happens = f"only {worst.attempts_at_worst} of {worst.attempts} are sure to happen"
     text = f"at worst the attempts need {needs}, the deadline is {write_duration(deadline)}: {happens}"
     instead = f"write a deadline above {needs}, or fewer attempts"
-    yield subject.finding("RD005", "warning", "deadline", text, instead)
+    yield subject.finding("RD005", "deadline", text, instead)
 
 
 def timeout_at_deadline(subject: Subject) -> Iterator[Finding]:
@@ -55,7 +52,7 @@ def timeout_at_deadline(subject: Subject) -> Iterator[Finding]:
     if timeout is not None and deadline is not None and timeout >= deadline and subject.meaning.answers:
         text = f"one attempt may take {write_duration(timeout)}, all of the deadline of {write_duration(deadline)}"
         instead = f"write an attempt timeout well under {write_duration(deadline)}, such as a third of it"
-        yield subject.finding("RD009", "warning", "attempt_timeout", text, instead)
+        yield subject.finding("RD009", "attempt_timeout", text, instead)
 
 
 def many_attempts(subject: Subject) -> Iterator[Finding]:
@@ -63,18 +60,18 @@ def many_attempts(subject: Subject) -> Iterator[Finding]:
     most = most_attempts(subject.meaning)
     if most is not None and most > MANY_ATTEMPTS and subject.policy.deadline is None:
         text = f"{most} attempts without a deadline keep failing work, and the load it makes, alive for long"
-        yield subject.finding("RD012", "warning", "attempts", text, "deadline")
+        yield subject.finding("RD012", "attempts", text, "deadline")
 
 
 def long_wait(subject: Subject) -> Iterator[Finding]:
     """RD013"""
-    longest = max((row.high or 0.0 for one in _previews(subject) for row in one.rows), default=0.0)
+    longest = max((row.high or 0.0 for one in subject.previews for row in one.rows), default=0.0)
     if longest > LONG_WAIT:
         text = (
             f"a wait can be as long as {write_duration(round(longest, 3))}; in process that holds a task, "
             "its memory and its connections, and a restart loses it"
         )
-        yield subject.finding("RD013", "info", "max_wait", text, "max_wait")
+        yield subject.finding("RD013", "max_wait", text, "max_wait")
 
 
 def nothing_left_to_apply(subject: Subject) -> Iterator[Finding]:
@@ -85,7 +82,7 @@ def nothing_left_to_apply(subject: Subject) -> Iterator[Finding]:
             return
         fields = [field for field in ("rules", "backoff", "jitter") if subject.is_written(field)]
         text = f"with one attempt there is no use for {' and '.join(fields)}"
-        yield subject.finding("RD016", "info", fields[0], text, "leave that out, or allow more attempts")
+        yield subject.finding("RD016", fields[0], text, "leave that out, or allow more attempts")
 
 
 def retry_after_past_deadline(subject: Subject) -> Iterator[Finding]:
@@ -97,7 +94,7 @@ def retry_after_past_deadline(subject: Subject) -> Iterator[Finding]:
         accepted = "of any length" if longest is None else f"up to {write_duration(longest)}"
         text = f"a Retry-After {accepted} is accepted, but the deadline of {write_duration(deadline)} ends it sooner"
         instead = f"write max_retry_after: {write_duration(deadline)} or less, or a longer deadline"
-        yield subject.finding("RD017", "info", "max_retry_after", text, instead)
+        yield subject.finding("RD017", "max_retry_after", text, instead)
 
 
 def timeouts_not_retried(subject: Subject) -> Iterator[Finding]:
@@ -108,7 +105,7 @@ def timeouts_not_retried(subject: Subject) -> Iterator[Finding]:
     if not any(rule.match.matched_by(CUT_ATTEMPT) for rule in policy.rules):
         text = "attempts that their timeout cuts are not retried: nothing here is about them"
         instead = "name TimeoutError among the failures of a rule, if they should be"
-        yield subject.finding("RD019", "warning", "attempt_timeout", text, instead)
+        yield subject.finding("RD019", "attempt_timeout", text, instead)
 
 
 def rule_above_limit(subject: Subject) -> Iterator[Finding]:
@@ -118,7 +115,7 @@ def rule_above_limit(subject: Subject) -> Iterator[Finding]:
         if attempts is not None and answer.retries is not None and answer.retries >= attempts:
             text = f"it grants {answer.retries} retries, but there are {attempts} attempts in all"
             instead = f"write attempts: {answer.retries + 1} or more, or retries: {attempts - 1} at most"
-            yield subject.finding("RD020", "warning", answered_by, text, instead)
+            yield subject.finding("RD020", answered_by, text, instead)
 
 
 def unreachable_rule(subject: Subject) -> Iterator[Finding]:
@@ -127,13 +124,13 @@ def unreachable_rule(subject: Subject) -> Iterator[Finding]:
         field = f"rules[{index}]"
         if covers(subject.policy.never_on, rule.match):
             text = "it never answers: never_on names the same failures"
-            yield subject.finding("RD015", "warning", field, text, "remove the rule, or what never_on says of it")
+            yield subject.finding("RD015", field, text, "remove the rule, or what never_on says of it")
             continue
         for earlier, other in enumerate(subject.policy.rules[:index]):
             if covers(other.match, rule.match):
                 first = subject.reading.written.get(f"rules[{earlier}]", f"rules[{earlier}]")
                 text = f"it never answers: {first} matches the same failures and is asked first"
-                yield subject.finding("RD015", "warning", field, text, "put the narrower rule first")
+                yield subject.finding("RD015", field, text, "put the narrower rule first")
                 break
 
 
@@ -147,11 +144,6 @@ def most_attempts(meaning: Meaning) -> int | None:
             return None
         total += answer.retries
     return total
-
-
-def _previews(subject: Subject) -> list[Preview]:
-    failures = usual_failures(subject.policy)[:_PREVIEWS]
-    return [preview(subject.policy, failure, rows=_HORIZON, horizon=_HORIZON) for failure in failures]
 
 
 CHECKS: tuple[Check, ...] = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from redrive.failures.matching import Match
 from redrive.notation.durations import write_duration
 from redrive.notation.failure_names import RENAMED
-from redrive.notation.findings import Check, Finding, Subject
+from redrive.notation.findings import RULES, Check, Finding, Subject
 from redrive.retry.decide import SHORTEST_WAIT
 
 
@@ -14,7 +14,7 @@ def no_jitter(subject: Subject) -> Iterator[Finding]:
     for answered_by, answer in subject.answers:
         if answer.jitter.kind == "none":
             text = "without jitter all clients that failed together come back together, and fail together again"
-            yield subject.finding("RD001", "warning", subject.field_of(answered_by, "jitter"), text, "jitter")
+            yield subject.finding("RD001", subject.field_of(answered_by, "jitter"), text, "jitter")
 
 
 def retryable_false(subject: Subject) -> Iterator[Finding]:
@@ -23,7 +23,7 @@ def retryable_false(subject: Subject) -> Iterator[Finding]:
         if warning.id == "retryable-false":
             yield Finding(
                 id="RD007",
-                severity="warning",
+                severity=RULES["RD007"].severity,
                 key=warning.key,
                 line=warning.line,
                 text=warning.text,
@@ -38,7 +38,7 @@ def cap_below_base(subject: Subject) -> Iterator[Finding]:
             base, cap = write_duration(answer.backoff.base), write_duration(answer.max_wait)
             text = f"the backoff begins at {base}, above the cap of {cap}: every wait is the cap"
             instead = f"write a cap above {base}, or constant backoff of {cap}"
-            yield subject.finding("RD010", "warning", subject.field_of(answered_by, "max_wait"), text, instead)
+            yield subject.finding("RD010", subject.field_of(answered_by, "max_wait"), text, instead)
 
 
 def zero_backoff(subject: Subject) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def zero_backoff(subject: Subject) -> Iterator[Finding]:
             floor = subject.policy.floor
             becomes = f"it is lifted to {write_duration(floor)} each time" if floor else "this is a tight loop"
             text = f"there is no wait between attempts; {becomes}"
-            yield subject.finding("RD011", "warning", subject.field_of(answered_by, "backoff"), text, "backoff")
+            yield subject.finding("RD011", subject.field_of(answered_by, "backoff"), text, "backoff")
 
 
 def unknown_failures(subject: Subject) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def unknown_failures(subject: Subject) -> Iterator[Finding]:
                 "failures nobody has classified are retried, programming errors among them, and nothing says "
                 "whether doing the work twice does harm"
             )
-            yield subject.finding("RD014", "info", answered_by, text, "retry_on")
+            yield subject.finding("RD014", answered_by, text, "retry_on")
             return
 
 
@@ -70,7 +70,7 @@ def permanent_failures(subject: Subject) -> Iterator[Finding]:
     for answered_by, answer in subject.answers:
         if "permanent" in answer.match.categories:
             text = "permanent failures are retried; they fail the same way each time"
-            yield subject.finding("RD021", "warning", answered_by, text, "retry_on")
+            yield subject.finding("RD021", answered_by, text, "retry_on")
 
 
 def old_names(subject: Subject) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def old_names(subject: Subject) -> Iterator[Finding]:
         for name in match.names:
             if name in RENAMED:
                 text = f"no error has the class name {name}: Python keeps it as an alias of {RENAMED[name]}"
-                yield subject.finding("RD018", "warning", field, text, f"write {RENAMED[name]}")
+                yield subject.finding("RD018", field, text, f"write {RENAMED[name]}")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -1,27 +1,4 @@
-"""The linter: everything worth saying about a policy, each with the line, the reason and what to write instead.
-
-RD001  warning  no jitter
-RD002  warning  no bound: neither attempts nor time are limited
-RD003  warning  retries on work that is declared not idempotent
-RD004  warning  a policy inside another: the attempts multiply
-RD005  warning  the worst case is longer than the deadline
-RD006  error    no attempt at all (0)
-RD007  warning  retryable: false with max_attempts above 1
-RD008  error    retry_limit, the old name of max_attempts
-RD009  warning  one attempt may take the whole deadline
-RD010  warning  the cap is below the first wait
-RD011  warning  no wait between attempts
-RD012  warning  more than 20 attempts without a deadline
-RD013  info     a wait may be longer than 5 minutes
-RD014  info     failures nobody has classified are retried
-RD015  warning  a rule that never answers
-RD016  info     settings that never apply, because there is one attempt
-RD017  info     a Retry-After is accepted that the deadline does not allow
-RD018  warning  an old class name, which no error has
-RD019  warning  attempts cut by their timeout are not retried
-RD020  warning  a rule grants more retries than there are attempts
-RD021  warning  permanent failures are retried
-"""
+"""The linter: everything worth saying about a policy, each with the line, the reason and what to write instead."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +6,7 @@ from typing import Any
 from redrive.notation import lint_limits, lint_waits
 from redrive.notation.documents import Found, find_policies
 from redrive.notation.errors import NotationError
-from redrive.notation.findings import Finding, Subject
+from redrive.notation.findings import RULES, Finding, Subject
 from redrive.notation.lint_limits import most_attempts
 from redrive.notation.meaning import meaning_of
 from redrive.notation.place import Place
@@ -39,7 +16,7 @@ from redrive.notation.recognise import looks_like_brackets, looks_like_call, nea
 from redrive.notation.source import load_document
 from redrive.retry.policy import Policy
 
-__all__ = ["Finding", "lint", "lint_text"]
+__all__ = ["RULES", "Finding", "lint", "lint_text"]
 
 _CHECKS = (*lint_waits.CHECKS, *lint_limits.CHECKS)
 _REPAIRS = 5
@@ -106,9 +83,7 @@ def _nested(subject: Subject, around: list[Policy]) -> list[Finding]:
             product *= count or 1
         calls = f"{' x '.join(str(count) for count in counts)} = {product} calls"
     text = f"a policy inside another: each of its attempts is repeated by the one around it, {calls}"
-    return [
-        subject.finding("RD004", "warning", "attempts", text, "let one layer retry, and write 1 attempt for the other")
-    ]
+    return [subject.finding("RD004", "attempts", text, "let one layer retry, and write 1 attempt for the other")]
 
 
 def _read_repaired(data: Any, place: Place, notation: str, findings: list[Finding]) -> Reading:
@@ -144,7 +119,7 @@ def _refused(error: NotationError) -> Finding:
     instead = {"RD006": f"write {bare}: 1", "RD008": "write max_attempts: the attempts in all, the first included"}
     return Finding(
         id=error.rule,
-        severity="error",
+        severity=RULES[error.rule].severity,
         key=error.key,
         line=error.line,
         text=error.problem,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.failures.matching import NOTHING, Match, as_match, match_as_texts, qualified_name
-from redrive.notation.durations import write_duration
+from redrive.notation.durations import DurationError, write_duration
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields
 from redrive.notation.place import Place
@@ -93,6 +93,13 @@ def _read_rule(data: Any, place: Place) -> Rule:
 
 def as_data(policy: Policy) -> dict[str, Any]:
     """The policy as plain data that `read` gives back; classes are written by their names."""
+    try:
+        return _fields_as_data(policy)
+    except DurationError as error:
+        raise NotationError(f"cannot be written down: {error}", allowed="durations from 1 ns") from None
+
+
+def _fields_as_data(policy: Policy) -> dict[str, Any]:
     written: dict[str, Any] = {
         "attempts": "unlimited" if policy.attempts is None else policy.attempts,
         "backoff": write_backoff(policy.backoff, "backoff"),

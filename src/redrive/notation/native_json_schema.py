@@ -14,7 +14,8 @@ _NUMBER = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)"
 _UNITS = r"\s*".join(f"({_NUMBER}\\s*{unit})?" for unit in ("d", "h", "m", "s", "ms"))
 # The largest unit first and each at most once, as the reader has it; the look-ahead refuses the empty text.
 _DURATION = rf"(?=[0-9.])({_NUMBER}|{_UNITS})"
-_FACTOR = r"x[0-9]+(\.[0-9]*)?"
+# From 1 to 1000.
+_FACTOR = r"x0*([1-9][0-9]{0,2}(\.[0-9]*)?|1000(\.0*)?)"
 _STATUS = r"status:\s*([1-5][xX]{2}|[1-5][0-9]{2}(-[1-5][0-9]{2})?)"
 _NAME = r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*"
 
@@ -80,10 +81,16 @@ _BACKOFF = _one_of(
         "additionalProperties": False,
         "required": ["base"],
         "properties": {
-            "kind": {"enum": list(BACKOFF_KINDS)},
+            "kind": {"const": "exponential"},
             "base": _ref("duration"),
             "factor": {"type": "number", "minimum": LEAST_FACTOR, "maximum": LARGEST_FACTOR},
         },
+    },
+    {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["kind", "base"],
+        "properties": {"kind": {"enum": list(BACKOFF_KINDS)}, "base": _ref("duration")},
     },
 )
 _JITTER = _one_of(

@@ -7,7 +7,7 @@ from redrive.failures.matching import Match
 from redrive.notation.call_text import keywords_as_data, parse_call
 from redrive.notation.catalogue import NOTATIONS, WRITABLE, Notation
 from redrive.notation.documents import find_policies
-from redrive.notation.durations import write_duration
+from redrive.notation.durations import DurationError, write_duration
 from redrive.notation.errors import NotationError
 from redrive.notation.meaning import Answer, differences, meaning_of
 from redrive.notation.native import failures_as_texts
@@ -119,6 +119,9 @@ def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, 
         raise NotationError(
             error.problem, key=error.key, value=error.value, allowed=error.allowed, source=f"to {notation}"
         ) from None
+    except DurationError as error:
+        problem = f"cannot be written down: {error}"
+        raise NotationError(problem, allowed="durations from 1 ns", source=f"to {notation}") from None
     # What was written is read back: whatever does not survive that is a loss, foreseen or not.
     return text, differences(meaning_of(policy), meaning_of(_read_text(text, notation, notation).policy))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING, Match
 from redrive.notation.errors import NotationError
-from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields, positions_under
+from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields, positions_of
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import LARGEST_FACTOR
@@ -58,7 +58,7 @@ def read(data: Any, place: Place) -> Reading:
         notation=NAME,
         warnings=tuple(warnings),
         written=written,
-        positions=positions_under(place),
+        positions=positions_of(place, [(i, *key) for i, one in enumerate(data) for key in [(), *((k,) for k in one)]]),
         source=place.source,
     )
 

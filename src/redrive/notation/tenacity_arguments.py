@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from redrive.notation.call_text import Call, as_plain
-from redrive.notation.durations import read_duration
+from redrive.notation.durations import read_duration, read_wait
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import NOT_ALLOWED, Fields
 from redrive.notation.place import similar
@@ -40,10 +40,10 @@ class Arguments:
         if name not in self.values and default is not None:
             return default
         try:
-            seconds = min(read_duration(as_plain(self.values.get(name))), LONGEST_WAIT)
+            seconds = read_wait(min(read_duration(as_plain(self.values.get(name))), LONGEST_WAIT))
         except ValueError:
-            seconds = -1.0
-        if seconds > 0 or (zero and seconds == 0):
+            seconds = None
+        if seconds is not None and (seconds > 0 or zero):
             return seconds
         raise self._refuse(NOT_ALLOWED, f"{name} as seconds {'from' if zero else 'above'} 0, or a timedelta")
 

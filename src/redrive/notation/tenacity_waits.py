@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from redrive.notation.call_text import Call, Combined
-from redrive.notation.durations import write_duration
+from redrive.notation.durations import SHORTEST_DURATION, write_duration
 from redrive.notation.fields import Fields
 from redrive.notation.reading import NamedWarning
 from redrive.notation.tenacity_arguments import Arguments
@@ -80,6 +80,8 @@ def _random(given: Arguments, fields: Fields, warnings: list[NamedWarning]) -> W
     low, high = given.seconds("min", 0.0), given.seconds("max", 1.0)
     if high < low:
         low, high = high, low
+    if high - low < SHORTEST_DURATION:
+        return Waits(backoff=Backoff("constant", high))
     if low == 0:
         return Waits(backoff=Backoff("constant", high), jitter=FULL_JITTER)
     return Waits(backoff=Backoff("constant", low), jitter=Jitter("additive", high - low))

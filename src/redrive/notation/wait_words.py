@@ -1,12 +1,12 @@
 """Backoff and jitter in words: "exponential 500ms x3", "additive 250ms", or the same as a mapping."""
 
-from typing import Any, get_args
+from typing import get_args
 
-from redrive.notation.durations import read_duration, write_duration
+from redrive.notation.durations import read_wait, write_duration
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import DURATION_WORDS, NOT_ALLOWED, Fields
 from redrive.notation.place import similar
-from redrive.retry.backoff import LONGEST_WAIT, Backoff, BackoffKind
+from redrive.retry.backoff import Backoff, BackoffKind
 from redrive.retry.jitter import Jitter
 
 BACKOFF_KINDS: dict[str, BackoffKind] = {kind: kind for kind in get_args(BackoffKind)}
@@ -47,7 +47,7 @@ def _backoff_from_text(text: str, fields: Fields, key: str) -> Backoff:
     factor = 2.0
     if len(rest) == 2 and kind == "exponential" and rest[1].startswith("x"):
         factor = _factor(rest.pop().removeprefix("x"), fields, key)
-    base = _seconds(rest[0]) if len(rest) == 1 else None
+    base = read_wait(rest[0]) if len(rest) == 1 else None
     if base is None:
         raise fields.refuse(key, BACKOFF_WORDS)
     return Backoff(BACKOFF_KINDS[kind], base, factor)
@@ -73,7 +73,7 @@ def read_jitter(fields: Fields, key: str) -> Jitter | None:
         if value in PLAIN_JITTER:
             return PLAIN_JITTER[value]
         word, _, amount = value.partition(" ")
-        if word == "additive" and (seconds := _seconds(amount)) is not None:
+        if word == "additive" and (seconds := read_wait(amount)) is not None:
             return Jitter("additive", seconds)
         raise fields.refuse(key, JITTER_WORDS, f"{NOT_ALLOWED}{similar(value, (*PLAIN_JITTER, 'additive'))}")
     raise fields.refuse(key, JITTER_WORDS)
@@ -96,11 +96,3 @@ def write_jitter(jitter: Jitter, key: str) -> str:
 
 def write_number(number: float) -> str:
     return str(int(number)) if number == int(number) else repr(float(number))
-
-
-def _seconds(text: Any) -> float | None:
-    try:
-        seconds = read_duration(text)
-    except ValueError:
-        return None
-    return seconds if seconds <= LONGEST_WAIT else None

@@ -1,6 +1,8 @@
 """Bodies are read inside the attempt where that is safe, and passed on as streams where it is not."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import aiohttp
 import httpx
@@ -86,19 +88,24 @@ EVENTS = Reply(
 
 
 def test_an_event_stream_is_not_held_back_by_httpx() -> None:
-    with FlakyServer(EVENTS) as server, httpx.Client(transport=RetryTransport()) as client:
-        with client.stream("GET", server.url) as response:
-            assert next(response.iter_lines()) == "data: 1"
-            assert redrive.report_of(response) is None
+    with (
+        FlakyServer(EVENTS) as server,
+        httpx.Client(transport=RetryTransport()) as client,
+        client.stream("GET", server.url) as response,
+    ):
+        assert next(response.iter_lines()) == "data: 1"
+        assert redrive.report_of(response) is None
 
 
 @left_to_the_collector
 @pytest.mark.parametrize("run", [lambda main: asyncio.run(main()), trio.run], ids=["asyncio", "trio"])
-def test_an_event_stream_is_not_held_back_by_async_httpx(run) -> None:  # type: ignore[no-untyped-def]  # two runners
+def test_an_event_stream_is_not_held_back_by_async_httpx(run: Callable[[Callable[[], Any]], None]) -> None:
     async def main() -> None:
-        async with httpx.AsyncClient(transport=AsyncRetryTransport()) as client:
-            async with client.stream("GET", server.url) as response:
-                assert await anext(response.aiter_raw()) == b"data: 1\n\n"
+        async with (
+            httpx.AsyncClient(transport=AsyncRetryTransport()) as client,
+            client.stream("GET", server.url) as response,
+        ):
+            assert await anext(response.aiter_raw()) == b"data: 1\n\n"
 
     with FlakyServer(EVENTS) as server:
         run(main)
@@ -134,9 +141,12 @@ def test_a_response_that_was_read_ahead_can_still_be_streamed_with_httpx() -> No
 
 def test_a_single_httpx_request_may_say_that_it_is_a_stream() -> None:
     waits = Reply(fault="hang_body", chunked=True, body=b'{"a": 1}{"b": 2}')
-    with FlakyServer(waits) as server, httpx.Client(transport=RetryTransport()) as client:
-        with client.stream("GET", server.url, extensions={"redrive": {"buffer_limit": 0}}) as response:
-            assert next(response.iter_raw()) == b'{"a": 1}'
+    with (
+        FlakyServer(waits) as server,
+        httpx.Client(transport=RetryTransport()) as client,
+        client.stream("GET", server.url, extensions={"redrive": {"buffer_limit": 0}}) as response,
+    ):
+        assert next(response.iter_raw()) == b'{"a": 1}'
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["sized", "chunked"])

@@ -10,6 +10,8 @@ from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRej
 from redrive.resilience.circuit import CircuitOpen
 
 R = TypeVar("R")
+OwnError = AttemptTimeout | DeadlineExceeded | CircuitOpen
+OWN_ERRORS = (AttemptTimeout, DeadlineExceeded, CircuitOpen)
 
 
 def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[[R], Any]) -> R:
@@ -39,10 +41,10 @@ def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[
     except BaseException as error:
         while latest:
             close(latest.pop())
-        said = _in_the_clients_words(request, error)
-        if said is error:
-            raise
-        raise said from error.__cause__
+        if isinstance(error, OWN_ERRORS):
+            raise _in_the_clients_words(request, error) from error.__cause__
+        _advise(error)
+        raise
     finally:
         request.over()
     return response
@@ -68,10 +70,10 @@ async def exchange_async(
     except BaseException as error:
         while latest:
             await close(latest.pop())
-        said = _in_the_clients_words(request, error)
-        if said is error:
-            raise
-        raise said from error.__cause__
+        if isinstance(error, OWN_ERRORS):
+            raise _in_the_clients_words(request, error) from error.__cause__
+        _advise(error)
+        raise
     finally:
         request.over()
     return response
@@ -85,15 +87,22 @@ def _last_response(rejected: ResultRejected) -> Any:
     return response
 
 
-def _in_the_clients_words(request: GuardedRequest[Any], error: BaseException) -> BaseException:
-    """The error to raise: the library's own as it is; redrive's as one that the library's users catch too."""
-    said, report = error, report_of(error)
+def _in_the_clients_words(request: GuardedRequest[Any], error: OwnError) -> Exception:
+    """redrive's own error as one that the users of the client library catch too."""
+    client = request.guard.client
+    said: OwnError
     if isinstance(error, CircuitOpen):
-        said = request.guard.client.circuit_open(error.dependency, error.retry_in)
+        said = client.circuit_open(error.dependency, error.retry_in)
     elif isinstance(error, AttemptTimeout):
-        said = request.guard.client.attempt_timeout(error.seconds)
-    elif isinstance(error, DeadlineExceeded):
-        said = request.guard.client.deadline_exceeded(error.seconds)
-    if report is not None:
+        said = client.attempt_timeout(error.seconds)
+    else:
+        said = client.deadline_exceeded(error.seconds)
+    if (report := report_of(error)) is not None:
         attach(said, advice(report))
     return said
+
+
+def _advise(error: BaseException) -> None:
+    report = report_of(error)
+    if report is not None:
+        attach(error, advice(report))

@@ -43,6 +43,9 @@ PER_HOST = "per-host"
 
 BUFFER_LIMIT = 1024 * 1024
 
+LEAST_TIME = 0.001
+"""Less than this is no time left. Sockets take 0 for "do not wait at all"; this still is a time limit."""
+
 PROPOSAL = (
     "check whether it took effect; to allow retries send an Idempotency-Key header that the server honours, "
     "or build the adapter with idempotency_keys=True, which adds one and keeps it on every attempt"
@@ -214,12 +217,12 @@ class GuardedRequest(Generic[R]):
         """Seconds until the attempt has to be over; None: no limit, or the call is over and the rest is the user's."""
         if self._over or self.call.attempt_until is None:
             return None
-        return self.call.attempt_until - self.call.clock.monotonic()
+        return max(self.call.attempt_until - self.call.clock.monotonic(), LEAST_TIME)
 
     def check_time(self) -> None:
         """For attempts that nothing cuts from outside: end them once their time is up."""
         left = self.time_left()
-        if left is not None and left <= 0:
+        if left is not None and left <= LEAST_TIME:
             raise self.call.cut_error()
 
     def over(self) -> None:

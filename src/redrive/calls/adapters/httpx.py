@@ -27,9 +27,6 @@ from redrive.failures import signals
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
 
-# Sockets take 0 for "do not wait at all"; this is the least that still is a time limit.
-LEAST_TIMEOUT = 0.001
-
 
 class AttemptTimeout(signals.AttemptTimeout, httpx.TimeoutException):
     """An attempt took longer than its `attempt_timeout`; httpx code catches it as a TimeoutException."""
@@ -56,7 +53,8 @@ HTTPX: ClientLibrary[httpx.Response] = ClientLibrary(
 class RetryTransport(httpx.BaseTransport):
     """Sends each request of a `httpx.Client` through `transport` until it succeeds or the policy gives up.
 
-    The timeouts of a request are shortened to the time that is left, so that the deadline holds.
+    The timeouts of a request are shortened to the time that is left, so that the deadline holds. What httpx itself has
+    no timeout for (looking up a name, say) cannot be cut.
     """
 
     def __init__(
@@ -243,7 +241,6 @@ class _TimeLimits(dict[str, float | None]):
         own, left = super().get(name, default), self._time_left()
         if left is None:
             return own
-        left = max(left, LEAST_TIMEOUT)
         return left if own is None else min(own, left)
 
     def __getitem__(self, name: str) -> Any:

@@ -26,9 +26,6 @@ from redrive.failures import signals
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
 
-# Sockets take 0 for "do not wait at all"; this is the least that still is a time limit.
-LEAST_TIMEOUT = 0.001
-
 
 class AttemptTimeout(signals.AttemptTimeout, requests.Timeout):
     """An attempt took longer than its `attempt_timeout`; requests code catches it as a Timeout."""
@@ -62,8 +59,9 @@ REQUESTS: ClientLibrary[requests.Response] = ClientLibrary(
 class RetryAdapter(HTTPAdapter):
     """Sends each request of a session until it succeeds or the policy gives up.
 
-    The timeouts of a request are shortened to the time that is left, so that the deadline holds. urllib3's own
-    retries are off: a call has one retry owner.
+    The timeouts of a request are shortened to the time that is left, so that the deadline holds. What requests itself
+    has no timeout for (looking up a name, a body that comes byte by byte) cannot be cut. urllib3's own retries are
+    off: a call has one retry owner.
     """
 
     def __init__(
@@ -152,7 +150,6 @@ def _clipped(timeout: Any, left: float | None) -> Any:
     else:
         connect, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         clipped = Timeout(connect=connect, read=read)
-    left = max(left, LEAST_TIMEOUT)
     clipped.total = min(clipped.total, left) if isinstance(clipped.total, int | float) else left
     return clipped
 
