@@ -101,6 +101,7 @@ async def drive(
         return stop.value  # type: ignore[no-any-return]  # a Flow returns its Outcome
     finally:
         flow.close()
+        # As above; none of them is used again.
         outcome = flow = call = None  # type: ignore[assignment]
 
 

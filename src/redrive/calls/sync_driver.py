@@ -96,6 +96,7 @@ def drive(
         return stop.value  # type: ignore[no-any-return]  # a Flow returns its Outcome
     finally:
         flow.close()
+        # As above; none of them is used again.
         outcome = flow = call = attempt = None  # type: ignore[assignment]
 
 

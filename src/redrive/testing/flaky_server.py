@@ -97,6 +97,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body are written apart; without it the body would wait for the client to acknowledge the head.
+    disable_nagle_algorithm = True
     timeout = 30
     server: _Server
 

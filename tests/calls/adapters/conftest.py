@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from redrive.calls import dependencies
+from redrive.resilience.dependencies import Dependencies
 from redrive.testing import NoWaits, no_waits
 
 from .clients import CLIENTS, Client
@@ -21,6 +23,12 @@ def clock() -> Iterator[NoWaits]:
     """Real time, for real sockets; only the waits between attempts take none."""
     with no_waits() as clock:
         yield clock
+
+
+@pytest.fixture(autouse=True)
+def _own_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ports are used again, so a test must not find the circuits of another one's servers."""
+    monkeypatch.setattr(dependencies, "DEPENDENCIES", Dependencies())
 
 
 @pytest.fixture
