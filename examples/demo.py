@@ -70,13 +70,8 @@ def unknown_failure() -> None:
 
 def circuit() -> None:
     scene(5, "A service that is down: the circuit opens, refuses calls, and closes again")
-    services = redrive.Dependencies(
-        circuit=redrive.CircuitSettings(failures=3, cooldown=COOLDOWN),
-        on_circuit_change=lambda change: say(f"[magenta]circuit: {change.before} -> {change.after}[/]"),
-    )
-    payments = redrive.Retrier(
-        redrive.Policy(backoff=redrive.constant(0.2)), operation="pay", dependency=services.get("payments")
-    )
+    redrive.define_dependency("payments", circuit=redrive.CircuitSettings(failures=3, cooldown=COOLDOWN))
+    payments = redrive.Retrier(redrive.Policy(backoff=redrive.constant(0.2)), operation="pay", dependency="payments")
     with FlakyServer(503, 503, 503) as server:
         try:
             payments.call(get, server.url)

@@ -8,12 +8,13 @@ redrive.Retrier(policy).call(function)           guard a call
 from redrive.calls import fallback
 from redrive.calls.attempt_iterator import Attempt, attempts
 from redrive.calls.decorator import retry
+from redrive.calls.dependencies import define_dependency
 from redrive.calls.report import AttemptRecord, Report, report_of
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import time_left
 from redrive.failures.classifier import Classifier
 from redrive.failures.failure import Failure, Verdict
-from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match
+from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match, as_match
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, ResultRejected, RetryAfter
 from redrive.observability.logs import log_event as _log_event
 from redrive.observability.stream import correlate, listen
@@ -64,10 +65,12 @@ __all__ = [
     "Rule",
     "Verdict",
     "__version__",
+    "as_match",
     "attempts",
     "constant",
     "correlate",
     "decide",
+    "define_dependency",
     "exponential",
     "fallback",
     "linear",

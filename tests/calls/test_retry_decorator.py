@@ -188,6 +188,26 @@ def test_retry_after_takes_precedence_over_the_computed_wait(run: Run) -> None:
 
 
 @every_way
+@pytest.mark.promise("P7")
+def test_asking_for_a_retry_needs_no_mention_in_on(run: Run) -> None:
+    with virtual_clock() as clock:
+        assert run(Flaky(redrive.RetryAfter(3)), on=KeyError) == "done"
+    assert clock.waits == [3]
+
+
+@every_way
+def test_a_transient_failure_that_the_policy_does_not_name_is_said_to_be_that(run: Run) -> None:
+    work = always(ConnectionError())
+    with virtual_clock(), pytest.raises(ConnectionError) as caught:
+        run(work, on=KeyError)
+    assert work.calls == 1
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.gave_up.kind == "unmatched"
+    assert "does not name it" in report.next_step
+
+
+@every_way
 @pytest.mark.promise("R3")
 def test_rules_answer_first_each_with_its_own_counter(run: Run) -> None:
     class RateLimitError(Exception):
@@ -235,11 +255,19 @@ def test_success_leaves_no_trace(run: Run) -> None:
 
 def test_results_can_be_failures() -> None:
     answers = iter(["busy", "busy", "ready"])
-    poll = redrive.retry(retry_result=lambda answer: answer == "busy")(lambda: next(answers))
+
+    @redrive.retry(retry_result=lambda answer: answer == "busy")
+    def poll() -> str:
+        return next(answers)
+
     with virtual_clock() as clock:
         assert poll() == "ready"
     assert len(clock.waits) == 2
-    never = redrive.retry(retry_result=lambda answer: answer == "busy")(lambda: "busy")
+
+    @redrive.retry(retry_result=lambda answer: answer == "busy")
+    def never() -> str:
+        return "busy"
+
     with virtual_clock(), pytest.raises(redrive.ResultRejected) as caught:
         never()
     assert caught.value.result == "busy"
@@ -332,6 +360,15 @@ def test_async_generators_restart_too() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
+        (lambda: redrive.retry(redrive.Retrier()), "retrier.wrap"),  # type: ignore[call-overload]
+        (lambda: redrive.attempts(redrive.Retrier()), "retrier.attempts"),  # type: ignore[arg-type]
+        (lambda: redrive.Retrier(fallback=1).attempts(), "no result"),
+        (lambda: redrive.Policy(retry_on=ConnectionError), "retry_on"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(backoff="1s"), "backoff"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(jitter="full"), "jitter"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(jitter=redrive.Jitter("wild")), "jitter"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(rules=[5]), "rules"),  # type: ignore[arg-type]
+        (lambda: redrive.Rule(match=ConnectionError), "match"),  # type: ignore[arg-type]
         (lambda: redrive.retry(5), "retry takes a function"),  # type: ignore[call-overload]
         (lambda: redrive.retry(attempts=0), "use 1"),
         (lambda: redrive.retry(deadline="soon"), "deadline"),

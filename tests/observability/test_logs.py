@@ -58,7 +58,7 @@ def test_a_failed_attempt_logs_all_its_facts(records: Records) -> None:
     facts = {
         "operation": "charge",
         "attempt": 1,
-        "max_attempts": "3",
+        "max_attempts": 3,
         "error_class": "transient",
         "status": 429,
         "retry_after_s": 2.0,

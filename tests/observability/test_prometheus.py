@@ -32,9 +32,14 @@ def test_retries_and_the_state_of_circuits_are_metrics() -> None:
             clock.advance(31)
             calls.append(1)
             pay()
+        _check(registry)
     finally:
         stop()
+    # What was stopped can be started again.
+    export(registry)()
 
+
+def _check(registry: CollectorRegistry) -> None:
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, labels)
 

@@ -1,6 +1,6 @@
 """The registry of dependencies is bounded, and keeps open circuits for longest."""
 
-from redrive.resilience.circuit import failed
+from redrive.resilience.circuit import CircuitSettings, failed
 from redrive.resilience.dependencies import Dependencies, Dependency
 
 
@@ -8,7 +8,7 @@ def open_circuit(dependency: Dependency) -> None:
     circuit = dependency.circuit
     assert circuit is not None
     for _ in range(5):
-        permit = circuit.admit(0)
+        permit, _ = circuit.admit(0)
         assert permit is not None
         circuit.report(failed, permit, 0)
 
@@ -37,3 +37,12 @@ def test_open_circuits_are_forgotten_last() -> None:
     open_circuit(dependencies.get("new"))
     dependencies.get("another")
     assert len(dependencies.all()) == 2
+
+
+def test_a_dependency_can_have_settings_of_its_own() -> None:
+    dependencies = Dependencies()
+    defined = dependencies.define("payments", circuit=CircuitSettings(failures=1))
+    assert dependencies.get("payments") is defined
+    assert defined.circuit is not None
+    assert defined.circuit.settings.failures == 1
+    assert dependencies.get("other").circuit.settings.failures == 5  # type: ignore[union-attr]  # it has a circuit

@@ -33,7 +33,7 @@ def with_policy(url: str) -> float:
     return 1.5
 
 
-@redrive.retry(redrive.Retrier(operation="fetch"))
+@redrive.Retrier(operation="fetch").wrap
 def with_retrier(url: str) -> float:
     return 1.5
 
@@ -125,7 +125,7 @@ async def loops_give_attempts() -> None:
             assert_type(entered, redrive.Attempt)
             assert_type(entered.number, int)
             assert_type(entered.time_left, float | None)
-    async for attempt in redrive.attempts(redrive.Retrier()):
+    async for attempt in redrive.Retrier().attempts():
         assert_type(attempt, redrive.Attempt)
 
 

@@ -42,6 +42,7 @@ def guard_coroutine_function(
         if current()[0]:
             return await async_driver.run(guard, operation, function, args, kwargs)
         mine = watch
+        task: Any
         # asyncio's own answer to "which task is this" takes longer than all the rest of this function. When a single
         # loop of the process is in the middle of a step, and it is ours, then the step is ours too.
         if len(STEPPING) == 1 and "trio" not in modules and (stepping := STEPPING.get(mine.loop)) is not None:

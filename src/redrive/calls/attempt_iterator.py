@@ -5,55 +5,32 @@ for attempt in redrive.attempts(attempts=5):
         ...
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Unpack
 
 from redrive.calls.flow import AttemptNow, Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import ACTIVE, CURRENT, Scope
-from redrive.calls.settings import PolicySettings, policy_from
+from redrive.calls.settings import LoopSettings, retrier_from
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.thread_cut import CutShort
-from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
-from redrive.observability.stream import Listener
-from redrive.resilience.dependencies import Dependency
 from redrive.retry.policy import Policy
 
 
-def attempts(
-    policy: Policy | Retrier | None = None,
-    /,
-    *,
-    operation: str = "attempts",
-    dependency: str | Dependency | None = None,
-    classifier: Classifier = DEFAULT_CLASSIFIER,
-    reread: Callable[[], Any] | None = None,
-    independent: bool = False,
-    on_event: Listener | Iterable[Listener] = (),
-    **settings: Unpack[PolicySettings],
-) -> "Attempts":
+def attempts(policy: Policy | None = None, /, **settings: Unpack[LoopSettings]) -> "Attempts":
     """Loop over attempts with `for` or `async for`; the body of `with attempt:` is the attempt.
 
     When the body succeeds the loop ends. When it fails, the loop waits and goes round again, or the error is raised
     out of the `with`. In `async for` the body is cut at `attempt_timeout` and at the deadline; in `for` nothing can
     cut it, so `attempt_timeout` is refused there.
     """
-    if isinstance(policy, Retrier):
-        return Attempts(policy)
-    retrier = Retrier(
-        policy_from(settings, policy),
-        operation=operation,
-        dependency=dependency,
-        classifier=classifier,
-        reread=reread,
-        independent=independent,
-        on_event=on_event,
-    )
-    return Attempts(retrier)
+    if policy is not None and not isinstance(policy, Policy):
+        raise TypeError(f"attempts takes a Policy, not {type(policy).__name__}; of a Retrier, use retrier.attempts()")
+    return Attempts(retrier_from(settings, policy))
 
 
 class _Loop:
@@ -147,6 +124,8 @@ class Attempts:
     """The loop over attempts; each `for` or `async for` over it is a call of its own."""
 
     def __init__(self, guard: Retrier) -> None:
+        if guard.fallback is not None or guard.retry_result is not None:
+            raise TypeError("a loop has no result: fallback and retry_result are for guarded functions")
         self._guard = guard
 
     def __iter__(self) -> Iterator[Attempt]:

@@ -2,14 +2,11 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from redrive.calls.retrier import Retrier, is_async
-from redrive.calls.settings import PolicySettings, policy_from
-from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
-from redrive.observability.stream import Listener
-from redrive.resilience.dependencies import Dependency
+from redrive.calls.settings import GuardSettings, retrier_from
 from redrive.retry.policy import Policy
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,37 +19,11 @@ def retry(target: F, /) -> F: ...
 
 @overload
 def retry(
-    target: Policy | Retrier | None = None,
-    /,
-    *,
-    operation: str | None = None,
-    dependency: str | Dependency | None = None,
-    fallback: Any = None,
-    classifier: Classifier = ...,
-    retry_result: Callable[[Any], bool] | None = None,
-    reread: Callable[[], Any] | None = None,
-    independent: bool = False,
-    on_event: Listener | Iterable[Listener] = (),
-    generators: Generators = "refuse",
-    **settings: Unpack[PolicySettings],
+    target: Policy | None = None, /, *, generators: Generators = "refuse", **settings: Unpack[GuardSettings]
 ) -> Callable[[F], F]: ...
 
 
-def retry(
-    target: Any = None,
-    /,
-    *,
-    operation: str | None = None,
-    dependency: str | Dependency | None = None,
-    fallback: Any = None,
-    classifier: Classifier = DEFAULT_CLASSIFIER,
-    retry_result: Callable[[Any], bool] | None = None,
-    reread: Callable[[], Any] | None = None,
-    independent: bool = False,
-    on_event: Listener | Iterable[Listener] = (),
-    generators: Generators = "refuse",
-    **settings: Unpack[PolicySettings],
-) -> Any:
+def retry(target: Any = None, /, *, generators: Generators = "refuse", **settings: Unpack[GuardSettings]) -> Any:
     """Call the function until it succeeds or the policy gives up; then its last error is raised, attempts attached.
 
         @redrive.retry
@@ -60,33 +31,18 @@ def retry(
         @redrive.retry(Policy(attempts=5), dependency="payments")
 
     Without settings it is the default policy: 3 attempts, only transient failures, 60 s in all. The settings are
-    those of `PolicySettings` and of `Retrier`. A generator function is refused: its items would come twice after a
-    retry; `generators="restart"` says that this is meant.
+    those of a policy (`PolicySettings`) and of a `Retrier`. A generator function is refused: its items would come
+    twice after a retry; `generators="restart"` says that this is meant.
     """
+    if target is None or isinstance(target, Policy):
+        return functools.partial(guard, retrier_from(settings, target), generators=generators)
     if isinstance(target, Retrier):
-        retrier = target
-        if settings:
-            raise TypeError("a Retrier has its settings already; give them to the Retrier, or pass its policy")
-    else:
-        if target is not None and not isinstance(target, Policy) and not _is_function(target):
-            raise TypeError(
-                f"retry takes a function, a Policy or a Retrier, not {type(target).__name__}; "
-                "write @retry(attempts=5) to name a setting"
-            )
-        retrier = Retrier(
-            policy_from(settings, target if isinstance(target, Policy) else None),
-            operation=operation,
-            dependency=dependency,
-            fallback=fallback,
-            classifier=classifier,
-            retry_result=retry_result,
-            reread=reread,
-            independent=independent,
-            on_event=on_event,
+        raise TypeError("a Retrier guards functions itself: write @retrier.wrap")
+    if not callable(target) and not isinstance(target, staticmethod | classmethod):
+        raise TypeError(
+            f"retry takes a function or a Policy, not {type(target).__name__}; write @retry(attempts=5) for a setting"
         )
-    if _is_function(target) and not isinstance(target, Policy | Retrier):
-        return guard(retrier, target, generators)
-    return functools.partial(guard, retrier, generators=generators)
+    return guard(retrier_from(settings), target, generators)
 
 
 def guard(retrier: Retrier, function: Any, generators: Generators = "refuse") -> Any:
@@ -142,7 +98,3 @@ def _guard_async(retrier: Retrier, operation: str, function: Callable[..., Any])
         return await run(retrier, operation, function, args, kwargs)
 
     return guarded
-
-
-def _is_function(target: Any) -> bool:
-    return callable(target) or isinstance(target, staticmethod | classmethod)

@@ -11,7 +11,7 @@ from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
-from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused
+from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged
 from redrive.observability.stream import correlation_id, emit
 from redrive.resilience import circuit as circuits
 from redrive.resilience.budget import Reservation
@@ -97,7 +97,8 @@ class GuardedCall:
         dependency = self.guard.dependency
         if dependency is not None and not self._counted_outside():
             if dependency.circuit is not None:
-                self._permit = dependency.circuit.admit(now)
+                self._permit, change = dependency.circuit.admit(now)
+                self._tell_circuit(change)
                 if self._permit is None:
                     return self._refused(dependency.circuit.refusal(now), now)
             if dependency.budget is not None and self.history.attempts == 1:
@@ -121,7 +122,7 @@ class GuardedCall:
 
     def abandon_attempt(self) -> None:
         """The attempt ended without an outcome (cancelled): give back what it held."""
-        self._report_circuit(circuits.ignored)
+        self._tell_circuit(self._report_circuit(circuits.ignored))
         self._give_back_budget()
 
     def attempt_returned(self, result: Any) -> ResultRejected | None:
@@ -129,7 +130,7 @@ class GuardedCall:
         guard = self.guard
         if guard.retry_result is not None and guard.retry_result(result):
             return ResultRejected(result)
-        self._report_circuit(circuits.succeeded)
+        change = self._report_circuit(circuits.succeeded)
         if self.history.attempts > 1:
             emit(
                 CallRecovered(
@@ -141,13 +142,14 @@ class GuardedCall:
                 ),
                 *guard.hooks,
             )
+        self._tell_circuit(change)
         return None
 
     def attempt_failed(self, error: Exception) -> float | None:
         """Decide about a failed attempt: when to try again, or None after attaching the report to the error."""
         now = self.clock.monotonic()
         failure = self._classify(error)
-        self._report_circuit(_circuit_outcome(failure))
+        change = self._report_circuit(_circuit_outcome(failure))
         decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now))
         began = self.history.started_at
         attempt = self.history.attempts
@@ -156,6 +158,7 @@ class GuardedCall:
             self.gave_up = decision
             if self.single_shot:
                 # The enclosing call reports this as its own failed attempt.
+                self._tell_circuit(change)
                 return None
             # Without the error itself, which is about to carry this record: together they would be a cycle.
             self._keep(attempt, structs.replace(failure, error=None), decision, now)
@@ -179,6 +182,7 @@ class GuardedCall:
             ),
             *self.guard.hooks,
         )
+        self._tell_circuit(change)
         return decision.when if isinstance(decision, RetryAt) else None
 
     def _classify(self, error: Exception) -> Failure:
@@ -214,11 +218,21 @@ class GuardedCall:
         owner = self.scope[OWNER]
         return owner is not None and owner.dependency is self.guard.dependency
 
-    def _report_circuit(self, how: circuits.Report) -> None:
+    def _report_circuit(self, how: circuits.Report) -> circuits.CircuitChange | None:
         dependency, permit = self.guard.dependency, self._permit
-        if permit is not None and dependency is not None and dependency.circuit is not None:
-            self._permit = None
-            dependency.circuit.report(how, permit, self.clock.monotonic())
+        if permit is None or dependency is None or dependency.circuit is None:
+            return None
+        self._permit = None
+        return dependency.circuit.report(how, permit, self.clock.monotonic())
+
+    def _tell_circuit(self, change: circuits.CircuitChange | None) -> None:
+        if change is not None:
+            emit(
+                CircuitChanged(
+                    dependency=change.dependency, before=change.before, after=change.after, failures=change.failures
+                ),
+                *self.guard.hooks,
+            )
 
     def _give_back_budget(self) -> None:
         dependency, reservation = self.guard.dependency, self._reservation

@@ -92,6 +92,9 @@ def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) 
         "unknown": (
             f"nothing says that {name} may pass; if it may, declare it: on=(TRANSIENT, {name}) or a classifier rule"
         ),
+        "unmatched": (
+            f"the policy does not name it, though it may pass; to retry it, add it: on=(…, {name}), or on=TRANSIENT"
+        ),
         "not_idempotent": (
             "check whether it took effect; to allow retries send an idempotency key that the other side honours, "
             "and declare idempotent=True"

@@ -1,8 +1,9 @@
 """A policy with everything a guarded call needs around it: classifier, dependency, fallback, hooks."""
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from redrive.calls.dependencies import known_dependency
 from redrive.calls.fallback import as_fallback
@@ -12,6 +13,10 @@ from redrive.observability.stream import Listener
 from redrive.resilience.dependencies import Dependency
 from redrive.retry.policy import DEFAULT_POLICY, Policy
 
+if TYPE_CHECKING:
+    from redrive.calls.attempt_iterator import Attempts
+
+F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -82,18 +87,18 @@ class Retrier:
         result: T = await run(self, self.name_of(function), function, args, kwargs)
         return result
 
-    @overload
-    def wrap(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]: ...
-
-    @overload
-    def wrap(self, function: Callable[P, T]) -> Callable[P, T]: ...
-
-    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The guarded version of a function or a coroutine function."""
+    def wrap(self, function: F) -> F:
+        """The guarded version of a function or a coroutine function; also as a decorator: `@retrier.wrap`."""
         from redrive.calls.decorator import guard
 
-        guarded: Callable[..., Any] = guard(self, function)
+        guarded: F = guard(self, function)
         return guarded
+
+    def attempts(self) -> "Attempts":
+        """A loop over attempts, as `redrive.attempts` makes it."""
+        from redrive.calls.attempt_iterator import Attempts
+
+        return Attempts(self)
 
     def name_of(self, function: Callable[..., Any]) -> str:
         return self.operation or operation_name(function)
@@ -105,7 +110,7 @@ class Retrier:
 
 def operation_name(function: Callable[..., Any]) -> str:
     """The name of what is called, without its arguments."""
-    while hasattr(function, "func"):
+    while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return name.replace("<locals>.", "")

@@ -1,10 +1,14 @@
-"""Keyword settings of `retry(...)` and `attempts(...)` as a policy."""
+"""Keyword settings of `retry(...)` and `attempts(...)`, as a policy and as a Retrier."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
+from redrive.calls.retrier import Retrier
+from redrive.failures.classifier import Classifier
 from redrive.failures.duration import read_duration
 from redrive.failures.matching import as_match
+from redrive.observability.stream import Listener
+from redrive.resilience.dependencies import Dependency
 from redrive.retry.backoff import Backoff
 from redrive.retry.jitter import Jitter, JitterKind
 from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
@@ -39,11 +43,34 @@ class PolicySettings(TypedDict, total=False):
     """Retries granted to attempts that were cut by their timeout."""
     rules: Iterable[Rule]
     """Asked in order before `on`."""
+    timeout_growth: float
+    """After the first timeout, attempts get this many times `attempt_timeout`."""
     idempotent: bool | None
     """False: a failure that may have taken effect is not retried."""
 
 
+class LoopSettings(PolicySettings, total=False):
+    """What may be said about a loop over attempts; see Retrier."""
+
+    operation: str | None
+    dependency: str | Dependency | None
+    classifier: Classifier
+    reread: Callable[[], Any] | None
+    independent: bool
+    on_event: Listener | Iterable[Listener]
+
+
+class GuardSettings(LoopSettings, total=False):
+    """What may be said about a guarded function; see Retrier."""
+
+    fallback: Any
+    retry_result: Callable[[Any], bool] | None
+
+
 DURATIONS = ("deadline", "attempt_timeout", "max_wait", "max_retry_after", "floor")
+
+
+ABOUT_CALLS = GuardSettings.__annotations__.keys() - PolicySettings.__annotations__.keys()
 
 
 def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
@@ -65,16 +92,24 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
                 changes[name] = None if value is None else read_duration(value)
             elif name == "rules":
                 changes["rules"] = tuple(value)  # type: ignore[arg-type]  # checked by Policy
-            elif name in ("attempts", "timeout_retries", "idempotent"):
+            elif name in ("attempts", "timeout_retries", "timeout_growth", "idempotent"):
                 changes[name] = value
             else:
-                allowed = ", ".join(PolicySettings.__annotations__)
+                allowed = ", ".join(GuardSettings.__annotations__)
                 raise TypeError(f"{name!r} is not a retry setting; use one of {allowed}")
         except PolicyError:
             raise
         except ValueError as error:
             raise PolicyError(name, value, str(error)) from None
     return (base or DEFAULT_POLICY).replace(**changes) if changes else base or DEFAULT_POLICY
+
+
+def retrier_from(settings: LoopSettings | GuardSettings, base: Policy | None = None) -> Retrier:
+    """A Retrier with these settings, its policy among them."""
+    about_calls = {name: value for name, value in settings.items() if name in ABOUT_CALLS}
+    about_policy = {name: value for name, value in settings.items() if name not in ABOUT_CALLS}
+    policy = policy_from(about_policy, base)  # type: ignore[arg-type]  # unknown names are refused there
+    return Retrier(policy, **about_calls)  # type: ignore[arg-type]  # as GuardSettings declares them
 
 
 def _jitter(value: Any) -> Jitter:

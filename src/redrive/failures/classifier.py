@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, Final, NoReturn, cast, get_args
 
-import msgspec
+from msgspec import structs
 
 from redrive.failures.duration import read_duration
 from redrive.failures.failure import Category, Failure, Kind, Verdict
@@ -75,7 +75,7 @@ class Classifier:
             return _failure(error, kind, verdict, marked_permanent=True)
         if isinstance(error, RetryAfter):
             verdict = Verdict(category="transient", reason="the code that failed asks for a retry")
-            return _failure(error, kind, verdict, error.seconds)
+            return structs.replace(_failure(error, kind, verdict, error.seconds), asks_for_retry=True)
         failure = self._before_rules(error, wall_now, kind)
         return self._after_rules(failure, error, wall_now) if self._rules else failure
 
@@ -153,16 +153,16 @@ class Classifier:
                 return _as_ruled(failure, f"rules[{index}] ({matched}): {said.reason}{broken}", said, wall_now)
             if said in _CATEGORIES:
                 reason = f"rules[{index}] of the classifier declares {matched} {said}{broken}"
-                return msgspec.structs.replace(failure, category=said, reason=reason)
+                return structs.replace(failure, category=said, reason=reason)
             broken += f"; rules[{index}] of the classifier answered {redact(repr(said), 40)} and was passed over"
-        return msgspec.structs.replace(failure, reason=failure.reason + broken) if broken else failure
+        return structs.replace(failure, reason=failure.reason + broken) if broken else failure
 
 
 def _as_ruled(failure: Failure, reason: str, verdict: Verdict, wall_now: float) -> Failure:
     seconds, note = failure.retry_after, failure.retry_after_note
     if verdict.retry_after is not None:
         seconds, note = _read_header(verdict.retry_after, wall_now)
-    return msgspec.structs.replace(
+    return structs.replace(
         failure,
         category=verdict.category,
         reason=reason,
@@ -210,7 +210,7 @@ def _not_known(error: BaseException) -> Verdict:
     return Verdict(
         category="unknown",
         reason=f"{qualified_name(type(error)).removeprefix('builtins.')} is not known to pass or to stay: "
-        f'declare it with on={name}, or with a classifier rule ({name}, "transient")',
+        f'declare it with on=(TRANSIENT, {name}), or with a classifier rule ({name}, "transient")',
     )
 
 
@@ -241,7 +241,7 @@ def _checked_rule(index: int, rule: Any) -> tuple[Match, Answer]:
         what, answer = rule
     except (TypeError, ValueError):
         raise TypeError(f"rules[{index}]: {rule!r} is not a pair; write (what it matches, its answer)") from None
-    return as_match(what), answer if callable(answer) else _checked(answer)
+    return as_match(what), cast("Answer", answer) if callable(answer) else _checked(answer)
 
 
 def _checked(category: Any) -> Category:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -103,7 +103,7 @@ def as_match(what: Any) -> Match:
     if isinstance(what, int):
         return _match_status(what, what)
     if callable(what):
-        return Match(predicates=(what,))
+        return Match(predicates=(cast("Callable[[BaseException], bool]", what),))
     if isinstance(what, Iterable):
         together = NOTHING
         for one in what:

@@ -50,6 +50,7 @@ def lint_text(
                 raise
             return [_refused(error)]
     document = load_document(text, source)
+    found: list[Found] = []
     if notation == AUTO:
         found = find_policies(document.data, document.place)
         notation = "" if found else nearest_notation(document.data, document.place)

@@ -36,7 +36,7 @@ _NO_LIMIT: Mapping[int, None] = {0: None}
 def read(data: Any, place: Place) -> Reading:
     """`maximumAttempts` counts the first attempt; 0 is no limit."""
     snake = isinstance(data, Mapping) and any(key in SNAKE_KEYS for key in data)
-    names = dict(zip(CAMEL_KEYS, SNAKE_KEYS if snake else CAMEL_KEYS, strict=True))
+    names: dict[str, str] = dict(zip(CAMEL_KEYS, SNAKE_KEYS if snake else CAMEL_KEYS, strict=True))
     fields = Fields(data, place, tuple(names.values()))
     initial = fields.duration(names["initialInterval"], 1.0)
     cap_key = names["maximumInterval"]

@@ -86,7 +86,7 @@ def _describe_failed_attempt(event: AttemptFailed) -> tuple[str, dict[str, Any]]
     fields = {
         "operation": event.operation,
         "attempt": event.attempt,
-        "max_attempts": limit,
+        "max_attempts": event.attempts,
         "error_class": failure.category,
         "error_type": failure.type,
         "error": failure.message,

@@ -48,4 +48,11 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
             for phase in CIRCUIT_PHASES:
                 circuit.labels(event.dependency, phase).set(phase == event.after)
 
-    return listen(count)
+    stop_listening = listen(count)
+
+    def stop() -> None:
+        stop_listening()
+        for metric in (retries, recovered, given_up, refused, waits, circuit):
+            registry.unregister(metric)
+
+    return stop

@@ -113,36 +113,28 @@ class CircuitOpen(Exception):
 class Circuit:
     """The circuit of one dependency, shared by all its callers; safe across threads and tasks."""
 
-    def __init__(
-        self,
-        dependency: str,
-        settings: CircuitSettings | None = None,
-        on_change: Callable[[CircuitChange], None] | None = None,
-    ) -> None:
+    def __init__(self, dependency: str, settings: CircuitSettings | None = None) -> None:
         self.dependency = dependency
         self.settings = settings or CircuitSettings()
         self.state = CircuitState()
-        self._on_change = on_change
         self._lock = threading.Lock()
 
-    def admit(self, now: float) -> Permit | None:
-        """Leave for one call, or None while the circuit is open."""
+    def admit(self, now: float) -> tuple[Permit | None, CircuitChange | None]:
+        """Leave for one call, or None while the circuit is open; and how asking changed it, if it did."""
         state = self.state
         if state.phase == "closed":
-            return Permit(state.generation)
+            return Permit(state.generation), None
         with self._lock:
             before = self.state
             self.state, permit = admit(self.settings, before, now)
-            after = self.state
-        self._tell(before, after, now)
-        return permit
+            return permit, self._change(before, self.state, now)
 
-    def report(self, transition: Report, permit: Permit, now: float) -> None:
-        """Report how the permitted call ended: `succeeded`, `failed` or `ignored`."""
+    def report(self, transition: Report, permit: Permit, now: float) -> CircuitChange | None:
+        """Report how the permitted call ended: `succeeded`, `failed` or `ignored`; returns how that changed it."""
         with self._lock:
             before = self.state
-            after = self.state = transition(self.settings, before, permit, now)
-        self._tell(before, after, now)
+            self.state = transition(self.settings, before, permit, now)
+            return self._change(before, self.state, now)
 
     def probe_due(self) -> float | None:
         """When the next probe may go; None while closed."""
@@ -152,10 +144,11 @@ class Circuit:
     def refusal(self, now: float) -> CircuitOpen:
         return CircuitOpen(self.dependency, (self.probe_due() or now) - now)
 
-    def _tell(self, before: CircuitState, after: CircuitState, now: float) -> None:
-        if self._on_change is not None and before.phase != after.phase:
-            count = before.failures + 1 if before.phase == "closed" else 0
-            self._on_change(CircuitChange(self.dependency, before.phase, after.phase, now, count))
+    def _change(self, before: CircuitState, after: CircuitState, now: float) -> CircuitChange | None:
+        if before.phase == after.phase:
+            return None
+        count = before.failures + 1 if before.phase == "closed" else 0
+        return CircuitChange(self.dependency, before.phase, after.phase, now, count)
 
     def __repr__(self) -> str:
         return f"Circuit({self.dependency!r}, {self.state.phase})"

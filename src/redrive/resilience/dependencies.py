@@ -2,10 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 
 from redrive.resilience.budget import Budget, BudgetSettings
-from redrive.resilience.circuit import Circuit, CircuitChange, CircuitSettings
+from redrive.resilience.circuit import Circuit, CircuitSettings
 
 
 class Dependency:
@@ -29,14 +28,12 @@ class Dependencies:
         circuit: CircuitSettings | None = None,
         budget: BudgetSettings | None = None,
         limit: int = 1000,
-        on_circuit_change: Callable[[CircuitChange], None] | None = None,
     ) -> None:
         if limit < 1:
             raise ValueError(f"limit: {limit!r} is not allowed; use a whole number from 1")
         self._circuit = circuit or CircuitSettings()
         self._budget = budget or BudgetSettings()
         self._limit = limit
-        self._on_circuit_change = on_circuit_change
         self._lock = threading.Lock()
         self._known: OrderedDict[str, Dependency] = OrderedDict()
 
@@ -44,14 +41,24 @@ class Dependencies:
         """The dependency of that name, made at its first mention."""
         with self._lock:
             dependency = self._known.get(name)
-            if dependency is not None:
-                self._known.move_to_end(name)
-                return dependency
-            if len(self._known) >= self._limit:
-                self._make_room()
-            dependency = Dependency(name, Circuit(name, self._circuit, self._on_circuit_change), Budget(self._budget))
-            self._known[name] = dependency
+            if dependency is None:
+                return self._make(name, self._circuit, self._budget)
+            self._known.move_to_end(name)
             return dependency
+
+    def define(
+        self, name: str, *, circuit: CircuitSettings | None = None, budget: BudgetSettings | None = None
+    ) -> Dependency:
+        """Give the dependency of that name settings of its own; it starts anew, with a closed circuit."""
+        with self._lock:
+            self._known.pop(name, None)
+            return self._make(name, circuit or self._circuit, budget or self._budget)
+
+    def _make(self, name: str, circuit: CircuitSettings, budget: BudgetSettings) -> Dependency:
+        if len(self._known) >= self._limit:
+            self._make_room()
+        dependency = self._known[name] = Dependency(name, Circuit(name, circuit), Budget(budget))
+        return dependency
 
     def all(self) -> list[Dependency]:
         with self._lock:

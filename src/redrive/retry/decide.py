@@ -45,7 +45,7 @@ def decide(
         return _give_up(policy, history, failure, now, conditions, None, "permanent", f"never_on names {matched}")
     answer = _who_answers(policy, failure)
     if answer is None:
-        kind: GiveUpKind = "unknown" if failure.category == "unknown" else "permanent"
+        kind: GiveUpKind = "unmatched" if failure.category == "transient" else failure.category
         return _give_up(policy, history, failure, now, conditions, None, kind, "nothing in the policy retries it")
 
     def give_up(kind: GiveUpKind, detail: str) -> GiveUp:
@@ -126,8 +126,8 @@ def _who_answers(policy: Policy, failure: Failure) -> _Answer | None:
     for index, rule in enumerate(policy.rules):
         if (matched := rule.match.matched_by(failure)) is not None:
             return _Answer(policy, f"rules[{index}]", matched, rule)
-    if failure.kind == "timeout" and policy.retry_on:
-        return _Answer(policy, "retry_on", "attempt timeout", None)
+    if policy.retry_on and (failure.kind == "timeout" or failure.asks_for_retry):
+        return _Answer(policy, "retry_on", "attempt timeout" if failure.kind == "timeout" else "RetryAfter", None)
     if (matched := policy.retry_on.matched_by(failure)) is not None:
         return _Answer(policy, "retry_on", matched, None)
     return None

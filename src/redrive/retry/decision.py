@@ -9,6 +9,7 @@ from redrive.failures.failure import Category, Kind
 GiveUpKind = Literal[
     "permanent",  # the failure will not pass
     "unknown",  # nobody said that it may pass
+    "unmatched",  # it may pass, but the policy does not name it
     "not_idempotent",  # it may have taken effect, and doing it twice does harm
     "exhausted",  # the attempts are used up
     "retry_after",  # the other side asked for a longer wait than the policy accepts

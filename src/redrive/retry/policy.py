@@ -1,13 +1,13 @@
 """The retry policy: immutable data that says what is retried, how often, how far apart and for how long."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from redrive.failures.matching import NOTHING, TRANSIENT, Match
-from redrive.retry.backoff import LONGEST_WAIT, Backoff
-from redrive.retry.jitter import Jitter
+from redrive.retry.backoff import LONGEST_WAIT, Backoff, BackoffKind
+from redrive.retry.jitter import Jitter, JitterKind
 
 
 class PolicyError(ValueError):
@@ -34,6 +34,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     max_wait: float | None = None
 
     def __post_init__(self) -> None:
+        _check_match("match", self.match)
         if not self.match:
             raise PolicyError("match", None, "name at least one failure")
         _check_count("retries", self.retries, least=0)
@@ -66,7 +67,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     floor: float = 0.1
     """What a zero wait between two failures is lifted to, unless chance drew it."""
     retry_on: Match = TRANSIENT
-    """The failures that are retried where no rule answers. Attempts cut by `attempt_timeout` are retried with them."""
+    """The failures that are retried where no rule answers.
+
+    Attempts cut by `attempt_timeout`, and those that ended with RetryAfter, are retried with them.
+    """
     never_on: Match = NOTHING
     """The failures that are never retried, whatever else says so."""
     rules: tuple[Rule, ...] = ()
@@ -79,12 +83,22 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise PolicyError("attempts", 0, "use 1 for a single attempt without retries")
         _check_count("attempts", self.attempts, least=1)
         _check_count("timeout_retries", self.timeout_retries, least=0)
+        _check_match("retry_on", self.retry_on)
+        _check_match("never_on", self.never_on)
+        if not isinstance(self.rules, tuple) or not all(isinstance(rule, Rule) for rule in self.rules):
+            raise PolicyError("rules", self.rules, "use a tuple of Rule(match=..., retries=...)")
+        if self.idempotent not in (None, True, False):
+            raise PolicyError("idempotent", self.idempotent, "use True, False or None")
+        if self.backoff is None or self.jitter is None:
+            raise PolicyError("backoff" if self.backoff is None else "jitter", None, "a policy needs one")
         _check_waits(self.backoff, self.jitter, self.max_wait)
         for field in ("deadline", "attempt_timeout"):
             _check_duration(field, getattr(self, field), zero=False)
         _check_duration("max_retry_after", self.max_retry_after)
         _check_duration("floor", self.floor)
-        if not (math.isfinite(self.timeout_growth) and 1 <= self.timeout_growth <= 10):
+        if not (
+            _is_number(self.timeout_growth) and math.isfinite(self.timeout_growth) and 1 <= self.timeout_growth <= 10
+        ):
             raise PolicyError("timeout_growth", self.timeout_growth, "use a factor from 1 to 10")
 
     def replace(self, **changes: Any) -> "Policy":
@@ -99,20 +113,36 @@ def _check_count(field: str, value: int | None, least: int) -> None:
         raise PolicyError(field, value, f"use a whole number from {least}, or None for no limit")
 
 
+def _check_match(field: str, value: object) -> None:
+    if not isinstance(value, Match):
+        raise PolicyError(field, value, "use a Match, such as TRANSIENT or as_match([ConnectionError, 'status:429'])")
+
+
 def _check_duration(field: str, value: float | None, zero: bool = True) -> None:
     if value is None:
         return
-    ok = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not ok or not (0 <= value <= LONGEST_WAIT) or (value == 0 and not zero):
+    if (
+        not (_is_number(value) and math.isfinite(value))
+        or not (0 <= value <= LONGEST_WAIT)
+        or (value == 0 and not zero)
+    ):
         raise PolicyError(field, value, f"use a duration {'from 0' if zero else 'above 0'}, at most ten years")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_waits(backoff: Backoff | None, jitter: Jitter | None, max_wait: float | None) -> None:
     if backoff is not None:
+        if not isinstance(backoff, Backoff) or backoff.kind not in get_args(BackoffKind):
+            raise PolicyError("backoff", backoff, "use constant(seconds), linear(seconds) or exponential(seconds)")
         _check_duration("backoff", backoff.base)
-        if not (math.isfinite(backoff.factor) and 1 <= backoff.factor <= 1000):
+        if not (_is_number(backoff.factor) and math.isfinite(backoff.factor) and 1 <= backoff.factor <= 1000):
             raise PolicyError("factor", backoff.factor, "use a factor from 1 to 1000")
     if jitter is not None:
+        if not isinstance(jitter, Jitter) or jitter.kind not in get_args(JitterKind):
+            raise PolicyError("jitter", jitter, f"use Jitter(kind), with kind one of {', '.join(get_args(JitterKind))}")
         _check_duration("jitter", jitter.amount)
     _check_duration("max_wait", max_wait, zero=False)
 

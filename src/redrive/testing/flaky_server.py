@@ -88,6 +88,8 @@ class FlakyServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    # Connections beyond this many at once would be refused or delayed by a second.
+    request_queue_size = 128
     flaky: FlakyServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -100,16 +102,20 @@ class _Handler(BaseHTTPRequestHandler):
     # Head and body are written apart; without it the body would wait for the client to acknowledge the head.
     disable_nagle_algorithm = True
     timeout = 30
-    server: _Server
+
+    @property
+    def flaky(self) -> FlakyServer:
+        assert isinstance(self.server, _Server)  # noqa: S101 - narrows for the type checkers
+        return self.server.flaky
 
     def setup(self) -> None:
         super().setup()
-        with self.server.flaky._lock:
-            self.server.flaky.open_connections += 1
+        with self.flaky._lock:
+            self.flaky.open_connections += 1
 
     def finish(self) -> None:
-        with self.server.flaky._lock:
-            self.server.flaky.open_connections -= 1
+        with self.flaky._lock:
+            self.flaky.open_connections -= 1
         super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method it replaces
@@ -122,16 +128,16 @@ class _Handler(BaseHTTPRequestHandler):
             headers={name.lower(): value for name, value in self.headers.items()},
             body=self._read_body(),
         )
-        reply = self.server.flaky._next_reply(seen)
+        reply = self.flaky._next_reply(seen)
         if reply.fault is None:
             self._answer(reply)
         elif reply.fault in ("cut_body", "hang_body"):
             self._answer(reply, whole=False)
             if reply.fault == "hang_body":
-                self.server.flaky._stopping.wait()
+                self.flaky._stopping.wait()
             self.close_connection = True
         elif reply.fault == "hang":
-            self.server.flaky._stopping.wait()
+            self.flaky._stopping.wait()
             self.close_connection = True
         elif reply.fault == "garbage":
             self.wfile.write(b"\x00 this is not HTTP \x00\r\n\r\n")

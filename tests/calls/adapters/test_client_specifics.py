@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from typing import Any
 
 import aiohttp
 import httpx
@@ -213,18 +214,26 @@ def test_a_cancelled_request_is_cancelled_and_leaves_nothing_behind(when: str) -
             httpx.AsyncClient(transport=AsyncRetryTransport()) as client,
             aiohttp.ClientSession(middlewares=(retry_middleware(),)) as session,
         ):
-            for task in (asyncio.create_task(client.get(server.url)), asyncio.ensure_future(session.get(server.url))):
-                done, _ = await asyncio.wait([task], timeout=0.1)
-                assert not done
+            clients: list[Any] = [client, session]
+            for number, one in enumerate(clients, start=1):
+                task: asyncio.Future[Any] = asyncio.ensure_future(one.get(server.url))
+                while len(server.seen) < number:
+                    await asyncio.wait([task], timeout=0.01)
+                await asyncio.wait([task], timeout=0.05)
+                assert not task.done()
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
 
     async def under_trio() -> None:
         async with httpx.AsyncClient(transport=AsyncRetryTransport()) as client:
-            with trio.move_on_after(0.1) as scope:
-                await client.get(server.url)
-            assert scope.cancelled_caught
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.get, server.url)
+                while len(server.seen) < 3:  # noqa: ASYNC110 - the server's thread has no trio event to set
+                    await trio.sleep(0.01)
+                await trio.sleep(0.05)
+                nursery.cancel_scope.cancel()
+            assert nursery.cancel_scope.cancelled_caught
 
     with FlakyServer(then=reply) as server:
         asyncio.run(under_asyncio())

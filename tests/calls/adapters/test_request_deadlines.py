@@ -66,7 +66,7 @@ def test_the_deadline_of_an_outer_call_holds_for_its_requests(client: Client) ->
         with pytest.raises(redrive.DeadlineExceeded):
             outer()
         assert time.monotonic() - began < 5
-        assert len(server.seen) == 1
+        assert len(server.seen) <= 1
 
 
 @pytest.mark.promise("P6")

@@ -30,15 +30,15 @@ from redrive.retry.policy import Policy
 class AttemptTimeout(signals.AttemptTimeout, requests.Timeout):
     """An attempt took longer than its `attempt_timeout`; requests code catches it as a Timeout."""
 
-    request: requests.PreparedRequest | None = None
-    response: requests.Response | None = None
+    request = None
+    response = None
 
 
 class DeadlineExceeded(signals.DeadlineExceeded, requests.Timeout):
     """The deadline came while an attempt was running; requests code catches it as a Timeout."""
 
-    request: requests.PreparedRequest | None = None
-    response: requests.Response | None = None
+    request = None
+    response = None
 
 
 class CircuitOpen(circuit.CircuitOpen, requests.ConnectionError):
