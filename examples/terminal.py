@@ -31,16 +31,19 @@ def quote(text: str) -> None:
 def show_event(event: Event) -> None:
     """The listener: `redrive.listen(show_event)`."""
     if isinstance(event, AttemptFailed):
-        failure = event.failure
+        failure, because = event.failure, event.decision.because
+        declared = isinstance(event.decision, RetryAt) and failure.category != "transient"
+        reason = (
+            f"declared: the policy names {because.matched}" if declared else f"{failure.category}: {failure.reason}"
+        )
         say(f"[red]attempt {event.attempt} of {event.attempts} failed[/]: {escape(failure.message or failure.type)}")
-        say(f"  [dim]{failure.category}: {escape(failure.reason)}[/]")
+        say(f"  [dim]{escape(reason)}[/]")
         if isinstance(event.decision, RetryAt):
-            because = event.decision.because
             source = " as Retry-After asks" if because.retry_after else ""
             say(f"  [yellow]next attempt in {because.wait:.2f} s{source}[/]")
             _start_waiting(because.wait)
         else:
-            say(f"  [red]giving up ({event.decision.kind})[/]: {escape(event.decision.because.detail)}")
+            say(f"  [red]giving up ({event.decision.kind})[/]: {escape(because.detail)}")
     elif isinstance(event, CallRecovered):
         say(f"[green]succeeded at attempt {event.attempts}[/] after {event.elapsed:.2f} s")
     elif isinstance(event, CallRefused):
