@@ -57,14 +57,14 @@ def test_a_refused_connection_is_retried_whatever_the_method(client: Client, met
 @pytest.mark.promise("A2", "S1")
 def test_a_read_timeout_is_retried(client: Client) -> None:
     with FlakyServer(Reply(fault="hang"), then=200) as server:
-        assert client.send("GET", server.url, read_timeout=0.1).status == 200
+        assert client.send("GET", server.url, read_timeout=0.4).status == 200
         assert len(server.seen) == 2
 
 
 @pytest.mark.promise("A2")
 def test_a_body_that_stops_half_way_is_retried(client: Client) -> None:
     with FlakyServer(Reply(fault="hang_body", body={"long": "enough"}), then=200) as server:
-        assert client.send("GET", server.url, read_timeout=0.1).status == 200
+        assert client.send("GET", server.url, read_timeout=0.4).status == 200
         assert len(server.seen) == 2
 
 

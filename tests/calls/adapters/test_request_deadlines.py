@@ -2,15 +2,18 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
+import httpx
 import pytest
 import requests
 import urllib3
 
 import redrive
 from redrive.calls.adapters.aiohttp import retry_middleware
+from redrive.calls.adapters.httpx import RetryTransport
 from redrive.calls.adapters.requests import RetryAdapter
 from redrive.determinism.clock import SYSTEM_CLOCK, use_clock
 from redrive.testing import FlakyServer, Reply
@@ -40,7 +43,7 @@ def test_an_attempt_is_cut_at_the_deadline(client: Client, fault: Fault) -> None
 @pytest.mark.parametrize("fault", HANGS)
 def test_an_attempt_is_cut_by_its_own_timeout_and_retried(client: Client, fault: Fault) -> None:
     with FlakyServer(Reply(fault=fault, body={"long": "enough"}), then=200) as server:
-        settings = {"attempt_timeout": 0.2}
+        settings = {"attempt_timeout": 0.4}
         assert client.send("GET", server.url, read_timeout=60, settings=settings).status == 200
         assert len(server.seen) == 2
 
@@ -83,6 +86,30 @@ def test_no_retry_begins_that_would_come_too_late(client: Client) -> None:
         assert answer.status == 503
         assert answer.report is not None
         assert answer.report.gave_up.kind == "deadline"
+
+
+class Dribble(httpx.SyncByteStream):
+    """A body that never stalls, and never ends."""
+
+    closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            time.sleep(0.02)
+            yield b"x"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.promise("P6")
+def test_a_body_that_comes_in_drops_is_cut_at_the_deadline() -> None:
+    body = Dribble()
+    inner = httpx.MockTransport(lambda request: httpx.Response(200, headers={"Content-Length": "1000"}, stream=body))
+    transport = RetryTransport(transport=inner, deadline=0.2)
+    with httpx.Client(transport=transport) as client, pytest.raises(httpx.TimeoutException, match="deadline"):
+        client.get("http://example.invalid/")
+    assert body.closed
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,11 @@ class HttpGuard(Generic[R]):
 
     def refuses(self, response: R) -> bool:
         """Whether the response is a failure that the policy has an answer to; any other is the caller's to read."""
-        failure = self._describe(response, 0.0)
+        status = self.client.status_of(response)
+        failure = self._classifier.failure_of_status(status, None, 0.0)
         if failure.category == "transient":
             return True
-        known = self._answers if self.client.status_of(response) >= 400 else self._answers_by_status
+        known = self._answers if status >= 400 else self._answers_by_status
         return any(match.matched_by(failure) is not None for match in known)
 
     def _describe(self, response: R, wall_now: float) -> Failure:
