@@ -7,6 +7,7 @@ from msgspec import structs
 from redrive.calls.idempotency_keys import keys_of_inner_call
 from redrive.calls.report import AttemptRecord, Report, attach, next_step
 from redrive.calls.scope import KEYS, OWNER, STARTED, Scope, owns_retries, until_of
+from redrive.calls.unsafe_repeats import is_unsafe, mark_unsafe
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
@@ -156,6 +157,8 @@ class GuardedCall:
         if isinstance(decision, GiveUp):
             self._give_back_budget()
             self.gave_up = decision
+            if self.policy.idempotent is False and not failure.not_sent:
+                mark_unsafe(error.result if isinstance(error, ResultRejected) else error)
             if self.single_shot:
                 # The enclosing call reports this as its own failed attempt.
                 self._tell_circuit(change)
@@ -192,7 +195,8 @@ class GuardedCall:
             if describe is not None:
                 return describe(error.result, self.clock.wall())
             return classifier.failure_of_result(str(error))
-        return classifier.failure_of(error, self.clock.wall())
+        failure = classifier.failure_of(error, self.clock.wall())
+        return structs.replace(failure, unsafe_to_repeat=True) if is_unsafe(error) else failure
 
     def _conditions(self, now: float) -> Conditions:
         dependency = self.guard.dependency

@@ -46,6 +46,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """What was odd about Retry-After: ignored garbage, a date in the past."""
     not_sent: bool = False
     """True when the work certainly never took effect."""
+    unsafe_to_repeat: bool = False
+    """True when it may have taken effect inside a call that was declared not idempotent."""
     asks_for_retry: bool = False
     """True when the code that failed asked for a retry itself, by raising RetryAfter."""
     marked_permanent: bool = False

@@ -53,12 +53,14 @@ def decide(
 
     granted = history.granted_by(answer.name)
     n = granted.retries if granted else 0
+    if policy.idempotent is False and not failure.not_sent:
+        return give_up("not_idempotent", "it may have taken effect, and the work is declared not idempotent")
+    if failure.unsafe_to_repeat and not policy.idempotent:
+        return give_up("not_idempotent", "it may have taken effect in a call inside that is not idempotent")
     if conditions.owned_elsewhere:
         return give_up("nested", "an enclosing guarded call owns the retries")
     if not conditions.replayable:
         return give_up("not_replayable", "the input of the work was consumed and cannot be sent again")
-    if policy.idempotent is False and not failure.not_sent:
-        return give_up("not_idempotent", "it may have taken effect, and the work is declared not idempotent")
     if policy.attempts is not None and history.attempts >= policy.attempts:
         return give_up("exhausted", f"attempt {history.attempts} of {policy.attempts} failed")
     if failure.kind == "timeout" and policy.timeout_retries is not None and history.timeouts >= policy.timeout_retries:
