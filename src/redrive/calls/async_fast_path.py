@@ -9,7 +9,7 @@ from typing import Any
 from redrive.calls import async_driver
 from redrive.calls.deadline_watch import CUT, STEPPING, DeadlineWatch, was_only_cut
 from redrive.calls.retrier import Retrier
-from redrive.calls.scope import ACTIVE, CURRENT
+from redrive.calls.scope import CURRENT, OWNER
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.failures.signals import DeadlineExceeded
 
@@ -53,7 +53,7 @@ def guard_coroutine_function(
                 return await async_driver.run(guard, operation, function, args, kwargs)
             mine, task = found, asyncio.current_task()
         active = mine.active
-        active[task] = scope = [True, now(), guard, None, None]
+        active[task] = scope = [guard, now()]
         enter(scope)
         if mine.timer is None:
             mine.look_after(deadline)
@@ -66,15 +66,15 @@ def guard_coroutine_function(
                 was_only_cut(task)
         except CancelledError:
             if active.pop(task) is not CUT or not was_only_cut(task):
-                scope[ACTIVE] = False
+                scope[OWNER] = None
                 raise
             failed = DeadlineExceeded(deadline)
         except BaseException:
-            scope[ACTIVE] = False
+            scope[OWNER] = None
             active.pop(task, None)
             raise
         else:
-            scope[ACTIVE] = False
+            scope[OWNER] = None
             if active.pop(task) is CUT:
                 was_only_cut(task)
             return result
@@ -94,17 +94,17 @@ def _guard_without_deadline(
     async def guarded(*args: Any, **kwargs: Any) -> Any:
         if current()[0]:
             return await async_driver.run(guard, operation, function, args, kwargs)
-        scope = [True, now(), guard, None, None]
+        scope = [guard, now()]
         enter(scope)
         try:
             result = await function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
             failed = error
         except BaseException:
-            scope[ACTIVE] = False
+            scope[OWNER] = None
             raise
         else:
-            scope[ACTIVE] = False
+            scope[OWNER] = None
             return result
         try:
             return await async_driver.go_on(guard, operation, scope, failed, function, args, kwargs)

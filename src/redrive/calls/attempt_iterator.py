@@ -13,7 +13,7 @@ from typing import Unpack
 from redrive.calls.flow import AttemptNow, Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.retrier import Retrier
-from redrive.calls.scope import ACTIVE, CURRENT, Scope
+from redrive.calls.scope import CURRENT, OWNER, Scope
 from redrive.calls.settings import LoopSettings, retrier_from
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
@@ -83,7 +83,7 @@ class Attempt:
         self.entered = True
         if not call.single_shot:
             self._outer = CURRENT.get()
-            call.scope[ACTIVE] = True
+            call.scope[OWNER] = call.guard
             CURRENT.set(call.scope)
         if self._cut is not None:
             self._cut.__enter__()
@@ -100,7 +100,7 @@ class Attempt:
             except CutShort:
                 failed = loop.call.cut_error()
         if self._outer is not None:
-            loop.call.scope[ACTIVE] = False
+            loop.call.scope[OWNER] = None
             CURRENT.set(self._outer)
         if failed is None:
             loop.advance(Succeeded(None))

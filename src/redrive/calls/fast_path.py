@@ -10,7 +10,7 @@ from typing import Any
 
 from redrive.calls import sync_driver
 from redrive.calls.retrier import Retrier
-from redrive.calls.scope import ACTIVE, CURRENT
+from redrive.calls.scope import CURRENT, OWNER
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 
@@ -20,17 +20,17 @@ def guard_function(guard: Retrier, operation: str, function: Callable[..., Any])
     def guarded(*args: Any, **kwargs: Any) -> Any:
         if current()[0]:
             return sync_driver.run(guard, operation, function, args, kwargs)
-        scope = [True, now(), guard, None, None]
+        scope = [guard, now()]
         enter(scope)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
             failed = error
         except BaseException:
-            scope[ACTIVE] = False
+            scope[OWNER] = None
             raise
         else:
-            scope[ACTIVE] = False
+            scope[OWNER] = None
             return result
         try:
             return sync_driver.go_on(guard, operation, scope, failed, function, args, kwargs)

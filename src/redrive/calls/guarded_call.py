@@ -6,7 +6,7 @@ from msgspec import structs
 
 from redrive.calls.idempotency_keys import keys_of_inner_call
 from redrive.calls.report import AttemptRecord, Report, attach, next_step
-from redrive.calls.scope import KEYS, OWNER, STARTED, Scope, owns_retries, until_of
+from redrive.calls.scope import STARTED, Scope, keys_in, owner_of, owns_retries, until_of
 from redrive.calls.unsafe_repeats import is_unsafe, mark_unsafe
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
@@ -73,7 +73,7 @@ class GuardedCall:
             self.policy = self.policy.replace(deadline=max(outer_until - started, 1e-9))
         # An inner call must not shadow the owner, so a single-shot call lives in the scope it was made in.
         self.scope: Scope = scope or (
-            outer if self.single_shot else [True, started, guard, self.until, keys_of_inner_call(outer, operation)]
+            outer if self.single_shot else [guard, started, self.until, keys_of_inner_call(outer, operation)]
         )
         self.history = History(started)
         self.attempt_until: float | None = None
@@ -108,8 +108,8 @@ class GuardedCall:
         if timeout is not None:
             until = now + timeout if until is None else min(now + timeout, until)
         self.attempt_until = until
-        if not self.single_shot and self.scope[KEYS] is not None:
-            self.scope[KEYS].next_attempt()
+        if not self.single_shot and (keys := keys_in(self.scope)) is not None:
+            keys.next_attempt()
         return None
 
     def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
@@ -219,7 +219,7 @@ class GuardedCall:
         """Whether the owner's attempt that this call is part of counts for the same dependency already."""
         if not self.single_shot:
             return False
-        owner = self.scope[OWNER]
+        owner = owner_of(self.scope)
         return owner is not None and owner.dependency is self.guard.dependency
 
     def _report_circuit(self, how: circuits.Report) -> circuits.CircuitChange | None:

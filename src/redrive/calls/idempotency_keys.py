@@ -8,7 +8,7 @@ one with the same content is preferred, because concurrent requests may change t
 import threading
 from collections.abc import Callable, Hashable
 
-from redrive.calls.scope import ACTIVE, CURRENT, KEYS, OWNER, Scope
+from redrive.calls.scope import CURRENT, UNTIL, Scope, keys_in, owner_of
 from redrive.determinism.ids import new_id
 
 
@@ -80,11 +80,12 @@ def keys_of_inner_call(outer: Scope, operation: str) -> IdempotencyKeys | None:
 
 
 def _keys_of(scope: Scope) -> IdempotencyKeys | None:
-    if not scope[ACTIVE] or scope[OWNER] is None:
+    if owner_of(scope) is None:
         return None
-    if scope[KEYS] is None:
-        with _making:
-            if scope[KEYS] is None:
-                scope[KEYS] = IdempotencyKeys()
-    keys: IdempotencyKeys = scope[KEYS]
+    with _making:
+        keys: IdempotencyKeys | None = keys_in(scope)
+        if keys is None:
+            keys = IdempotencyKeys()
+            until = scope[UNTIL] if len(scope) > UNTIL else None
+            scope[UNTIL:] = (until, keys)
     return keys

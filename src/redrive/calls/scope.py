@@ -12,39 +12,49 @@ from typing import Any
 from redrive.determinism.clock import current_clock
 
 Scope = list[Any]
-"""[ACTIVE, STARTED, OWNER, UNTIL, KEYS]"""
+"""[OWNER, STARTED], and once they are known [OWNER, STARTED, UNTIL, KEYS]"""
 
-ACTIVE = 0
-"""True while the call runs, waits included."""
+OWNER = 0
+"""The Retrier of the call while it runs, waits included; None once it has ended."""
 STARTED = 1
 """When its first attempt began."""
-OWNER = 2
-"""The Retrier of the call; None in a scope that only keeps calls off the fast path."""
-UNTIL = 3
-"""When its deadline ends, once known; see `until_of`."""
-KEYS = 4
-"""The idempotency keys of its requests, once one was asked for."""
+UNTIL = 2
+"""When its deadline ends, where that is not `STARTED` plus the policy's deadline; see `until_of`."""
+KEYS = 3
+"""The idempotency keys of its requests, once one was asked for; see `keys_in`."""
 
-NO_SCOPE: Scope = [False, 0.0, None, None, None]
-# Active, but nobody's: calls made in it are no one's inner calls, and they ask for the context's clock.
-UNOWNED: Scope = [True, 0.0, None, None, None]
+NOBODY: Any = object()
+# Calls made in it are no one's inner calls, but they ask for the context's clock: the success path does not.
+UNOWNED: Scope = [NOBODY, 0.0]
+NO_SCOPE: Scope = [None, 0.0]
 
 CURRENT: ContextVar[Scope] = ContextVar("redrive_scope", default=NO_SCOPE)
 
 
+def owner_of(scope: Scope) -> Any:
+    """The Retrier whose call is running; None when none is."""
+    owner = scope[OWNER]
+    return None if owner is NOBODY else owner
+
+
 def until_of(scope: Scope) -> float | None:
     """When the deadline of the scope's call ends; None when it has none or no longer runs."""
-    if not scope[ACTIVE] or scope[OWNER] is None:
+    owner = owner_of(scope)
+    if owner is None:
         return None
-    if scope[UNTIL] is not None:
+    if len(scope) > UNTIL and scope[UNTIL] is not None:
         return float(scope[UNTIL])
-    deadline = scope[OWNER].policy.deadline
-    return None if deadline is None else float(scope[STARTED] + deadline)
+    return None if owner.policy.deadline is None else float(scope[STARTED] + owner.policy.deadline)
+
+
+def keys_in(scope: Scope) -> Any:
+    return scope[KEYS] if len(scope) > KEYS else None
 
 
 def owns_retries(scope: Scope) -> bool:
     """Whether a running call has claimed the retries of everything called inside it."""
-    return bool(scope[ACTIVE] and scope[OWNER] is not None and scope[OWNER].owns_retries)
+    owner = owner_of(scope)
+    return owner is not None and bool(owner.owns_retries)
 
 
 def time_left() -> float | None:

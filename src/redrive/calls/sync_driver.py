@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from redrive.calls.ending import answer_with_fallback
 from redrive.calls.flow import Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
-from redrive.calls.scope import ACTIVE, CURRENT, NO_SCOPE, Scope
+from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, Scope
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.thread_cut import CutShort
@@ -34,7 +34,7 @@ def carry_out(call: GuardedCall, function: Callable[..., Any], args: tuple[Any, 
         return finish(call, drive(call, retry_flow(call), function, args, kwargs), args, kwargs)
     finally:
         if not call.single_shot:
-            call.scope[ACTIVE] = False
+            call.scope[OWNER] = None
             CURRENT.set(outer)
         # The frames of a traceback keep their variables: let go of what leads back to the errors.
         del call
@@ -54,7 +54,7 @@ def go_on(
     try:
         return finish(call, drive(call, retry_flow(call, Failed(error)), function, args, kwargs), args, kwargs)
     finally:
-        scope[ACTIVE] = False
+        scope[OWNER] = None
         del call, error
 
 
