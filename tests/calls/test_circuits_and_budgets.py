@@ -174,6 +174,61 @@ def test_each_attempt_counts_once_for_a_dependency_that_two_layers_name() -> Non
 
 
 @pytest.mark.promise("P13")
+def test_failures_that_the_policy_was_told_to_retry_open_it() -> None:
+    class BusyError(Exception):
+        pass
+
+    calls = []
+
+    @redrive.retry(on=(redrive.TRANSIENT, BusyError), dependency=dependency(), attempts=2)
+    def call() -> None:
+        calls.append(1)
+        raise BusyError
+
+    with virtual_clock():
+        for _ in range(3):
+            with pytest.raises(BusyError):
+                call()
+        with pytest.raises(redrive.CircuitOpen):
+            call()
+    assert len(calls) == 5
+
+
+@pytest.mark.promise("P13", "P16")
+def test_a_circuit_that_is_open_inside_ends_the_outer_call_at_once() -> None:
+    shared = dependency(failures=1)
+
+    @redrive.retry(dependency=shared)
+    def inner() -> str:
+        raise ConnectionError
+
+    with virtual_clock() as clock:
+        with pytest.raises(ConnectionError):
+            inner()
+        with pytest.raises(redrive.CircuitOpen) as caught:
+            redrive.retry(lambda: inner())()
+        assert clock.waits == []
+        report = redrive.report_of(caught.value)
+        assert report is not None
+        assert report.gave_up.kind == "circuit_open"
+        assert redrive.retry(fallback="degraded")(lambda: inner())() == "degraded"
+
+
+@pytest.mark.promise("P13")
+def test_settings_that_come_after_the_guard_hold_for_it_too() -> None:
+    @redrive.retry(dependency="defined-late", attempts=1)
+    def call() -> None:
+        raise ConnectionError
+
+    defined = redrive.define_dependency("defined-late", circuit=redrive.CircuitSettings(failures=2))
+    assert call.retrier.dependency is defined  # type: ignore[attr-defined]  # the guarded function's Retrier
+    with virtual_clock():
+        for expected in (ConnectionError, ConnectionError, redrive.CircuitOpen):
+            with pytest.raises(expected):
+                call()
+
+
+@pytest.mark.promise("P13")
 def test_names_share_a_circuit_across_the_process_and_changes_are_told() -> None:
     events: list[Event] = []
     stop = redrive.listen(events.append)

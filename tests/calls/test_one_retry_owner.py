@@ -263,6 +263,33 @@ def test_the_remaining_deadline_is_inherited() -> None:
 
 
 @pytest.mark.promise("P6", "P16")
+@pytest.mark.parametrize(("inner_deadline", "left"), [(5, 5), (60, 6), (None, 6)])
+def test_the_nearest_deadline_is_the_time_that_is_left(inner_deadline: float | None, left: float) -> None:
+    with virtual_clock() as clock:
+        seen: list[float | None] = []
+
+        @redrive.retry(deadline=inner_deadline)
+        def inner() -> None:
+            seen.append(redrive.time_left())
+            innermost()
+
+        @redrive.retry
+        def innermost() -> None:
+            seen.append(redrive.time_left())
+            raise ConnectionError
+
+        @redrive.retry(deadline=10)
+        def outer() -> None:
+            clock.sleep(4)
+            with pytest.raises(ConnectionError):
+                inner()
+            seen.append(redrive.time_left())
+
+        outer()
+    assert seen == [left, left, 6]
+
+
+@pytest.mark.promise("P6", "P16")
 def test_no_inner_attempt_begins_after_the_outer_deadline() -> None:
     with virtual_clock() as clock:
         calls = []

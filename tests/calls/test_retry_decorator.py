@@ -1,6 +1,7 @@
 """`@redrive.retry` on everything it guards."""
 
 import asyncio
+import dataclasses
 import functools
 import inspect
 import traceback
@@ -360,6 +361,16 @@ def test_async_generators_restart_too() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
+        (lambda: redrive.Match(statuses=(429,)), "statuses"),  # type: ignore[arg-type]
+        (lambda: redrive.Match(types=OSError), "types"),  # type: ignore[arg-type]
+        (lambda: redrive.Match(names="ValueError"), "names"),  # type: ignore[arg-type]
+        (lambda: redrive.Match(categories=("bogus",)), "categories"),
+        (lambda: redrive.retry(dependency=3), "dependency"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(dependency=""), "dependency"),
+        (lambda: redrive.CircuitSettings(cooldown="5s"), "cooldown"),  # type: ignore[arg-type]
+        (lambda: redrive.retry(jitter="bogus"), "decorrelated"),
+        (lambda: redrive.retry(backoff="constant 2s"), "redrive.constant"),
+        (lambda: redrive.Policy(deadline="5s"), "as a number"),  # type: ignore[arg-type]
         (lambda: redrive.retry(redrive.Retrier()), "retrier.wrap"),  # type: ignore[call-overload]
         (lambda: redrive.attempts(redrive.Retrier()), "retrier.attempts"),  # type: ignore[arg-type]
         (lambda: redrive.Retrier(fallback=1).attempts(), "no result"),
@@ -374,7 +385,7 @@ def test_async_generators_restart_too() -> None:
         (lambda: redrive.retry(deadline="soon"), "deadline"),
         (lambda: redrive.retry(tries=3), "tries"),  # type: ignore[call-overload]
         (lambda: redrive.retry(on=KeyboardInterrupt), "never retried"),
-        (lambda: redrive.retry(on=5.5), "cannot tell"),
+        (lambda: redrive.retry(on=5.5), "cannot tell"),  # type: ignore[call-overload]
         (lambda: redrive.retry(jitter="additive"), "how much"),
         (lambda: redrive.retry(int), "guard the methods"),
         (lambda: redrive.Retrier(3), "Policy"),  # type: ignore[arg-type]
@@ -473,10 +484,28 @@ def test_an_error_object_raised_again_keeps_one_note() -> None:
     assert len(error.__notes__) == 1
 
 
-def test_errors_that_refuse_attributes_are_raised_as_they_are() -> None:
-    class SlottedError(Exception):
-        def __setattr__(self, name: str, value: object) -> None:
-            raise AttributeError(name)
+class RefusingError(Exception):
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(name)
 
-    with pytest.raises(SlottedError):
-        redrive.retry(attempts=1, on=SlottedError)(always(SlottedError()))()
+
+class HostileError(Exception):
+    def __getattr__(self, name: str) -> object:
+        raise KeyError(name)
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenError(Exception):
+    code: int = 7
+
+
+@pytest.mark.parametrize(
+    "error", [RefusingError(), HostileError(), FrozenError()], ids=lambda error: type(error).__name__
+)
+def test_errors_of_strange_classes_are_raised_as_they_are_with_their_report(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught:
+        redrive.retry(attempts=2, on=Exception, backoff=0, floor=0, jitter="none")(always(error))()
+    assert caught.value is error
+    report = redrive.report_of(error)
+    assert report is not None
+    assert report.made == 2

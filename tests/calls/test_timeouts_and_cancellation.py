@@ -281,6 +281,56 @@ def test_cancellation_that_comes_with_the_deadline_is_not_taken_for_it() -> None
     asyncio.run(main())
 
 
+@pytest.mark.promise("P6")
+def test_the_deadline_holds_in_a_task_that_was_cancelled_before() -> None:
+    """Cancellations that were handled but never taken back are no reason not to cut, and none to lose the deadline."""
+
+    @redrive.retry(deadline="20ms")
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            # Swallowed without uncancel(), as CPython 3.11's TaskGroup leaves its parent behind.
+            with pytest.raises(redrive.DeadlineExceeded):
+                await hang()
+        return task.cancelling()
+
+    assert asyncio.run(main()) == 1
+
+
+@pytest.mark.promise("P6")
+def test_cleaning_up_after_a_cancellation_is_cut_at_its_deadline_and_the_cancellation_goes_on() -> None:
+    story: list[str] = []
+
+    @redrive.retry(deadline="20ms")
+    async def close() -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await close()
+            except redrive.DeadlineExceeded:
+                story.append("closing was cut")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(work())
+        await _cancel_soon(task)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert story == ["closing was cut"]
+
+
 def test_work_that_ignores_the_cut_keeps_its_result_and_the_task_stays_usable() -> None:
     @redrive.retry(deadline="20ms")
     async def deaf() -> str:

@@ -198,7 +198,7 @@ class TestAnswersAndResults:
     def test_a_refused_result(self) -> None:
         failure = DEFAULT_CLASSIFIER.failure_of_result("status is 'pending', token=sesame")
         assert (failure.category, failure.kind) == ("transient", "result")
-        assert "pending" in failure.reason
+        assert "pending" in failure.message
         assert "sesame" not in failure.reason + failure.message
 
 

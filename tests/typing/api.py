@@ -160,7 +160,7 @@ async def what_must_be_an_error() -> None:
     redrive.retry(attempts="5")  # type: ignore[call-overload]  # attempts are counted
     redrive.retry(5)  # type: ignore[call-overload]  # a number is no policy
     redrive.attempts(attemps=5)  # type: ignore[call-arg]  # a misspelt setting
-    redrive.Retrier(attempts=5)  # type: ignore[call-arg]  # it takes a policy
+    redrive.Retrier(attemps=5)  # type: ignore[call-arg]  # a misspelt setting
     redrive.Retrier().call(len, 5)  # type: ignore[arg-type]  # the arguments are those of the function
     await redrive.Retrier().acall(len, "text")  # type: ignore[arg-type]  # not a coroutine function
     redrive.Policy(3)  # type: ignore[call-arg]  # fields are given by name

@@ -40,12 +40,13 @@ async def carry_out(
 ) -> Any:
     """Make the attempts of a call that was made here and is about to begin."""
     outer = CURRENT.get()
-    if not call.single_shot:
+    own_scope = call.scope is not outer
+    if own_scope:
         CURRENT.set(call.scope)
     try:
         return await finish(call, await drive(call, retry_flow(call), function, args, kwargs), args, kwargs)
     finally:
-        if not call.single_shot:
+        if own_scope:
             call.scope[OWNER] = None
             CURRENT.set(outer)
         # The frames of a traceback keep their variables: let go of what leads back to the errors.

@@ -52,7 +52,7 @@ def guard_coroutine_function(
             if found is None:
                 return await async_driver.run(guard, operation, function, args, kwargs)
             mine, task = found, asyncio.current_task()
-        active = mine.active
+        active, cancelled = mine.active, task.cancelling()
         active[task] = scope = [guard, now()]
         enter(scope)
         if mine.timer is None:
@@ -63,9 +63,9 @@ def guard_coroutine_function(
         except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
             failed = error
             if active.pop(task) is CUT:
-                was_only_cut(task)
+                was_only_cut(task, cancelled)
         except CancelledError:
-            if active.pop(task) is not CUT or not was_only_cut(task):
+            if active.pop(task) is not CUT or not was_only_cut(task, cancelled):
                 scope[OWNER] = None
                 raise
             failed = DeadlineExceeded(deadline)
@@ -76,7 +76,7 @@ def guard_coroutine_function(
         else:
             scope[OWNER] = None
             if active.pop(task) is CUT:
-                was_only_cut(task)
+                was_only_cut(task, cancelled)
             return result
         try:
             return await async_driver.go_on(guard, operation, scope, failed, function, args, kwargs)

@@ -14,7 +14,7 @@ from redrive.calls.flow import AttemptNow, Failed, Flow, Outcome, SleepUntil, Su
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT, OWNER, Scope
-from redrive.calls.settings import LoopSettings, retrier_from
+from redrive.calls.settings import LoopSettings
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.thread_cut import CutShort
@@ -30,7 +30,7 @@ def attempts(policy: Policy | None = None, /, **settings: Unpack[LoopSettings]) 
     """
     if policy is not None and not isinstance(policy, Policy):
         raise TypeError(f"attempts takes a Policy, not {type(policy).__name__}; of a Retrier, use retrier.attempts()")
-    return Attempts(retrier_from(settings, policy))
+    return Attempts(Retrier(policy, **settings))
 
 
 class _Loop:
@@ -38,6 +38,7 @@ class _Loop:
 
     def __init__(self, guard: Retrier) -> None:
         self.call = GuardedCall(guard, guard.operation or "attempts", current_clock(), current_dice(), CURRENT.get())
+        self.owner = self.call.scope[OWNER]
         self._flow: Flow = retry_flow(self.call)
         self.step: AttemptNow | SleepUntil | None = None
         self.ending: Outcome | None = None
@@ -81,9 +82,10 @@ class Attempt:
     def __enter__(self) -> "Attempt":
         call = self._loop.call
         self.entered = True
-        if not call.single_shot:
-            self._outer = CURRENT.get()
-            call.scope[OWNER] = call.guard
+        outer = CURRENT.get()
+        if call.scope is not outer:
+            self._outer = outer
+            call.scope[OWNER] = self._loop.owner
             CURRENT.set(call.scope)
         if self._cut is not None:
             self._cut.__enter__()

@@ -41,16 +41,17 @@ class DeadlineWatch:
             if left > 0:
                 self.look_after(left)
                 return
-            # A task that is being cancelled already is on its way out; it must not take that for a deadline.
-            if not task.cancelling():
-                self.active[task] = CUT
-                task.cancel()
+            self.active[task] = CUT
+            task.cancel()
 
     def look_after(self, seconds: float) -> None:
         if self.loop is not None:
             self.timer = self.loop.call_later(seconds, self.look)
 
 
-def was_only_cut(task: asyncio.Task[Any]) -> bool:
-    """Take back the cancellation made here; False when someone else cancelled the task as well."""
-    return task.uncancel() == 0
+def was_only_cut(task: asyncio.Task[Any], before: int) -> bool:
+    """Take back the cancellation made here; False when someone else has cancelled the task since the attempt began.
+
+    `before` counts the cancellations the task had when it began: some have ended without being taken back.
+    """
+    return task.uncancel() <= before

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from redrive.calls.retrier import Retrier, is_async
-from redrive.calls.settings import GuardSettings, retrier_from
+from redrive.calls.settings import GuardSettings
 from redrive.retry.policy import Policy
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,14 +35,14 @@ def retry(target: Any = None, /, *, generators: Generators = "refuse", **setting
     twice after a retry; `generators="restart"` says that this is meant.
     """
     if target is None or isinstance(target, Policy):
-        return functools.partial(guard, retrier_from(settings, target), generators=generators)
+        return functools.partial(guard, Retrier(target, **settings), generators=generators)
     if isinstance(target, Retrier):
         raise TypeError("a Retrier guards functions itself: write @retrier.wrap")
     if not callable(target) and not isinstance(target, staticmethod | classmethod):
         raise TypeError(
             f"retry takes a function or a Policy, not {type(target).__name__}; write @retry(attempts=5) for a setting"
         )
-    return guard(retrier_from(settings), target, generators)
+    return guard(Retrier(**settings), target, generators)
 
 
 def guard(retrier: Retrier, function: Any, generators: Generators = "refuse") -> Any:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from redrive.calls.idempotency_keys import keys_of_inner_call
+from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
 from redrive.calls.report import AttemptRecord, Report, attach, next_step
-from redrive.calls.scope import STARTED, Scope, keys_in, owner_of, owns_retries, until_of
-from redrive.calls.unsafe_repeats import is_unsafe, mark_unsafe
+from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_retries, until_of
+from redrive.calls.vetoes import veto, veto_on
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
@@ -16,9 +16,10 @@ from redrive.observability.events import AttemptFailed, CallRecovered, CallRefus
 from redrive.observability.stream import correlation_id, emit
 from redrive.resilience import circuit as circuits
 from redrive.resilience.budget import Reservation
-from redrive.retry.decide import decide
+from redrive.retry.decide import decide, is_retried
 from redrive.retry.decision import CLEAR, Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.retry.history import History, attempt_timeout
+from redrive.retry.policy import Policy
 
 if TYPE_CHECKING:
     from redrive.calls.retrier import Retrier
@@ -71,10 +72,7 @@ class GuardedCall:
             # The enclosing call's time is all there is; once it has passed, the least a policy can name.
             self.until = outer_until
             self.policy = self.policy.replace(deadline=max(outer_until - started, 1e-9))
-        # An inner call must not shadow the owner, so a single-shot call lives in the scope it was made in.
-        self.scope: Scope = scope or (
-            outer if self.single_shot else [guard, started, self.until, keys_of_inner_call(outer, operation)]
-        )
+        self.scope: Scope = scope or self._new_scope(outer, outer_until, started)
         self.history = History(started)
         self.attempt_until: float | None = None
         self.reread_first = False
@@ -88,6 +86,14 @@ class GuardedCall:
         self._left_out = 0
         self._permit: circuits.Permit | None = None
         self._reservation: Reservation | None = None
+
+    def _new_scope(self, outer: Scope, outer_until: float | None, started: float) -> Scope:
+        """An inner call that makes one attempt must not shadow the owner: it has a scope only for a nearer deadline."""
+        if not self.single_shot:
+            return [self.guard, started, self.until, keys_of_inner_call(outer, self.operation)]
+        if self.until == outer_until:
+            return outer
+        return [outer[OWNER], outer[STARTED], self.until, keys_of(outer)]
 
     def begin_attempt(self) -> Exception | None:
         """Get ready for the next attempt; what is returned ends the call instead: too late, or an open circuit."""
@@ -150,15 +156,14 @@ class GuardedCall:
         """Decide about a failed attempt: when to try again, or None after attaching the report to the error."""
         now = self.clock.monotonic()
         failure = self._classify(error)
-        change = self._report_circuit(_circuit_outcome(failure))
-        decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now))
+        change = self._report_circuit(_circuit_outcome(self.policy, failure))
+        decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, error))
         began = self.history.started_at
         attempt = self.history.attempts
         if isinstance(decision, GiveUp):
             self._give_back_budget()
             self.gave_up = decision
-            if self.policy.idempotent is False and not failure.not_sent:
-                mark_unsafe(error.result if isinstance(error, ResultRejected) else error)
+            self._veto(error, failure, decision)
             if self.single_shot:
                 # The enclosing call reports this as its own failed attempt.
                 self._tell_circuit(change)
@@ -196,10 +201,26 @@ class GuardedCall:
                 return describe(error.result, self.clock.wall())
             return classifier.failure_of_result(str(error))
         failure = classifier.failure_of(error, self.clock.wall())
-        return structs.replace(failure, unsafe_to_repeat=True) if is_unsafe(error) else failure
+        veto = veto_on(error)
+        if veto == "unsafe":
+            return structs.replace(failure, unsafe_to_repeat=True)
+        if veto == "never":
+            return structs.replace(failure, marked_permanent=True, reason="a guarded call inside never retries it")
+        return failure
 
-    def _conditions(self, now: float) -> Conditions:
+    def _veto(self, error: Exception, failure: Failure, decision: GiveUp) -> None:
+        """Tell the calls around this one what they must not repeat."""
+        subject = error.result if isinstance(error, ResultRejected) else error
+        if self.policy.idempotent is False and not failure.not_sent:
+            veto(subject, "unsafe")
+        elif decision.because.rule == "never_on":
+            veto(subject, "never")
+
+    def _conditions(self, now: float, error: Exception) -> Conditions:
         dependency = self.guard.dependency
+        if isinstance(error, circuits.CircuitOpen):
+            # A call inside was refused: to wait here would only find the circuit open again.
+            return Conditions(circuit="open", circuit_open_until=now + error.retry_in, owned_elsewhere=self.single_shot)
         if dependency is None and not self.single_shot and self.replayable:
             return CLEAR
         circuit = dependency.circuit if dependency else None
@@ -307,8 +328,8 @@ class GuardedCall:
         )
 
 
-def _circuit_outcome(failure: Failure) -> circuits.Report:
+def _circuit_outcome(policy: Policy, failure: Failure) -> circuits.Report:
     """What a failure says about the dependency: down, alive (it answered and refused), or nothing."""
-    if failure.category == "transient":
+    if failure.category == "transient" or is_retried(policy, failure):
         return circuits.failed
     return circuits.succeeded if failure.status is not None else circuits.ignored

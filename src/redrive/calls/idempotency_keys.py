@@ -70,16 +70,17 @@ _making = threading.Lock()
 
 def current_keys() -> IdempotencyKeys | None:
     """The keys of the guarded call that this code runs in; None outside of one."""
-    return _keys_of(CURRENT.get())
+    return keys_of(CURRENT.get())
 
 
 def keys_of_inner_call(outer: Scope, operation: str) -> IdempotencyKeys | None:
     """The keys for a new scope inside `outer`; None when no call is running there."""
-    keys = _keys_of(outer)
+    keys = keys_of(outer)
     return None if keys is None else keys.of_inner_call(operation)
 
 
-def _keys_of(scope: Scope) -> IdempotencyKeys | None:
+def keys_of(scope: Scope) -> IdempotencyKeys | None:
+    """The keys of the call whose scope this is, made when they are first asked for; None when it no longer runs."""
     if owner_of(scope) is None:
         return None
     with _making:

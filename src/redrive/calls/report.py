@@ -3,6 +3,7 @@
 import msgspec
 
 from redrive.failures.failure import Failure
+from redrive.failures.known_errors.entries import attribute
 from redrive.retry.decision import Decision, GiveUp, RetryAt
 
 NOTE_PREFIX = "redrive: "
@@ -64,9 +65,9 @@ def report_of(ending: object) -> Report | None:
     `ending` is the error it raised, the last response that an HTTP adapter returned, or the status error that was
     raised about that response.
     """
-    report = getattr(ending, ATTRIBUTE, None)
+    report = attribute(ending, ATTRIBUTE)
     if report is None and isinstance(ending, BaseException):
-        report = getattr(getattr(ending, "response", None), ATTRIBUTE, None)
+        report = attribute(attribute(ending, "response"), ATTRIBUTE)
     return report if isinstance(report, Report) else None
 
 
@@ -74,12 +75,12 @@ def attach(error: BaseException, report: Report) -> None:
     """Put the report on the error, and its headline and next step into the traceback as a note."""
     note = f"{NOTE_PREFIX}{report.headline()}. Next: {report.next_step}"
     try:
-        setattr(error, ATTRIBUTE, report)
+        # Not through the class's own __setattr__: frozen dataclasses refuse, and others have ideas of their own.
+        object.__setattr__(error, ATTRIBUTE, report)
         # An error object may be raised again and again; it keeps the latest note only.
-        kept = [other for other in getattr(error, "__notes__", ()) if not str(other).startswith(NOTE_PREFIX)]
-        error.__notes__ = [*kept, note]
-    except (AttributeError, TypeError):
-        # Some exception classes refuse attributes; the error itself matters more than the report on it.
+        kept = [other for other in attribute(error, "__notes__") or () if not str(other).startswith(NOTE_PREFIX)]
+        object.__setattr__(error, "__notes__", [*kept, note])
+    except Exception:  # noqa: BLE001 - whatever a strange class does, the error itself matters more than its report
         return
 
 

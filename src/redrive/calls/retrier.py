@@ -3,15 +3,17 @@
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
-from redrive.calls.dependencies import known_dependency
+from redrive.calls.dependencies import as_dependency
 from redrive.calls.fallback import as_fallback
+from redrive.calls.settings import PolicySettings, policy_from
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Failure
+from redrive.failures.redaction import redact
 from redrive.observability.stream import Listener
 from redrive.resilience.dependencies import Dependency
-from redrive.retry.policy import DEFAULT_POLICY, Policy
+from redrive.retry.policy import Policy
 
 if TYPE_CHECKING:
     from redrive.calls.attempt_iterator import Attempts
@@ -30,7 +32,7 @@ class Retrier:
 
     def __init__(
         self,
-        policy: Policy = DEFAULT_POLICY,
+        policy: Policy | None = None,
         *,
         operation: str | None = None,
         dependency: str | Dependency | None = None,
@@ -41,8 +43,10 @@ class Retrier:
         independent: bool = False,
         on_event: Listener | Iterable[Listener] = (),
         classify_result: Callable[[Any, float], Failure] | None = None,
+        **settings: Unpack[PolicySettings],
     ) -> None:
         """
+        policy: the policy, by default the default one; `settings` change it: Retrier(attempts=5).
         operation: the name in logs and reports; by default the function's.
         dependency: what is called; its circuit and retry budget are shared by all who name it.
         fallback: answers when the call has given up: `redrive.fallback.…`, a function, or a value.
@@ -53,11 +57,10 @@ class Retrier:
         on_event: hooks for the events of these calls.
         classify_result: what a refused result means: (result, wall clock) -> Failure; by default it is transient.
         """
-        if not isinstance(policy, Policy):
-            raise TypeError(f"policy: {type(policy).__name__} is not a Policy; write Retrier(Policy(attempts=5))")
-        self.policy = policy
-        self.operation = operation
-        self.dependency = known_dependency(dependency) if isinstance(dependency, str) else dependency
+        policy = self.policy = policy_from(settings, policy)
+        # Names may be made of what was configured, an address with a password say.
+        self.operation = operation if operation is None else redact(operation)
+        self.dependency = as_dependency(dependency)
         self.dependency_name = None if self.dependency is None else self.dependency.name
         self.fallback = as_fallback(fallback)
         self.classifier = classifier if reread is None else classifier.with_lock_conflicts()

@@ -1,12 +1,12 @@
-"""Keyword settings of `retry(...)` and `attempts(...)`, as a policy and as a Retrier."""
+"""Keyword settings of `retry(...)`, `attempts(...)` and `Retrier(...)`, and the policy they make."""
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any, TypedDict
 
-from redrive.calls.retrier import Retrier
 from redrive.failures.classifier import Classifier
 from redrive.failures.duration import read_duration
-from redrive.failures.matching import as_match
+from redrive.failures.matching import Match, as_match
 from redrive.observability.stream import Listener
 from redrive.resilience.dependencies import Dependency
 from redrive.retry.backoff import Backoff
@@ -16,28 +16,35 @@ from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
 JITTERS: tuple[JitterKind, ...] = ("none", "full", "equal", "decorrelated")
 
 
+Duration = float | timedelta | str
+"""Seconds, a timedelta, or text such as "30s"."""
+
+Failures = type[BaseException] | str | int | Match | Callable[[Any], bool] | Iterable[Any]
+"""Exception classes, names, statuses, predicates, a Match, or several of them."""
+
+
 class PolicySettings(TypedDict, total=False):
     """What may be written instead of a Policy; durations are seconds, timedeltas or texts such as "30s"."""
 
     attempts: int | None
     """Attempts in all, the first included; None: no limit."""
-    on: Any
+    on: Failures
     """The failures to retry: exception classes, names, statuses, predicates; by default the transient ones."""
-    never: Any
+    never: Failures
     """The failures never to retry."""
-    deadline: Any
+    deadline: Duration | None
     """Time for all attempts and waits together; None: no limit."""
-    attempt_timeout: Any
+    attempt_timeout: Duration | None
     """Time for one attempt."""
-    backoff: Any
+    backoff: Backoff | Duration
     """A Backoff, or the base of an exponential one."""
-    jitter: Any
+    jitter: Jitter | Duration
     """A Jitter, "none", "full", "equal" or "decorrelated", or the most that additive jitter adds."""
-    max_wait: Any
+    max_wait: Duration | None
     """The longest wait between two attempts; None: no limit."""
-    max_retry_after: Any
+    max_retry_after: Duration | None
     """The longest Retry-After that is obeyed; None: any."""
-    floor: Any
+    floor: Duration
     """What a zero wait is lifted to."""
     timeout_retries: int | None
     """Retries granted to attempts that were cut by their timeout."""
@@ -70,11 +77,15 @@ class GuardSettings(LoopSettings, total=False):
 DURATIONS = ("deadline", "attempt_timeout", "max_wait", "max_retry_after", "floor")
 
 
-ABOUT_CALLS = GuardSettings.__annotations__.keys() - PolicySettings.__annotations__.keys()
+SETTING_NAMES = tuple(PolicySettings.__annotations__)
 
 
 def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
     """`base` (the default policy) with these settings; a setting that cannot be meant is refused by its name."""
+    if base is not None and not isinstance(base, Policy):
+        raise TypeError(
+            f"policy: {type(base).__name__} is not a Policy; write Policy(attempts=5), or name the setting it is for"
+        )
     changes: dict[str, Any] = {}
     for name, value in settings.items():
         try:
@@ -83,9 +94,7 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
             elif name == "never":
                 changes["never_on"] = as_match(value)
             elif name == "backoff":
-                changes["backoff"] = (
-                    value if isinstance(value, Backoff) else Backoff("exponential", read_duration(value))
-                )
+                changes["backoff"] = _backoff(value)
             elif name == "jitter":
                 changes["jitter"] = _jitter(value)
             elif name in DURATIONS:
@@ -95,8 +104,7 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
             elif name in ("attempts", "timeout_retries", "timeout_growth", "idempotent"):
                 changes[name] = value
             else:
-                allowed = ", ".join(GuardSettings.__annotations__)
-                raise TypeError(f"{name!r} is not a retry setting; use one of {allowed}")
+                raise TypeError(f"{name!r} is not a setting here; of the policy there are {', '.join(SETTING_NAMES)}")
         except PolicyError:
             raise
         except ValueError as error:
@@ -104,12 +112,13 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
     return (base or DEFAULT_POLICY).replace(**changes) if changes else base or DEFAULT_POLICY
 
 
-def retrier_from(settings: LoopSettings | GuardSettings, base: Policy | None = None) -> Retrier:
-    """A Retrier with these settings, its policy among them."""
-    about_calls = {name: value for name, value in settings.items() if name in ABOUT_CALLS}
-    about_policy = {name: value for name, value in settings.items() if name not in ABOUT_CALLS}
-    policy = policy_from(about_policy, base)  # type: ignore[arg-type]  # unknown names are refused there
-    return Retrier(policy, **about_calls)  # type: ignore[arg-type]  # as GuardSettings declares them
+def _backoff(value: Any) -> Backoff:
+    if isinstance(value, Backoff):
+        return value
+    try:
+        return Backoff("exponential", read_duration(value))
+    except ValueError:
+        raise ValueError('use redrive.constant(2), linear(2) or exponential(2), or a base such as "500ms"') from None
 
 
 def _jitter(value: Any) -> Jitter:
@@ -119,4 +128,7 @@ def _jitter(value: Any) -> Jitter:
         return Jitter(value)
     if value == "additive":
         raise ValueError('say how much additive jitter adds at most: jitter="250ms"')
-    return Jitter("additive", read_duration(value))
+    try:
+        return Jitter("additive", read_duration(value))
+    except ValueError:
+        raise ValueError(f'use {", ".join(JITTERS)}, a Jitter, or the most to add, such as "250ms"') from None

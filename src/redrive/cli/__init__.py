@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+BAD_INPUT = 2
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 
@@ -13,6 +14,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 good, 1 for what the command itself reports, 2 for bad input."""
     from redrive.cli.app import run
 
+    if sys.stdout is None:
+        os.write(2, b"redrive: standard output is closed; there is nowhere to write the answer\n")
+        return BAD_INPUT
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that cannot show a character gets its number, not a traceback.
@@ -26,4 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:
+        # A full disk, say. What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.write(2, f"redrive: cannot write the answer: {error.strerror or error}\n".encode())
+        return BAD_INPUT
     return code

@@ -104,7 +104,13 @@ class Classifier:
     def failure_of_result(self, description: str) -> Failure:
         """The failure that a refused result is."""
         shown = redact(description)
-        return Failure(category="transient", reason=f"the result was refused: {shown}", kind="result", message=shown)
+        return Failure(
+            category="transient",
+            reason="a refused result may be another one next time",
+            kind="result",
+            type="ResultRejected",
+            message=shown,
+        )
 
     def _before_rules(self, error: BaseException, wall_now: float, kind: Kind) -> Failure:
         if isinstance(error, BaseExceptionGroup):

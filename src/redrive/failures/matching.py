@@ -22,8 +22,20 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     """Class names, bare ("ConnectError") or qualified ("httpx.ConnectError"); names of base classes match too."""
     statuses: tuple[tuple[int, int], ...] = ()
     """Ranges of HTTP statuses, both ends included."""
-    predicates: tuple[Callable[[BaseException], bool], ...] = ()
+    predicates: tuple[Callable[[Any], bool], ...] = ()
     """Asked about the live exception; in process only."""
+
+    def __post_init__(self) -> None:
+        for field, ok, allowed in (
+            ("categories", lambda one: one in CATEGORIES, f"a tuple of {', '.join(CATEGORIES)}"),
+            ("types", lambda one: isinstance(one, type) and issubclass(one, Exception), "a tuple of exception classes"),
+            ("names", lambda one: isinstance(one, str), "a tuple of class names"),
+            ("statuses", _is_range, "a tuple of ranges such as (500, 599)"),
+            ("predicates", callable, "a tuple of functions"),
+        ):
+            value = getattr(self, field)
+            if value and not (isinstance(value, tuple) and all(map(ok, value))):
+                raise ValueError(f"Match {field}: {value!r} is not allowed; use {allowed}, or as_match(...)")
 
     def matched_by(self, failure: Failure) -> str | None:
         """The alternative that matches, in words; None when none does."""
@@ -60,6 +72,10 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
             statuses=self.statuses + other.statuses,
             predicates=self.predicates + other.predicates,
         )
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(end, int) for end in value)
 
 
 NOTHING = Match()
@@ -103,7 +119,7 @@ def as_match(what: Any) -> Match:
     if isinstance(what, int):
         return _match_status(what, what)
     if callable(what):
-        return Match(predicates=(cast("Callable[[BaseException], bool]", what),))
+        return Match(predicates=(cast("Callable[[Any], bool]", what),))
     if isinstance(what, Iterable):
         together = NOTHING
         for one in what:

@@ -16,10 +16,12 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds looked back on."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.ratio <= 1:
+        if not isinstance(self.ratio, int | float) or not 0 <= self.ratio <= 1:
             raise ValueError(f"budget ratio: {self.ratio!r} is not allowed; use a share from 0 to 1")
-        if self.floor < 0 or not self.window > 0:
-            raise ValueError("budget: floor must be at least 0, and window above 0 seconds")
+        if not isinstance(self.floor, int) or self.floor < 0:
+            raise ValueError(f"budget floor: {self.floor!r} is not allowed; use a whole number from 0")
+        if not isinstance(self.window, int | float) or not self.window > 0:
+            raise ValueError(f"budget window: {self.window!r} is not allowed; use seconds above 0, as a number")
 
 
 class Reservation(msgspec.Struct, frozen=True):

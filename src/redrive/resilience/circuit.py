@@ -22,10 +22,12 @@ class CircuitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which a probe that never reported back counts as lost, and another is let through."""
 
     def __post_init__(self) -> None:
-        if self.failures < 1:
+        if isinstance(self.failures, bool) or not isinstance(self.failures, int) or self.failures < 1:
             raise ValueError(f"circuit failures: {self.failures!r} is not allowed; use a whole number from 1")
-        if not (self.cooldown > 0 and self.probe_expires > 0):
-            raise ValueError("circuit cooldown and probe_expires: use seconds above 0")
+        for field in ("cooldown", "probe_expires"):
+            value = getattr(self, field)
+            if not isinstance(value, int | float) or not value > 0:
+                raise ValueError(f"circuit {field}: {value!r} is not allowed; use seconds above 0, as a number")
 
 
 class CircuitState(msgspec.Struct, frozen=True):

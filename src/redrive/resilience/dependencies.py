@@ -49,13 +49,18 @@ class Dependencies:
     def define(
         self, name: str, *, circuit: CircuitSettings | None = None, budget: BudgetSettings | None = None
     ) -> Dependency:
-        """Give the dependency of that name settings of its own; it starts anew, with a closed circuit."""
+        """Give the dependency of that name settings of its own; for those who know it already it starts anew too."""
         with self._lock:
-            self._known.pop(name, None)
-            return self._make(name, circuit or self._circuit, budget or self._budget)
+            known = self._known.get(name)
+            made = self._make(name, circuit or self._circuit, budget or self._budget)
+            if known is None:
+                return made
+            known.circuit, known.budget = made.circuit, made.budget
+            self._known[name] = known
+            return known
 
     def _make(self, name: str, circuit: CircuitSettings, budget: BudgetSettings) -> Dependency:
-        if len(self._known) >= self._limit:
+        if len(self._known) >= self._limit and name not in self._known:
             self._make_room()
         dependency = self._known[name] = Dependency(name, Circuit(name, circuit), Budget(budget))
         return dependency

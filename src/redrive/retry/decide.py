@@ -53,7 +53,7 @@ def decide(
 
     granted = history.granted_by(answer.name)
     n = granted.retries if granted else 0
-    if policy.idempotent is False and not failure.not_sent:
+    if policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry:
         return give_up("not_idempotent", "it may have taken effect, and the work is declared not idempotent")
     if failure.unsafe_to_repeat and not policy.idempotent:
         return give_up("not_idempotent", "it may have taken effect in a call inside that is not idempotent")
@@ -122,6 +122,13 @@ def decide(
             circuit=conditions.circuit,
         ),
     )
+
+
+def is_retried(policy: Policy, failure: Failure) -> bool:
+    """Whether the policy retries such a failure at all, limits and conditions aside."""
+    if failure.marked_permanent or (policy.never_on and policy.never_on.matched_by(failure) is not None):
+        return False
+    return _who_answers(policy, failure) is not None
 
 
 def _who_answers(policy: Policy, failure: Failure) -> _Answer | None:

@@ -126,7 +126,7 @@ def _check_duration(field: str, value: float | None, zero: bool = True) -> None:
         or not (0 <= value <= LONGEST_WAIT)
         or (value == 0 and not zero)
     ):
-        raise PolicyError(field, value, f"use a duration {'from 0' if zero else 'above 0'}, at most ten years")
+        raise PolicyError(field, value, f"use seconds {'from 0' if zero else 'above 0'} as a number, at most ten years")
 
 
 def _is_number(value: object) -> bool:

@@ -194,9 +194,28 @@ def test_every_connection_is_given_back(client: Client, pool: int) -> None:
 
 @pytest.mark.promise("P16")
 def test_inside_a_guarded_call_a_request_is_sent_once_an_attempt(client: Client) -> None:
+    """A failed response is raised there: returned, the owner of the retries would take it for a success."""
+
+    @redrive.retry
+    def outer() -> int:
+        return client.send("GET", server.url).status
+
+    with FlakyServer(503, 503, then=200) as server:
+        assert outer() == 200
+        assert len(server.seen) == 3
+    with FlakyServer(then=503) as server:
+        with pytest.raises(Exception, match="503"):
+            outer()
+        assert len(server.seen) == 3
+    with FlakyServer(then=404) as server:
+        assert outer() == 404
+
+
+@pytest.mark.promise("P16")
+def test_inside_a_guarded_call_a_response_is_returned_to_those_who_say_so(client: Client) -> None:
     @redrive.retry(on=redrive.ANYTHING)
     def outer() -> None:
-        assert client.send("GET", server.url).status == 200
+        assert client.send("GET", server.url, settings={"raise_on_failure": False}).status == 200
 
     with FlakyServer(then=503) as server:
         with pytest.raises(AssertionError):

@@ -20,7 +20,7 @@ import msgspec
 
 from redrive.calls.adapters.aiohttp_bodies import content_of, read_ahead, sent_once
 from redrive.calls.adapters.body_buffering import bytes_to_read
-from redrive.calls.adapters.exchange import exchange_async
+from redrive.calls.adapters.exchange import carry_over, exchange_async
 from redrive.calls.adapters.http_guard import (
     IDEMPOTENCY_KEY,
     IDEMPOTENT_METHODS,
@@ -116,7 +116,7 @@ class RetryMiddleware:
         except aiohttp.ClientError as error:
             self._ended.remember(request, error)
             raise
-        if guard.raise_on_failure:
+        if guarded.raises:
             _raise_status(response)
         return response
 
@@ -129,13 +129,10 @@ async def _release(response: aiohttp.ClientResponse) -> None:
 
 
 def _raise_status(response: aiohttp.ClientResponse) -> None:
-    report = report_of(response)
-    if report is None:
-        return
     try:
         response.raise_for_status()
     except aiohttp.ClientResponseError as error:
-        attach(error, report)
+        carry_over(response, error)
         raise
 
 

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 from redrive.calls import async_driver, sync_driver
 from redrive.calls.adapters.http_guard import GuardedRequest, advice
 from redrive.calls.report import ATTRIBUTE, attach, report_of
+from redrive.calls.vetoes import MARK, veto
+from redrive.failures.known_errors.entries import attribute
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
 from redrive.resilience.circuit import CircuitOpen
 
@@ -37,7 +39,7 @@ def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[
     try:
         response: R = sync_driver.carry_out(request.call, attempt, (), {})
     except ResultRejected as rejected:
-        response = _last_response(rejected)
+        response = _last_response(request, rejected)
     except BaseException as error:
         while latest:
             close(latest.pop())
@@ -66,7 +68,7 @@ async def exchange_async(
     try:
         response: R = await async_driver.carry_out(request.call, attempt, (), {})
     except ResultRejected as rejected:
-        response = _last_response(rejected)
+        response = _last_response(request, rejected)
     except BaseException as error:
         while latest:
             await close(latest.pop())
@@ -79,7 +81,17 @@ async def exchange_async(
     return response
 
 
-def _last_response(rejected: ResultRejected) -> Any:
+def carry_over(response: object, error: BaseException) -> None:
+    """Put on a status error what is known of its response: the report, and what must not be repeated."""
+    report = report_of(response)
+    if report is not None:
+        attach(error, report)
+    if (why := attribute(response, MARK)) is not None:
+        veto(error, why)
+
+
+def _last_response(request: GuardedRequest[R], rejected: ResultRejected) -> Any:
+    request.ended_on_a_response()
     response = rejected.result
     report = report_of(rejected)
     if report is not None:

@@ -73,8 +73,9 @@ class AdapterSettings(PolicySettings, total=False):
     """Hooks for the events of these requests."""
     buffer_limit: int
     """How many bytes of an answer are read inside the attempt; see `body_buffering`. 0: none."""
-    raise_on_failure: bool
-    """True: when the retries end on a response, raise the client library's status error instead of returning it."""
+    raise_on_failure: bool | None
+    """Whether the client library's status error is raised when the retries end on a response. None: only inside
+    another guarded call, which owns the retries and would take a returned response for a success."""
 
 
 class ClientLibrary(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
@@ -107,7 +108,7 @@ class HttpGuard(Generic[R]):
         independent: bool = False,
         on_event: Listener | Iterable[Listener] = (),
         buffer_limit: int = BUFFER_LIMIT,
-        raise_on_failure: bool = False,
+        raise_on_failure: bool | None = None,
         **settings: Unpack[PolicySettings],
     ) -> None:
         self.client = client
@@ -198,7 +199,7 @@ class HttpGuard(Generic[R]):
 class GuardedRequest(Generic[R]):
     """One request on its way through its attempts."""
 
-    __slots__ = ("_over", "call", "guard", "new_key")
+    __slots__ = ("_over", "call", "guard", "new_key", "raises")
 
     def __init__(
         self, guard: HttpGuard[R], retrier: Retrier, operation: str, new_key: str | None, replayable: bool
@@ -208,7 +209,13 @@ class GuardedRequest(Generic[R]):
         self.call.replayable = replayable
         self.new_key = new_key
         """The key to put on the request; None when it has one already, or gets none."""
+        self.raises = False
+        """True once the request ended on a response that is to be raised as the library's status error."""
         self._over = False
+
+    def ended_on_a_response(self) -> None:
+        choice = self.guard.raise_on_failure
+        self.raises = self.call.single_shot if choice is None else choice
 
     @property
     def first_attempt(self) -> bool:

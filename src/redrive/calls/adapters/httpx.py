@@ -18,11 +18,11 @@ except ImportError as error:
     raise ImportError("retries for httpx need the extra 'httpx': pip install 'redrive[httpx]'") from error
 
 from redrive.calls.adapters.body_buffering import bytes_to_read
-from redrive.calls.adapters.exchange import exchange, exchange_async
+from redrive.calls.adapters.exchange import carry_over, exchange, exchange_async
 from redrive.calls.adapters.http_guard import IDEMPOTENCY_KEY, AdapterSettings, ClientLibrary, GuardedRequest, HttpGuard
 from redrive.calls.adapters.httpx_streams import read_ahead, read_ahead_async, rewind_of_stream
 from redrive.calls.adapters.rewinding import Rewind, as_it_is
-from redrive.calls.report import ATTRIBUTE, attach, report_of
+from redrive.calls.report import ATTRIBUTE, report_of
 from redrive.failures import signals
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
@@ -88,7 +88,8 @@ class RetryTransport(httpx.BaseTransport):
         except httpx.RequestError as error:
             error.request = request
             raise
-        if _has_failed(self._guard, response, request):
+        _show_report(response, request)
+        if guarded.raises:
             response.read()
             _raise_status(response)
         return response
@@ -145,7 +146,8 @@ class AsyncRetryTransport(httpx.AsyncBaseTransport):
         except httpx.RequestError as error:
             error.request = request
             raise
-        if _has_failed(self._guard, response, request):
+        _show_report(response, request)
+        if guarded.raises:
             await response.aread()
             _raise_status(response)
         return response
@@ -206,22 +208,19 @@ def _options(request: httpx.Request) -> dict[str, Any]:
     return options
 
 
-def _has_failed(guard: HttpGuard[httpx.Response], response: httpx.Response, request: httpx.Request) -> bool:
-    """Whether to raise for a response that the retries ended on; the report is put where httpx users look for it."""
-    report = report_of(response)
-    if report is None:
-        return False
-    response.extensions[ATTRIBUTE] = report
+def _show_report(response: httpx.Response, request: httpx.Request) -> None:
+    """Put the report where httpx users look for it."""
     response.request = request
-    return guard.raise_on_failure
+    report = report_of(response)
+    if report is not None:
+        response.extensions[ATTRIBUTE] = report
 
 
 def _raise_status(response: httpx.Response) -> None:
     try:
         response.raise_for_status()
     except httpx.HTTPStatusError as error:
-        if (report := report_of(response)) is not None:
-            attach(error, report)
+        carry_over(response, error)
         raise
 
 

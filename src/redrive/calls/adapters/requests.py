@@ -18,10 +18,9 @@ except ImportError as error:
     raise ImportError("retries for requests need the extra 'requests': pip install 'redrive[requests]'") from error
 
 from redrive.calls.adapters.body_buffering import bytes_to_read
-from redrive.calls.adapters.exchange import exchange
+from redrive.calls.adapters.exchange import carry_over, exchange
 from redrive.calls.adapters.http_guard import IDEMPOTENCY_KEY, AdapterSettings, ClientLibrary, GuardedRequest, HttpGuard
 from redrive.calls.adapters.rewinding import rewind_of
-from redrive.calls.report import attach, report_of
 from redrive.failures import signals
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
@@ -116,7 +115,7 @@ class RetryAdapter(HTTPAdapter):
         except requests.RequestException as error:
             error.request = request
             raise
-        if guard.raise_on_failure:
+        if guarded.raises:
             _raise_status(response)
         return response
 
@@ -155,11 +154,8 @@ def _clipped(timeout: Any, left: float | None) -> Any:
 
 
 def _raise_status(response: requests.Response) -> None:
-    report = report_of(response)
-    if report is None:
-        return
     try:
         response.raise_for_status()
     except requests.HTTPError as error:
-        attach(error, report)
+        carry_over(response, error)
         raise

@@ -9,6 +9,7 @@ from redrive.failures.known_errors.builtin_errors import BUILTIN_ERRORS
 from redrive.failures.known_errors.entries import Entry, Reader, Table, attribute, verdict_of_response
 from redrive.failures.known_errors.httpx_errors import HTTPX_ERRORS
 from redrive.failures.known_errors.os_errors import OS_ERRORS
+from redrive.failures.known_errors.own_errors import OWN_ERRORS
 from redrive.failures.known_errors.postgres_errors import POSTGRES_ERRORS
 from redrive.failures.known_errors.requests_errors import REQUESTS_ERRORS
 from redrive.failures.known_errors.service_errors import SERVICE_ERRORS
@@ -19,6 +20,7 @@ from redrive.failures.known_errors.validation_errors import VALIDATION_ERRORS
 from redrive.failures.matching import qualified_name
 
 KNOWN_ERRORS: Table = {
+    **OWN_ERRORS,
     **BUILTIN_ERRORS,
     **OS_ERRORS,
     **STDLIB_ERRORS,

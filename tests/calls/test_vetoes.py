@@ -91,6 +91,36 @@ def test_a_request_that_was_never_sent_is_repeated(send: Send) -> None:
     assert len(calls) == 3
 
 
+def test_what_an_inner_call_never_retries_is_not_retried_outside_either() -> None:
+    calls = []
+
+    @redrive.retry(never=ConnectionResetError)
+    def inner() -> None:
+        calls.append(1)
+        raise ConnectionResetError
+
+    with virtual_clock(), pytest.raises(ConnectionResetError) as caught:
+        redrive.retry(lambda: inner())()
+    assert len(calls) == 1
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.gave_up.kind == "permanent"
+
+
+def test_asking_for_a_retry_says_that_it_is_safe() -> None:
+    calls = []
+
+    @redrive.retry(idempotent=False)
+    def refused() -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise redrive.RetryAfter(1, "not begun")
+        return "done"
+
+    with virtual_clock():
+        assert refused() == "done"
+
+
 def test_a_function_declared_not_idempotent_and_errors_raised_from_its_own() -> None:
     calls = []
 
