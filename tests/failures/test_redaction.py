@@ -323,3 +323,24 @@ def test_names_of_secrets(name: str) -> None:
 @pytest.mark.parametrize("name", OTHER_NAMES)
 def test_names_of_other_things(name: str) -> None:
     assert not names_a_secret(name)
+
+
+@pytest.mark.promise("P11")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot reach app:hunter2@db.internal",
+        "redirected to https://x.example/cb?code=hunter2&state=1",
+        "POST https://hooks.slack.com/services/T0/B0/hunter2 failed",
+        "pin=hunter2",
+    ],
+)
+def test_secrets_that_a_first_user_found_in_the_open(text: str) -> None:
+    assert "hunter2" not in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["exit code=3", "at 12:30 by bob@example.com", "status: 503, see https://x.example/a:b"]
+)
+def test_prose_that_only_looks_like_them_is_left_alone(text: str) -> None:
+    assert redact(text) == text

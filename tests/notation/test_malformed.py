@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from redrive.cli import main
-from redrive.notation import native_schema
+from redrive.notation import NotationError, native_schema, read_policy
 from redrive.notation.source import load_document
 
 STEP = '[{{"ErrorEquals": ["A"], {}}}]'
@@ -298,3 +298,11 @@ def test_what_native_refuses_its_schema_refuses() -> None:
         "deadline: 99999d",
         "deadline: .nan",
     ]
+
+
+@pytest.mark.promise("P11")
+def test_a_credential_written_by_mistake_is_not_repeated() -> None:
+    for text in ("attempts: 3\npassword: hunter2", '{"attempts": "Bearer hunter2hunter2"}'):
+        with pytest.raises(NotationError) as caught:
+            read_policy(text, "native")
+        assert "hunter2" not in str(caught.value)

@@ -19,6 +19,7 @@ _SECRET_WORDS = frozenset(
         "passwd",
         "password",
         "passwords",
+        "pin",
         "pwd",
         "secret",
         "secrets",

@@ -30,6 +30,7 @@ _MARKS = (
     "gh",
     "glpat-",
     "xox",
+    "hooks.slack",
     "akia",
     "asia",
     "aiza",
@@ -43,6 +44,11 @@ _USERINFO = r"""(?x)(?<=//)(?:
     | [^\s/?\#@:\[]*:(?![0-9]*(?:[/?\#]|\s|\Z))[^\s@]{0,1000}(?=@)    # a password with a bare slash; not host:80/a@b
 )"""
 _CUT_USERINFO = r"(?<=//)(?:[^\s/]*|[^\s/?\#@:\[]*:(?![0-9]*[/?\#])\S*)\Z"
+
+# user:password@host without a scheme; what comes back in the address of an OAuth callback; a Slack webhook.
+_BARE_USERINFO = r"(?<![\w.+/\-])[\w.+\-]{1,64}:[^\s@/:\"'<>]{1,256}(?=@[\w\[])"
+_CALLBACK_CODE = r"(?i)(?<=[?&]code=)[^&\s#\"'<>]+"
+_WEBHOOK = r"(?i)(?<=hooks\.slack\.com/services/)[\w/+\-]+"
 
 _TOKENS = r"""(?xa)
 eyJ[\w-]{4,}+(?:\.[\w-]*+){1,4}    # JWT, JWE
@@ -109,7 +115,8 @@ def without_secrets(text: str, cut: bool = False) -> str:
 
 def _secrets(text: str, cut: bool) -> Iterator[tuple[int, int]]:
     """Where secrets begin and end."""
-    for pattern in (_PRIVATE_KEY, _USERINFO, _TOKENS, *((_CUT_USERINFO,) if cut else ())):
+    plain = (_PRIVATE_KEY, _USERINFO, _BARE_USERINFO, _CALLBACK_CODE, _WEBHOOK, _TOKENS)
+    for pattern in (*plain, *((_CUT_USERINFO,) if cut else ())):
         for found in re.finditer(pattern, text):
             yield found.span()
     for found in re.finditer(_BEARER, text):

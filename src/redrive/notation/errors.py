@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+from redrive.failures.redaction import redact
+from redrive.failures.secret_names import names_a_secret
+
 Path = tuple[str | int, ...]
 """The way from the top of a document to a value: keys of mappings, indexes of lists."""
 
@@ -45,7 +48,9 @@ class NotationError(ValueError):
 
     def _in_one_line(self) -> str:
         where = show_where(self.source, self.line)
-        subject = f"key '{printable(self.key)}', value {show_value(self.value)}: " if self.key else ""
+        # What someone put into a policy by mistake may be a credential: the error goes to terminals and CI logs.
+        value = '"***"' if names_a_secret(self.key.rpartition(".")[2]) else show_value(self.value)
+        subject = f"key '{printable(self.key)}', value {value}: " if self.key else ""
         problem = printable(self.problem, longest=400)
         joint = "" if problem.endswith("?") else ";"
         allowed = f"{joint} allowed: {printable(self.allowed, longest=600)}" if self.allowed else ""
@@ -64,7 +69,7 @@ def show_value(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, default=repr)
     except (ValueError, TypeError, RecursionError):
         text = f"a {type(value).__name__}"
-    return printable(text)
+    return printable(redact(text, limit=10 * _LONGEST_SHOWN))
 
 
 def printable(text: str, longest: int = _LONGEST_SHOWN) -> str:
