@@ -67,6 +67,48 @@ def test_three_layers_make_three_calls_on_the_fast_path_too() -> None:
 
 
 @pytest.mark.promise("P16")
+@pytest.mark.parametrize("deadline", [60, None])
+def test_a_call_that_succeeded_or_was_interrupted_owns_nothing_any_more(deadline: float | None) -> None:
+    class Interruption(BaseException):
+        pass
+
+    calls = []
+    quick = redrive.retry(backoff=0, floor=0, jitter="none", deadline=deadline)
+
+    @quick
+    def call(error: BaseException | None) -> None:
+        calls.append("sync")
+        if error is not None:
+            raise error
+
+    @quick
+    async def acall(error: BaseException | None) -> None:
+        calls.append("async")
+        if error is not None:
+            raise error
+
+    async def main() -> None:
+        await acall(None)
+        with pytest.raises(ConnectionError):
+            await acall(ConnectionError())
+        for interruption in (asyncio.CancelledError, Interruption):
+            with pytest.raises(interruption):
+                await acall(interruption())
+            with pytest.raises(ConnectionError):
+                await acall(ConnectionError())
+
+    call(None)
+    with pytest.raises(ConnectionError):
+        call(ConnectionError())
+    with pytest.raises(KeyboardInterrupt):
+        call(KeyboardInterrupt())
+    with pytest.raises(ConnectionError):
+        call(ConnectionError())
+    asyncio.run(main())
+    assert (calls.count("sync"), calls.count("async")) == (8, 12)
+
+
+@pytest.mark.promise("P16")
 @pytest.mark.parametrize("tested", [True, False], ids=["virtual", "real"])
 def test_tasks_and_threads_started_inside_an_attempt_belong_to_it(tested: bool) -> None:
     lock, calls = threading.Lock(), []
