@@ -177,3 +177,14 @@ def test_the_decorator_is_read_as_it_stands_in_code() -> None:
 def test_python_code_is_never_run_and_what_cannot_be_read_is_named(settings: dict[str, str], says: str) -> None:
     with pytest.raises(NotationError, match=f"{says}.*allowed: "):
         read_policy(settings, "tenacity")
+
+
+@pytest.mark.parametrize("text", ["@retry", "@retry()", "@retry\ndef fetch():\n    ...", "@tenacity.retry"])
+def test_a_bare_decorator_retries_for_ever_without_waiting(text: str) -> None:
+    policy = read_policy(text, "tenacity").policy
+    assert (policy.attempts, policy.deadline, policy.backoff.base) == (None, None, 0.0)
+
+
+def test_a_bare_decorator_that_could_be_anyones_is_refused_with_the_way_out() -> None:
+    with pytest.raises(NotationError, match="--from tenacity"):
+        read_policy("@retry")

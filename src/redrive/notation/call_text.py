@@ -54,8 +54,11 @@ def parse_call(text: str, source: str) -> Call:
     """The one call that a text consists of; a leading @ and a following `def` line are allowed."""
     check_size(text, source)
     parser = _Parser(text, source)
-    parser.skip("@")
+    decorates = parser.skip("@")
     value = parser.expression()
+    if decorates and isinstance(value, Name):
+        # A bare decorator, `@retry`: the same as one called without arguments.
+        value = Call(value.text, (), {}, Position(parser.first.line, parser.first.column), {})
     if not isinstance(value, Call):
         raise unexpected(parser.first, "a call such as retry(stop=stop_after_attempt(5))", source)
     token = parser.token

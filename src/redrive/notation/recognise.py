@@ -10,7 +10,7 @@ from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
 
 _COMMENTS = re.compile(r"(?:\s|#[^\n]*)*")
-_CALL = re.compile(r"@?\s*([A-Za-z_][\w.]*)\s*\(")
+_CALL = re.compile(r"@\s*[A-Za-z_]|[A-Za-z_][\w.]*\s*\(")
 _ACTION = re.compile(r"(?:[A-Za-z_]\w*\s*=\s*)?@\s*([A-Za-z_][\w.]*)")
 # Both libraries name their decorator so, and both are imported by that bare name.
 _ANYONES_CALL = "retry"
@@ -43,7 +43,7 @@ def notation_of_call(call: Call, source: str) -> str:
         return notation_of_keys(call.keywords, Place(source, {(): call.at}), ("tenacity", "stamina"))
     raise NotationError(
         f"{call.name}(...) is not a policy that can be recognised",
-        allowed=f"{', '.join(sorted(_CALL_NAMES))} with keyword arguments, or say the notation",
+        allowed=f"{', '.join(sorted(_CALL_NAMES))} with keyword arguments, or name the notation (--from tenacity)",
         source=source,
         line=call.at.line,
         column=call.at.column,
