@@ -44,13 +44,17 @@ async def carry_out(
     if own_scope:
         CURRENT.set(call.scope)
     try:
-        return await finish(call, await drive(call, retry_flow(call), function, args, kwargs), args, kwargs)
+        outcome = await drive(call, retry_flow(call), function, args, kwargs)
     finally:
         if own_scope:
             call.scope[OWNER] = None
             CURRENT.set(outer)
+    try:
+        # The call is over: what a fallback calls has its own time and its own retries.
+        return await finish(call, outcome, args, kwargs)
+    finally:
         # The frames of a traceback keep their variables: let go of what leads back to the errors.
-        del call
+        del call, outcome
 
 
 async def go_on(
@@ -66,10 +70,13 @@ async def go_on(
     call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
     try:
         outcome = await drive(call, retry_flow(call, Failed(error)), function, args, kwargs)
-        return await finish(call, outcome, args, kwargs)
     finally:
         scope[OWNER] = None
-        del call, error
+        del error
+    try:
+        return await finish(call, outcome, args, kwargs)
+    finally:
+        del call, outcome
 
 
 async def drive(

@@ -74,5 +74,9 @@ def retry_flow(call: GuardedCall, first: Outcome | None = None) -> Flow:
             raise
         if retry_at is None:
             return outcome
-        yield SleepUntil(retry_at)
+        try:
+            yield SleepUntil(retry_at)
+        except GeneratorExit:
+            call.abandon_attempt()
+            raise
         outcome = None

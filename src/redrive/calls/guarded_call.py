@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from redrive.calls.error_links import linked_errors
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
 from redrive.calls.report import AttemptRecord, Report, attach, next_step
 from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_retries, until_of
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from redrive.calls.retrier import Retrier
 
 # Unlimited retries must not fill the memory: of more attempts, the first and the latest are kept.
+NEVER_INSIDE = "a guarded call inside never retries it"
+
 KEPT_FIRST = 10
 KEPT_LATEST = 90
 
@@ -33,6 +36,7 @@ class GuardedCall:
     """One call on its way through its attempts."""
 
     __slots__ = (
+        "_around",
         "_attempt_began",
         "_last_error",
         "_left_out",
@@ -73,6 +77,8 @@ class GuardedCall:
             self.until = outer_until
             self.policy = self.policy.replace(deadline=max(outer_until - started, 1e-9))
         self.scope: Scope = scope or self._new_scope(outer, outer_until, started)
+        # What the enclosing call, if there is one, knows of the work inside it.
+        self._around = keys_of(outer)
         self.history = History(started)
         self.attempt_until: float | None = None
         self.reread_first = False
@@ -114,8 +120,12 @@ class GuardedCall:
         if timeout is not None:
             until = now + timeout if until is None else min(now + timeout, until)
         self.attempt_until = until
-        if not self.single_shot and (keys := keys_in(self.scope)) is not None:
-            keys.next_attempt()
+        # The retry that was reserved is being made.
+        self._reservation = None
+        if not self.single_shot and (inside := keys_in(self.scope)) is not None:
+            inside.next_attempt()
+        if self._around is not None and self.policy.idempotent is False:
+            self._around.unsafe_work_began(self)
         return None
 
     def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
@@ -130,11 +140,15 @@ class GuardedCall:
     def abandon_attempt(self) -> None:
         """The attempt ended without an outcome (cancelled): give back what it held."""
         self._tell_circuit(self._report_circuit(circuits.ignored))
+        inside = None if self.single_shot else keys_in(self.scope)
+        if self._around is not None and inside is not None and inside.unsafe_work_left():
+            self._around.unsafe_work_began(self)
         self._give_back_budget()
 
     def attempt_returned(self, result: Any) -> ResultRejected | None:
         """Accept a result, or turn one that `retry_result` refuses into an error."""
         guard = self.guard
+        self._unsafe_work_ended()
         if guard.retry_result is not None and guard.retry_result(result):
             return ResultRejected(result)
         change = self._report_circuit(circuits.succeeded)
@@ -155,9 +169,12 @@ class GuardedCall:
     def attempt_failed(self, error: Exception) -> float | None:
         """Decide about a failed attempt: when to try again, or None after attaching the report to the error."""
         now = self.clock.monotonic()
+        self._unsafe_work_ended()
         failure = self._classify(error)
-        change = self._report_circuit(_circuit_outcome(self.policy, failure))
-        decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, error))
+        refusal = _refusal_inside(error)
+        outcome = circuits.ignored if refusal is not None else _circuit_outcome(self.policy, failure)
+        change = self._report_circuit(outcome)
+        decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, refusal))
         began = self.history.started_at
         attempt = self.history.attempts
         if isinstance(decision, GiveUp):
@@ -174,7 +191,6 @@ class GuardedCall:
         else:
             self._keep(attempt, failure, decision, now)
             self._last_error = error
-            self._reservation = None
             self.history = self.history.after(decision)
             self.reread_first = self.guard.reread is not None and failure.status == 409
         emit(
@@ -201,26 +217,34 @@ class GuardedCall:
                 return describe(error.result, self.clock.wall())
             return classifier.failure_of_result(str(error))
         failure = classifier.failure_of(error, self.clock.wall())
-        veto = veto_on(error)
-        if veto == "unsafe":
+        inside = None if self.single_shot else keys_in(self.scope)
+        if inside is None:
+            # Nothing inside that could have forbidden anything.
+            return failure
+        why = "unsafe" if inside.unsafe_work_left() else veto_on(error, inside)
+        if why == "unsafe":
             return structs.replace(failure, unsafe_to_repeat=True)
-        if veto == "never":
-            return structs.replace(failure, marked_permanent=True, reason="a guarded call inside never retries it")
+        if why == "never":
+            return structs.replace(failure, marked_permanent=True, reason=NEVER_INSIDE)
         return failure
 
     def _veto(self, error: Exception, failure: Failure, decision: GiveUp) -> None:
         """Tell the calls around this one what they must not repeat."""
+        if self._around is None:
+            return
         subject = error.result if isinstance(error, ResultRejected) else error
-        if self.policy.idempotent is False and not failure.not_sent:
-            veto(subject, "unsafe")
-        elif decision.because.rule == "never_on":
-            veto(subject, "never")
+        unsafe = self.policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry
+        if unsafe or failure.unsafe_to_repeat:
+            veto(subject, "unsafe", self._around)
+        elif decision.because.rule == "never_on" or failure.reason == NEVER_INSIDE:
+            veto(subject, "never", self._around)
 
-    def _conditions(self, now: float, error: Exception) -> Conditions:
+    def _conditions(self, now: float, refusal: circuits.CircuitOpen | None) -> Conditions:
         dependency = self.guard.dependency
-        if isinstance(error, circuits.CircuitOpen):
+        if refusal is not None:
             # A call inside was refused: to wait here would only find the circuit open again.
-            return Conditions(circuit="open", circuit_open_until=now + error.retry_in, owned_elsewhere=self.single_shot)
+            until = now + refusal.retry_in
+            return Conditions(circuit="open", circuit_open_until=until, owned_elsewhere=self.single_shot)
         if dependency is None and not self.single_shot and self.replayable:
             return CLEAR
         circuit = dependency.circuit if dependency else None
@@ -242,6 +266,10 @@ class GuardedCall:
             return False
         owner = owner_of(self.scope)
         return owner is not None and owner.dependency is self.guard.dependency
+
+    def _unsafe_work_ended(self) -> None:
+        if self._around is not None:
+            self._around.unsafe_work_ended(self)
 
     def _report_circuit(self, how: circuits.Report) -> circuits.CircuitChange | None:
         dependency, permit = self.guard.dependency, self._permit
@@ -326,6 +354,14 @@ class GuardedCall:
                 decision=decision,
             )
         )
+
+
+def _refusal_inside(error: BaseException) -> circuits.CircuitOpen | None:
+    """The refusal of a call inside that the error is, carries, or was raised from."""
+    for link in linked_errors(error, handled=False):
+        if isinstance(link, circuits.CircuitOpen):
+            return link
+    return None
 
 
 def _circuit_outcome(policy: Policy, failure: Failure) -> circuits.Report:

@@ -24,17 +24,36 @@ class _Handed:
 
 
 class IdempotencyKeys:
-    """Hands out the keys of one guarded call; safe across the threads and tasks of its attempts."""
+    """Hands out the keys of one guarded call, and knows of the unsafe work under way inside it.
+
+    Safe across the threads and tasks of its attempts.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._attempt = 1
+        self._unsafe: set[Hashable] = set()
         self._handed: dict[tuple[str, ...], list[_Handed]] = {}
 
     def next_attempt(self) -> None:
         """From now on the requests of the next attempt are made: each finds the key it had."""
         with self._lock:
             self._attempt += 1
+            self._unsafe.clear()
+
+    def unsafe_work_began(self, call: Hashable) -> None:
+        """A call inside that is not idempotent makes an attempt."""
+        with self._lock:
+            self._unsafe.add(call)
+
+    def unsafe_work_ended(self, call: Hashable) -> None:
+        """It has an outcome, whatever it is; one that was interrupted never says this."""
+        with self._lock:
+            self._unsafe.discard(call)
+
+    def unsafe_work_left(self) -> bool:
+        """Whether such an attempt was interrupted or still goes on: it may take effect."""
+        return bool(self._unsafe)
 
     def key_for(self, method: str, address: str, content: Hashable = None) -> str:
         """The key of a request; `content` (its query and body, say) tells requests to one address apart."""

@@ -59,7 +59,7 @@ class Retrier:
         """
         policy = self.policy = policy_from(settings, policy)
         # Names may be made of what was configured, an address with a password say.
-        self.operation = operation if operation is None else redact(operation)
+        self.operation = operation if operation is None else redact(str(operation))
         self.dependency = as_dependency(dependency)
         self.dependency_name = None if self.dependency is None else self.dependency.name
         self.fallback = as_fallback(fallback)

@@ -107,7 +107,9 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
                 raise TypeError(f"{name!r} is not a setting here; of the policy there are {', '.join(SETTING_NAMES)}")
         except PolicyError:
             raise
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
+            if name not in SETTING_NAMES:
+                raise
             raise PolicyError(name, value, str(error)) from None
     return (base or DEFAULT_POLICY).replace(**changes) if changes else base or DEFAULT_POLICY
 

@@ -32,13 +32,17 @@ def carry_out(call: GuardedCall, function: Callable[..., Any], args: tuple[Any, 
     if own_scope:
         CURRENT.set(call.scope)
     try:
-        return finish(call, drive(call, retry_flow(call), function, args, kwargs), args, kwargs)
+        outcome = drive(call, retry_flow(call), function, args, kwargs)
     finally:
         if own_scope:
             call.scope[OWNER] = None
             CURRENT.set(outer)
+    try:
+        # The call is over: what a fallback calls has its own time and its own retries.
+        return finish(call, outcome, args, kwargs)
+    finally:
         # The frames of a traceback keep their variables: let go of what leads back to the errors.
-        del call
+        del call, outcome
 
 
 def go_on(
@@ -53,10 +57,14 @@ def go_on(
     """Go on with a call whose first attempt was made on the fast path, in `scope`, and failed."""
     call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
     try:
-        return finish(call, drive(call, retry_flow(call, Failed(error)), function, args, kwargs), args, kwargs)
+        outcome = drive(call, retry_flow(call, Failed(error)), function, args, kwargs)
     finally:
         scope[OWNER] = None
-        del call, error
+        del error
+    try:
+        return finish(call, outcome, args, kwargs)
+    finally:
+        del call, outcome
 
 
 def drive(

@@ -1,37 +1,41 @@
 """What an inner call forbids the calls around it: to repeat what must not be repeated.
 
 An enclosing call owns the retries, but it sees only the error. So an inner call that would not retry leaves a mark:
-"unsafe" when it is not idempotent and may have taken effect, "never" when its policy says never to retry this.
+"unsafe" when it is not idempotent and may have taken effect, "never" when its policy says never to retry this. The
+mark names the enclosing call: the same error object, raised again elsewhere, means nothing there.
 """
 
 from typing import Literal
 
+from redrive.calls.error_links import linked_errors
 from redrive.failures.known_errors.entries import attribute
 
 Veto = Literal["unsafe", "never"]
 
 MARK = "redrive_veto"
 
-# How far back the mark is looked for when errors are raised from others.
-LONGEST_CHAIN = 10
 
-
-def veto(what: object, why: Veto) -> None:
-    """Mark an error, or a response that is a failure."""
+def veto(what: object, why: Veto, enclosing: object) -> None:
+    """Mark an error, or a response that is a failure, for the enclosing call."""
     try:
-        object.__setattr__(what, MARK, why)
+        object.__setattr__(what, MARK, (why, enclosing))
     except Exception:  # noqa: BLE001 - a class that takes no attributes; there is nothing else to hold on to
         return
 
 
-def veto_on(error: BaseException) -> Veto | None:
-    """The mark on the error, on the response it is about, or on an error it was raised from."""
-    link: BaseException | None = error
-    for _ in range(LONGEST_CHAIN):
-        if link is None:
-            return None
-        found: Veto | None = attribute(link, MARK) or attribute(attribute(link, "response"), MARK)
-        if found in ("unsafe", "never"):
-            return found
-        link = link.__cause__
+def veto_on(error: BaseException, call: object) -> Veto | None:
+    """The mark for `call` on the error, on an error it carries, or on the response that one of them is about."""
+    for link in linked_errors(error, handled=True):
+        for subject in (link, attribute(link, "response")):
+            mark = attribute(subject, MARK)
+            if isinstance(mark, tuple) and mark[1] is call:
+                why: Veto = mark[0]
+                return why
     return None
+
+
+def carry_veto(source: object, target: object) -> None:
+    """Put the mark of one thing (a response, say) on another that stands for it (the status error about it)."""
+    mark = attribute(source, MARK)
+    if isinstance(mark, tuple):
+        veto(target, mark[0], mark[1])

@@ -30,11 +30,11 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
             ("categories", lambda one: one in CATEGORIES, f"a tuple of {', '.join(CATEGORIES)}"),
             ("types", lambda one: isinstance(one, type) and issubclass(one, Exception), "a tuple of exception classes"),
             ("names", lambda one: isinstance(one, str), "a tuple of class names"),
-            ("statuses", _is_range, "a tuple of ranges such as (500, 599)"),
+            ("statuses", _is_range, "a tuple of ranges such as ((500, 599),)"),
             ("predicates", callable, "a tuple of functions"),
         ):
             value = getattr(self, field)
-            if value and not (isinstance(value, tuple) and all(map(ok, value))):
+            if not (isinstance(value, tuple) and all(map(ok, value))):
                 raise ValueError(f"Match {field}: {value!r} is not allowed; use {allowed}, or as_match(...)")
 
     def matched_by(self, failure: Failure) -> str | None:
@@ -75,7 +75,9 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_range(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(end, int) for end in value)
+    if not (isinstance(value, tuple) and len(value) == 2 and all(type(end) is int for end in value)):
+        return False
+    return bool(100 <= value[0] <= value[1] <= 599)
 
 
 NOTHING = Match()

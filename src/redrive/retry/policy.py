@@ -6,6 +6,7 @@ from typing import Any, get_args
 import msgspec
 
 from redrive.failures.matching import NOTHING, TRANSIENT, Match
+from redrive.failures.redaction import redact
 from redrive.retry.backoff import LONGEST_WAIT, Backoff, BackoffKind
 from redrive.retry.jitter import Jitter, JitterKind
 
@@ -14,7 +15,7 @@ class PolicyError(ValueError):
     """A policy that cannot be meant: names the field, the value and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field}: {value!r} is not allowed; {allowed}")
+        super().__init__(f"{field}: {redact(repr(value), 200)} is not allowed; {allowed}")
         self.field = field
         self.value = value
         self.allowed = allowed
@@ -87,7 +88,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         _check_match("never_on", self.never_on)
         if not isinstance(self.rules, tuple) or not all(isinstance(rule, Rule) for rule in self.rules):
             raise PolicyError("rules", self.rules, "use a tuple of Rule(match=..., retries=...)")
-        if self.idempotent not in (None, True, False):
+        if self.idempotent is not None and not isinstance(self.idempotent, bool):
             raise PolicyError("idempotent", self.idempotent, "use True, False or None")
         if self.backoff is None or self.jitter is None:
             raise PolicyError("backoff" if self.backoff is None else "jitter", None, "a policy needs one")
@@ -95,6 +96,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         for field in ("deadline", "attempt_timeout"):
             _check_duration(field, getattr(self, field), zero=False)
         _check_duration("max_retry_after", self.max_retry_after)
+        if self.floor is None:
+            raise PolicyError("floor", None, "use seconds from 0; 0 allows waits of zero")
         _check_duration("floor", self.floor)
         if not (
             _is_number(self.timeout_growth) and math.isfinite(self.timeout_growth) and 1 <= self.timeout_growth <= 10
@@ -143,7 +146,7 @@ def _check_waits(backoff: Backoff | None, jitter: Jitter | None, max_wait: float
     if jitter is not None:
         if not isinstance(jitter, Jitter) or jitter.kind not in get_args(JitterKind):
             raise PolicyError("jitter", jitter, f"use Jitter(kind), with kind one of {', '.join(get_args(JitterKind))}")
-        _check_duration("jitter", jitter.amount)
+        _check_duration("jitter", -1 if jitter.amount is None else jitter.amount)
     _check_duration("max_wait", max_wait, zero=False)
 
 

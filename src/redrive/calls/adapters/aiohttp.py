@@ -30,6 +30,7 @@ from redrive.calls.adapters.http_guard import (
 )
 from redrive.calls.report import attach, report_of
 from redrive.failures import signals
+from redrive.failures.signals import ResultRejected
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
 
@@ -134,6 +135,10 @@ def _raise_status(response: aiohttp.ClientResponse) -> None:
     except aiohttp.ClientResponseError as error:
         carry_over(response, error)
         raise
+    # Refused by the policy, though the library takes its status for a success.
+    rejected = ResultRejected(response)
+    carry_over(response, rejected)
+    raise rejected
 
 
 def _session_time_is_up(request: aiohttp.ClientRequest) -> bool:

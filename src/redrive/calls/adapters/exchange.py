@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 from redrive.calls import async_driver, sync_driver
 from redrive.calls.adapters.http_guard import GuardedRequest, advice
 from redrive.calls.report import ATTRIBUTE, attach, report_of
-from redrive.calls.vetoes import MARK, veto
-from redrive.failures.known_errors.entries import attribute
+from redrive.calls.vetoes import carry_veto
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
 from redrive.resilience.circuit import CircuitOpen
 
@@ -86,8 +85,7 @@ def carry_over(response: object, error: BaseException) -> None:
     report = report_of(response)
     if report is not None:
         attach(error, report)
-    if (why := attribute(response, MARK)) is not None:
-        veto(error, why)
+    carry_veto(response, error)
 
 
 def _last_response(request: GuardedRequest[R], rejected: ResultRejected) -> Any:
@@ -111,6 +109,7 @@ def _in_the_clients_words(request: GuardedRequest[Any], error: OwnError) -> Exce
         said = client.deadline_exceeded(error.seconds)
     if (report := report_of(error)) is not None:
         attach(said, advice(report))
+    carry_veto(error, said)
     return said
 
 

@@ -121,8 +121,9 @@ class HttpGuard(Generic[R]):
             raise ValueError(f"buffer_limit: {buffer_limit!r} is not allowed; use a number of bytes from 0")
         self.buffer_limit = buffer_limit
         self.raise_on_failure = raise_on_failure
-        self._operation = operation
-        self._dependency = dependency
+        # Names may be made of what was configured, an address with a password say.
+        self._operation = redact(operation)
+        self._dependency = redact(dependency) if isinstance(dependency, str) else dependency
         self._classifier = Classifier(statuses=statuses) if statuses else classifier
         self._adds_keys = idempotency_keys
         self._independent = independent

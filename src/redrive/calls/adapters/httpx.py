@@ -24,6 +24,7 @@ from redrive.calls.adapters.httpx_streams import read_ahead, read_ahead_async, r
 from redrive.calls.adapters.rewinding import Rewind, as_it_is
 from redrive.calls.report import ATTRIBUTE, report_of
 from redrive.failures import signals
+from redrive.failures.signals import ResultRejected
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
 
@@ -222,6 +223,10 @@ def _raise_status(response: httpx.Response) -> None:
     except httpx.HTTPStatusError as error:
         carry_over(response, error)
         raise
+    # Refused by the policy, though the library takes its status for a success.
+    rejected = ResultRejected(response)
+    carry_over(response, rejected)
+    raise rejected
 
 
 def _check_single_owner(transport: object) -> None:

@@ -22,6 +22,7 @@ from redrive.calls.adapters.exchange import carry_over, exchange
 from redrive.calls.adapters.http_guard import IDEMPOTENCY_KEY, AdapterSettings, ClientLibrary, GuardedRequest, HttpGuard
 from redrive.calls.adapters.rewinding import rewind_of
 from redrive.failures import signals
+from redrive.failures.signals import ResultRejected
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
 
@@ -159,3 +160,7 @@ def _raise_status(response: requests.Response) -> None:
     except requests.HTTPError as error:
         carry_over(response, error)
         raise
+    # Refused by the policy, though the library takes its status for a success.
+    rejected = ResultRejected(response)
+    carry_over(response, rejected)
+    raise rejected
