@@ -327,3 +327,53 @@ def test_a_broken_predicate_is_raised_with_the_failure_and_gives_the_probe_back(
 
 def _down() -> None:
     raise ConnectionError("down")
+
+
+@pytest.mark.promise("P13", "P16")
+def test_a_refusal_inside_that_is_wrapped_is_still_one_and_says_nothing_about_another_dependency() -> None:
+    inside, outside = dependency("inside", failures=1), dependency("outside", failures=2)
+
+    @redrive.retry(dependency=inside)
+    def inner() -> None:
+        raise ConnectionError
+
+    @redrive.retry(dependency=outside)
+    def outer() -> None:
+        try:
+            inner()
+        except redrive.CircuitOpen as error:
+            raise ConnectionError("no price today") from error
+
+    with virtual_clock() as clock:
+        with pytest.raises(ConnectionError):
+            inner()
+        for _ in range(5):
+            with pytest.raises(ConnectionError) as caught:
+                outer()
+            report = redrive.report_of(caught.value)
+            assert report is not None
+            assert report.gave_up.kind == "circuit_open"
+        assert clock.waits == []
+    assert outside.circuit is not None
+    assert outside.circuit.state.phase == "closed"
+
+
+@pytest.mark.promise("P14")
+def test_a_retry_that_was_cancelled_during_its_wait_is_given_back() -> None:
+    shared = dependency(floor=1, ratio=0)
+
+    @redrive.retry(dependency=shared, backoff=3600, max_wait=None, deadline=None)
+    async def fail() -> None:
+        raise ConnectionError
+
+    async def main() -> None:
+        task = asyncio.ensure_future(fail())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert shared.budget is not None
+    assert shared.budget._left() == 1

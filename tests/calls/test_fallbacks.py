@@ -136,3 +136,23 @@ def test_it_is_told_that_a_fallback_answered() -> None:
 
 def test_what_a_fallback_holds_is_not_shown() -> None:
     assert "hunter2" not in repr(fallback.value("hunter2"))
+
+
+def test_what_a_fallback_calls_has_its_own_time_and_its_own_retries() -> None:
+    calls: list[int] = []
+    with virtual_clock() as clock:
+
+        @redrive.retry(deadline=5)
+        async def second() -> str:
+            calls.append(1)
+            if len(calls) < 3:
+                raise ConnectionError
+            return "from the second"
+
+        @redrive.retry(fallback=lambda: second(), deadline=2)
+        async def first() -> str:
+            await clock.asleep(3600)
+            return "from the first"
+
+        assert asyncio.run(first()) == "from the second"
+    assert len(calls) == 3

@@ -358,9 +358,21 @@ def test_async_generators_restart_too() -> None:
         assert asyncio.run(main()) == [1, 1, 2]
 
 
+def _items() -> Iterator[int]:
+    yield 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
+        (lambda: redrive.retry(generators="restart", fallback=1)(_items), "no single result"),
+        (lambda: redrive.Policy(idempotent=0), "idempotent"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(floor=None), "floor"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(jitter=redrive.Jitter("additive", None)), "jitter"),  # type: ignore[arg-type]
+        (lambda: redrive.Match(categories=None), "categories"),  # type: ignore[arg-type]
+        (lambda: redrive.Match(statuses=((599, 500),)), "statuses"),
+        (lambda: redrive.retry(rules=5), "rules"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(on=None), "on"),  # type: ignore[call-overload]
         (lambda: redrive.Match(statuses=(429,)), "statuses"),  # type: ignore[arg-type]
         (lambda: redrive.Match(types=OSError), "types"),  # type: ignore[arg-type]
         (lambda: redrive.Match(names="ValueError"), "names"),  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ from redrive.determinism.dice import current_dice
 
 def guard_generator_function(guard: Retrier, operation: str, function: Callable[..., Any]) -> Callable[..., Any]:
     # The consumer runs between two items, in the same context: a generator claims no ownership of its retries there.
+    if guard.fallback is not None or guard.retry_result is not None:
+        raise TypeError(f"{operation}: a generator has no single result: fallback and retry_result cannot be used")
     if guard.policy.attempt_timeout is not None:
         raise TypeError(f"{operation}: attempt_timeout cannot cut a generator; the consumer's time would count too")
 

@@ -34,6 +34,8 @@ def _bytes_of(file: str, source: str) -> bytes:
     most = LARGEST_TEXT * 4 + 1
     try:
         if file == STDIN:
+            if sys.stdin is None:
+                raise NotationError("standard input is closed", allowed="a file, or --text '...'", source=source)
             return sys.stdin.buffer.read(most)
         with Path(file).open("rb") as opened:
             return opened.read(most)
