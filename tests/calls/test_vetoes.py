@@ -305,7 +305,7 @@ def test_asking_for_a_retry_is_no_veto_when_nested_either() -> None:
 
 @pytest.mark.parametrize("send", [with_httpx, with_requests, with_aiohttp])
 def test_a_post_whose_own_time_is_up_is_not_repeated(send: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"attempt_timeout": 0.05}
+    settings = {"attempt_timeout": 0.5}
     monkeypatch.setitem(ADAPTER_SETTINGS, "settings", settings)
 
     @quick
