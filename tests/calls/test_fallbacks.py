@@ -156,3 +156,18 @@ def test_what_a_fallback_calls_has_its_own_time_and_its_own_retries() -> None:
 
         assert asyncio.run(first()) == "from the second"
     assert len(calls) == 3
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.parametrize("without_answer", [fallback.last_good(), fail], ids=["no last good value", "it fails too"])
+def test_a_fallback_without_an_answer_does_not_multiply_the_attempts(without_answer: object) -> None:
+    calls: list[int] = []
+
+    @redrive.retry(fallback=without_answer)
+    def inner() -> str:
+        calls.append(1)
+        raise ConnectionError("down")
+
+    with virtual_clock(), pytest.raises(ConnectionError):
+        redrive.retry(lambda: inner())()
+    assert len(calls) == 3

@@ -30,6 +30,7 @@ def answer_with_fallback(
     except Exception as error:  # noqa: BLE001 - a fallback without an answer raises; that is the outcome
         if error is not outcome.error and error.__cause__ is None:
             error.__cause__ = outcome.error
+        call.retries_are_spent(error)
         return Failed(error)
     emit(
         FallbackUsed(

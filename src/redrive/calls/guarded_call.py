@@ -166,6 +166,11 @@ class GuardedCall:
         self._tell_circuit(change)
         return None
 
+    def retries_are_spent(self, error: Exception) -> None:
+        """The fallback had no answer: the error reaches the enclosing call, but its retries were made here."""
+        if self._around is not None and not self.guard.asked_to_be_independent:
+            veto(error, "never", self._around)
+
     def attempt_failed(self, error: Exception) -> float | None:
         """Decide about a failed attempt: when to try again, or None after attaching the report to the error."""
         now = self.clock.monotonic()

@@ -68,6 +68,7 @@ class Retrier:
         self.reread = reread
         # Failures that a fallback covers never reach an enclosing call, so no one else could retry them.
         self.independent = independent or self.fallback is not None
+        self.asked_to_be_independent = independent
         self.hooks: tuple[Listener, ...] = (on_event,) if callable(on_event) else tuple(on_event)
         self.classify_result = classify_result
         self.owns_retries = policy.attempts != 1
