@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from redrive.calls.dependency_use import DependencyUse
 from redrive.calls.error_links import linked_errors
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
 from redrive.calls.report import AttemptRecord, Report, attach, next_step
@@ -16,9 +17,8 @@ from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRej
 from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged
 from redrive.observability.stream import correlation_id, emit
 from redrive.resilience import circuit as circuits
-from redrive.resilience.budget import Reservation
 from redrive.retry.decide import decide, is_retried
-from redrive.retry.decision import CLEAR, Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
+from redrive.retry.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.retry.history import History, attempt_timeout
 from redrive.retry.policy import Policy
 
@@ -38,11 +38,10 @@ class GuardedCall:
     __slots__ = (
         "_around",
         "_attempt_began",
+        "_dependency",
         "_last_error",
         "_left_out",
-        "_permit",
         "_records",
-        "_reservation",
         "attempt_until",
         "clock",
         "dice",
@@ -90,8 +89,8 @@ class GuardedCall:
         self._last_error: Exception | None = None
         self._records: list[AttemptRecord] = []
         self._left_out = 0
-        self._permit: circuits.Permit | None = None
-        self._reservation: Reservation | None = None
+        counted_outside = self.single_shot and owner_of(outer).dependency is guard.dependency
+        self._dependency = DependencyUse(None if counted_outside else guard.dependency)
 
     def _new_scope(self, outer: Scope, outer_until: float | None, started: float) -> Scope:
         """An inner call that makes one attempt must not shadow the owner: it has a scope only for a nearer deadline."""
@@ -107,21 +106,14 @@ class GuardedCall:
         until = self.until
         if until is not None and now >= until:
             return self._too_late(now)
-        dependency = self.guard.dependency
-        if dependency is not None and not self._counted_outside():
-            if dependency.circuit is not None:
-                self._permit, change = dependency.circuit.admit(now)
-                self._tell_circuit(change)
-                if self._permit is None:
-                    return self._refused(dependency.circuit.refusal(now), now)
-            if dependency.budget is not None and self.history.attempts == 1:
-                dependency.budget.count_request(now)
+        refusal, change = self._dependency.begin_attempt(now, first=self.history.attempts == 1)
+        self._tell_circuit(change)
+        if refusal is not None:
+            return self._refused(refusal, now)
         timeout = attempt_timeout(self.policy, self.history)
         if timeout is not None:
             until = now + timeout if until is None else min(now + timeout, until)
         self.attempt_until = until
-        # The retry that was reserved is being made.
-        self._reservation = None
         if not self.single_shot and (inside := keys_in(self.scope)) is not None:
             inside.next_attempt()
         if self._around is not None and self.policy.idempotent is False:
@@ -139,11 +131,12 @@ class GuardedCall:
 
     def abandon_attempt(self) -> None:
         """The attempt ended without an outcome (cancelled): give back what it held."""
-        self._tell_circuit(self._report_circuit(circuits.ignored))
+        now = self.clock.monotonic()
+        self._tell_circuit(self._dependency.report(circuits.ignored, now))
+        self._dependency.give_back_retry(now)
         inside = None if self.single_shot else keys_in(self.scope)
         if self._around is not None and inside is not None and inside.unsafe_work_left():
             self._around.unsafe_work_began(self)
-        self._give_back_budget()
 
     def attempt_returned(self, result: Any) -> ResultRejected | None:
         """Accept a result, or turn one that `retry_result` refuses into an error."""
@@ -151,7 +144,7 @@ class GuardedCall:
         self._unsafe_work_ended()
         if guard.retry_result is not None and guard.retry_result(result):
             return ResultRejected(result)
-        change = self._report_circuit(circuits.succeeded)
+        change = self._dependency.report(circuits.succeeded, self.clock.monotonic())
         if self.history.attempts > 1:
             emit(
                 CallRecovered(
@@ -178,12 +171,12 @@ class GuardedCall:
         failure = self._classify(error)
         refusal = _refusal_inside(error)
         outcome = circuits.ignored if refusal is not None else _circuit_outcome(self.policy, failure)
-        change = self._report_circuit(outcome)
+        change = self._dependency.report(outcome, now)
         decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, refusal))
         began = self.history.started_at
         attempt = self.history.attempts
         if isinstance(decision, GiveUp):
-            self._give_back_budget()
+            self._dependency.give_back_retry(now)
             self.gave_up = decision
             self._veto(error, failure, decision)
             if self.single_shot:
@@ -245,43 +238,15 @@ class GuardedCall:
             veto(subject, "never", self._around)
 
     def _conditions(self, now: float, refusal: circuits.CircuitOpen | None) -> Conditions:
-        dependency = self.guard.dependency
         if refusal is not None:
             # A call inside was refused: to wait here would only find the circuit open again.
             until = now + refusal.retry_in
             return Conditions(circuit="open", circuit_open_until=until, owned_elsewhere=self.single_shot)
-        if dependency is None and not self.single_shot and self.replayable:
-            return CLEAR
-        circuit = dependency.circuit if dependency else None
-        budget = dependency.budget if dependency and not self.single_shot else None
-        if budget is not None:
-            self._reservation = budget.reserve_retry(now)
-        return Conditions(
-            circuit="none" if circuit is None else circuit.state.phase,
-            circuit_open_until=None if circuit is None else circuit.probe_due(),
-            budget_left=None if budget is None else budget.left(now),
-            budget_spent=budget is not None and self._reservation is None,
-            owned_elsewhere=self.single_shot,
-            replayable=self.replayable,
-        )
-
-    def _counted_outside(self) -> bool:
-        """Whether the owner's attempt that this call is part of counts for the same dependency already."""
-        if not self.single_shot:
-            return False
-        owner = owner_of(self.scope)
-        return owner is not None and owner.dependency is self.guard.dependency
+        return self._dependency.conditions(now, owned_elsewhere=self.single_shot, replayable=self.replayable)
 
     def _unsafe_work_ended(self) -> None:
         if self._around is not None:
             self._around.unsafe_work_ended(self)
-
-    def _report_circuit(self, how: circuits.Report) -> circuits.CircuitChange | None:
-        dependency, permit = self.guard.dependency, self._permit
-        if permit is None or dependency is None or dependency.circuit is None:
-            return None
-        self._permit = None
-        return dependency.circuit.report(how, permit, self.clock.monotonic())
 
     def _tell_circuit(self, change: circuits.CircuitChange | None) -> None:
         if change is not None:
@@ -292,14 +257,9 @@ class GuardedCall:
                 *self.guard.hooks,
             )
 
-    def _give_back_budget(self) -> None:
-        dependency, reservation = self.guard.dependency, self._reservation
-        if reservation is not None and dependency is not None and dependency.budget is not None:
-            self._reservation = None
-            dependency.budget.give_back(reservation, self.clock.monotonic())
-
     def _too_late(self, now: float) -> Exception:
         """The wait ended past the deadline, or an enclosing call's deadline has come: no attempt begins any more."""
+        self._dependency.give_back_retry(now)
         self.gave_up = self._not_begun("deadline", "the deadline had come before the attempt could begin")
         error = self._last_error or DeadlineExceeded(self.policy.deadline or 0.0)
         self._attach_report(error, self.gave_up, None, now)
