@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 REDRIVE = [sys.executable, "-m", "redrive.cli"]
 
 
@@ -53,3 +55,14 @@ def test_the_script_is_installed() -> None:
     script = Path(sys.executable).with_name("redrive")
     said = subprocess.check_output([str(script), "--version"])  # noqa: S603 - our own script
     assert said.startswith(b"redrive ")
+
+
+@pytest.mark.parametrize(
+    "words", ["schema > /dev/full", "schema >&-", "preview - <&-"], ids=["a full disk", "no output", "no input"]
+)
+def test_streams_that_cannot_be_used_are_one_line_and_exit_code_2(words: str) -> None:
+    shell = f"exec {sys.executable} -m redrive.cli policy {words}"
+    finished = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own words
+    assert finished.returncode == 2
+    assert len(finished.stderr.splitlines()) == 1
+    assert "Traceback" not in finished.stderr

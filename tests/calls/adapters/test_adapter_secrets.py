@@ -6,6 +6,9 @@ from typing import Any, Literal
 import pytest
 
 import redrive
+from redrive.calls.adapters.aiohttp import retry_middleware
+from redrive.calls.adapters.httpx import RetryTransport
+from redrive.calls.adapters.requests import RetryAdapter
 from redrive.testing import FlakyServer, Reply
 from redrive.testing.flaky_server import Fault
 
@@ -71,3 +74,10 @@ def test_the_repr_of_an_adapter_says_its_policy_and_no_secret(client: Client) ->
     adapter = client.adapter(attempts=5, dependency="payments", idempotency_keys=True)
     assert "attempts=5" in repr(adapter)
     assert "payments" in repr(adapter)
+
+
+@pytest.mark.promise("P11")
+def test_secrets_in_configured_names_are_hidden() -> None:
+    for adapter in (RetryTransport, RetryAdapter, retry_middleware):
+        made = adapter(dependency="https://app:hunter2@api.example", operation="get https://app:hunter2@api.example")
+        assert "hunter2" not in repr(made)
