@@ -25,9 +25,9 @@ from redrive.retry.policy import Policy
 if TYPE_CHECKING:
     from redrive.calls.retrier import Retrier
 
-# Unlimited retries must not fill the memory: of more attempts, the first and the latest are kept.
 NEVER_INSIDE = "a guarded call inside never retries it"
 
+# Unlimited retries must not fill the memory: of more attempts, the first and the latest are kept.
 KEPT_FIRST = 10
 KEPT_LATEST = 90
 

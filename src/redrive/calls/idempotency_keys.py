@@ -3,6 +3,9 @@
 The code of an attempt makes its requests anew, so there is no request object that could carry a key from one attempt
 to the next. A request is known by where it goes and by its turn among those that go there; where several do, the
 one with the same content is preferred, because concurrent requests may change their order.
+
+The same record knows of work inside the call that must not be done twice and has no outcome yet: what is interrupted,
+or left behind in a thread, may still take effect.
 """
 
 import threading
