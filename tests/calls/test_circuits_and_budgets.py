@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 import redrive
-from redrive.observability.events import CallRefused, CircuitChanged, Event
+from redrive.observability.events import AttemptFailed, CallRefused, CircuitChanged, Event
+from redrive.resilience.circuit import failed
 from redrive.testing import virtual_clock
 
 
@@ -377,3 +378,20 @@ def test_a_retry_that_was_cancelled_during_its_wait_is_given_back() -> None:
     asyncio.run(main())
     assert shared.budget is not None
     assert shared.budget._left() == 1
+
+
+@pytest.mark.promise("P14")
+def test_a_retry_that_the_circuit_refuses_is_given_back() -> None:
+    shared = dependency(floor=1, ratio=0, failures=2)
+    assert shared.circuit is not None
+    assert shared.budget is not None
+
+    def someone_else_fails(event: Event) -> None:
+        if isinstance(event, AttemptFailed):
+            permit, _ = shared.circuit.admit(0.0)  # type: ignore[union-attr]  # it has a circuit
+            assert permit is not None
+            shared.circuit.report(failed, permit, 0.0)  # type: ignore[union-attr]  # as above
+
+    with virtual_clock(), pytest.raises(redrive.CircuitOpen):
+        redrive.retry(dependency=shared, on_event=someone_else_fails)(_down)()
+    assert shared.budget.left(0) == 1

@@ -286,8 +286,13 @@ def test_a_veto_is_for_the_enclosing_call_only() -> None:
         quick(lambda: order.place(shared))()
     calls: list[int] = []
 
+    @redrive.retry
+    def harmless() -> None:
+        return None
+
     @quick
     def unrelated() -> None:
+        harmless()
         calls.append(1)
         raise shared
 

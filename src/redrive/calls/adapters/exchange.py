@@ -109,7 +109,6 @@ def _in_the_clients_words(request: GuardedRequest[Any], error: OwnError) -> Exce
         said = client.deadline_exceeded(error.seconds)
     if (report := report_of(error)) is not None:
         attach(said, advice(report))
-    carry_veto(error, said)
     return said
 
 
