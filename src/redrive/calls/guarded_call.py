@@ -7,7 +7,7 @@ from msgspec import structs
 from redrive.calls.dependency_use import DependencyUse
 from redrive.calls.error_links import linked_errors
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
-from redrive.calls.report import AttemptRecord, Report, attach, next_step
+from redrive.retry.report import AttemptRecord, Report, attach, next_step
 from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_retries, until_of
 from redrive.calls.vetoes import veto, veto_on
 from redrive.determinism.clock import Clock

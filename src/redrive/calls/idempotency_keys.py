@@ -32,7 +32,10 @@ class IdempotencyKeys:
     Safe across the threads and tasks of its attempts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, base: str | None = None) -> None:
+        """`base` makes the keys the same whenever the same requests are made in the same order."""
+        self._base = base
+        self._made = 0
         self._lock = threading.Lock()
         self._attempt = 1
         self._unsafe: set[Hashable] = set()
@@ -60,15 +63,24 @@ class IdempotencyKeys:
 
     def key_for(self, method: str, address: str, content: Hashable = None) -> str:
         """The key of a request; `content` (its query and body, say) tells requests to one address apart."""
-        key = self._hand_out((method, address), content, new_id)
+        key = self._hand_out((method, address), content, self._new_key)
         assert isinstance(key, str)  # noqa: S101 - narrows for mypy
         return key
 
     def of_inner_call(self, operation: str) -> "IdempotencyKeys":
         """The keys of a call that is made inside this one and retries by itself; they outlive it in the same way."""
-        keys = self._hand_out((operation,), None, IdempotencyKeys)
+        keys = self._hand_out((operation,), None, self._new_keys)
         assert isinstance(keys, IdempotencyKeys)  # noqa: S101 - narrows for mypy
         return keys
+
+    def _new_key(self) -> str:
+        if self._base is None:
+            return new_id()
+        self._made += 1
+        return f"{self._base}.{self._made}"
+
+    def _new_keys(self) -> "IdempotencyKeys":
+        return IdempotencyKeys(None if self._base is None else self._new_key())
 
     def _hand_out(
         self, address: tuple[str, ...], content: Hashable, make: "Callable[[], str | IdempotencyKeys]"

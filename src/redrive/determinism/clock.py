@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 # A longer wait is slept in pieces: some platforms refuse larger arguments.
 LONGEST_NAP = 3600.0
+_NOTHING = nullcontext()
 
 
 class Clock(Protocol):
@@ -41,6 +42,14 @@ class Clock(Protocol):
         """
         ...
 
+    def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
+        """Call `ring` in this asyncio loop once `monotonic()` reaches `when`; what is returned takes it back."""
+        ...
+
+    def busy(self) -> AbstractContextManager[None]:
+        """For work elsewhere (a thread, a server): a clock whose time jumps over idle waits does not jump meanwhile."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
@@ -63,6 +72,12 @@ class SystemClock:
 
     def cut_at(self, when: float) -> AbstractContextManager[None]:
         return event_loops.cut_after(max(0.0, when - time.monotonic()))
+
+    def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
+        return event_loops.call_after(max(0.0, min(when - time.monotonic(), LONGEST_NAP)), ring)
+
+    def busy(self) -> AbstractContextManager[None]:
+        return _NOTHING
 
 
 SYSTEM_CLOCK = SystemClock()

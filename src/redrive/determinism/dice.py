@@ -17,9 +17,17 @@ def current_dice() -> Dice:
     return _dice.get()
 
 
-def seeded_dice(seed: int) -> Dice:
+Random = random.Random
+
+
+def seeded_random(seed: int | str) -> Random:
+    """Chance that draws the same numbers for the same seed."""
+    return random.Random(seed)  # noqa: S311 - repeatable on purpose, and no secret
+
+
+def seeded_dice(seed: int | str) -> Dice:
     """Dice that draw the same numbers for the same seed."""
-    return random.Random(seed).random  # noqa: S311 - jitter is not a secret
+    return seeded_random(seed).random
 
 
 @contextmanager

@@ -29,6 +29,13 @@ def sleep_function() -> Callable[[float], Awaitable[Any]]:
     return asyncio.sleep
 
 
+def call_after(seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
+    """Have the running asyncio loop call back; what is returned takes it back."""
+    import asyncio
+
+    return asyncio.get_running_loop().call_later(seconds, callback).cancel
+
+
 def cut_after(seconds: float) -> AbstractContextManager[None]:
     return TrioCut(seconds) if under_trio() else AsyncioCut(seconds)
 

@@ -7,8 +7,9 @@ import msgspec
 Category = Literal["transient", "permanent", "unknown"]
 """transient: may pass by itself. permanent: will not. unknown: nobody said; not retried unless the policy asks."""
 
-Kind = Literal["exception", "timeout", "result"]
-"""exception: the attempt raised. timeout: redrive cut the attempt. result: the value it returned was refused."""
+Kind = Literal["exception", "timeout", "result", "lost"]
+"""exception: the attempt raised. timeout: redrive cut the attempt. result: the value it returned was refused.
+lost: the worker that made the attempt is gone, and nobody knows how it ended."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """True when the work certainly never reached the other side, so that repeating it cannot do it twice."""
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What `decide()` is told about a failed attempt."""
 
     category: Category
@@ -52,6 +53,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """True when the code that failed asked for a retry itself, by raising RetryAfter."""
     marked_permanent: bool = False
     """True when the code that failed said so itself; no rule overrides it."""
+    poison: bool = False
+    """True when trying it again can end no other way: what it is given cannot be read, say."""
     error: BaseException | None = None
     """The live exception, in process only."""
 

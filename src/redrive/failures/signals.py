@@ -3,7 +3,9 @@
 Exception
 ├── Permanent             raised by your code: do not retry this
 ├── RetryAfter            raised by your code: retry this, after that long
+├── Snooze                raised by an action: come back later, this was no attempt
 ├── ResultRejected        the result of the last attempt was refused by `retry_result`
+├── AttemptLost           the worker that made the attempt is gone
 └── TimeoutError
     ├── AttemptTimeout    one attempt took longer than `attempt_timeout`
     └── DeadlineExceeded  the attempt was still running when the total deadline came
@@ -29,6 +31,26 @@ class RetryAfter(Exception):
     def __str__(self) -> str:
         detail = " ".join(str(part) for part in self.args[1:])
         return detail or f"retry after {self.delay}"
+
+
+class Snooze(Exception):
+    """Raise it in an action to come back after `delay` (seconds, a timedelta, or text such as "30s").
+
+    No attempt is spent: the next one has the same number.
+    """
+
+    def __init__(self, delay: Any, *args: object) -> None:
+        super().__init__(delay, *args)
+        self.delay = delay
+        self.seconds = read_duration(delay)
+
+    def __str__(self) -> str:
+        detail = " ".join(str(part) for part in self.args[1:])
+        return detail or f"snoozed for {self.delay}"
+
+
+class AttemptLost(Exception):
+    """The worker that made the attempt is gone, and nobody knows how it ended."""
 
 
 class AttemptTimeout(TimeoutError):

@@ -56,6 +56,22 @@ class FallbackUsed(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str | None = None
 
 
+class FlowFailed(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable flow failed for good: it is a dead letter now."""
+
+    flow_id: str
+    definition: str
+    kind: str
+    """Why: a kind of giving up, "poison", or "workflow" where the flow's own code failed."""
+    step: str
+    """The step that failed; empty where the flow's own code did."""
+    error: str
+    errors: tuple[str, ...]
+    """Of each failed attempt of that step."""
+    payload: str
+    """A summary of what it was started with."""
+
+
 class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The circuit of a dependency went from one phase to another."""
 
@@ -66,4 +82,4 @@ class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
     """Consecutive failures that led to it."""
 
 
-Event = AttemptFailed | CallRecovered | CallRefused | FallbackUsed | CircuitChanged
+Event = AttemptFailed | CallRecovered | CallRefused | FallbackUsed | CircuitChanged | FlowFailed

@@ -3,7 +3,15 @@
 import logging
 from typing import Any
 
-from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FallbackUsed
+from redrive.observability.events import (
+    AttemptFailed,
+    CallRecovered,
+    CallRefused,
+    CircuitChanged,
+    Event,
+    FallbackUsed,
+    FlowFailed,
+)
 from redrive.retry.decision import RetryAt
 
 logger = logging.getLogger("redrive")
@@ -17,6 +25,8 @@ def log_event(event: Event) -> None:
         level = logging.INFO if isinstance(event.decision, RetryAt) else logging.WARNING
     elif isinstance(event, CallRecovered):
         level = logging.INFO
+    elif isinstance(event, FlowFailed):
+        level = logging.ERROR
     else:
         level = logging.WARNING
     if not logger.isEnabledFor(level) or not _someone_reads():
@@ -72,6 +82,8 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
                 "correlation_id": event.correlation_id,
             },
         )
+    if isinstance(event, FlowFailed):
+        return _describe_failed_flow(event)
     return _describe_circuit(event)
 
 
@@ -101,6 +113,23 @@ def _describe_failed_attempt(event: AttemptFailed) -> tuple[str, dict[str, Any]]
         "correlation_id": event.correlation_id,
     }
     return f"{event.operation}: attempt {event.attempt}/{limit} failed ({failure.category}): {what}; {then}", fields
+
+
+def _describe_failed_flow(event: FlowFailed) -> tuple[str, dict[str, Any]]:
+    where = f" in {event.step}" if event.step else ""
+    return (
+        f"{event.definition} {event.flow_id}: failed for good{where} ({event.kind}): {event.error}; "
+        f"see redrive explain {event.flow_id}",
+        {
+            "flow_id": event.flow_id,
+            "definition": event.definition,
+            "step": event.step or None,
+            "gave_up": event.kind,
+            "error": event.error,
+            "errors": list(event.errors),
+            "payload": event.payload,
+        },
+    )
 
 
 def _describe_circuit(event: CircuitChanged) -> tuple[str, dict[str, Any]]:

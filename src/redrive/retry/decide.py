@@ -2,6 +2,7 @@
 
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
+from redrive.failures.matching import ANYTHING
 from redrive.retry.backoff import LONGEST_WAIT, Backoff
 from redrive.retry.decision import CLEAR, Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.retry.history import History
@@ -10,6 +11,12 @@ from redrive.retry.policy import Policy, Rule
 
 # A shorter wait is no wait: it is lifted to the floor.
 SHORTEST_WAIT = 0.001
+# Work that takes its worker down this often is not tried again.
+MOST_LOST = 3
+LOST = "lost"
+
+
+_AT_ONCE = Rule(match=ANYTHING, backoff=Backoff("constant", 0.0), jitter=Jitter("none"))
 
 
 class _Answer:
@@ -39,6 +46,8 @@ def decide(
     `history` includes the attempt that failed. `now` and `history.started_at` are on one clock, whichever it is, and
     so is the answer. `conditions` is what circuit and budget say; in their absence nothing stands in the way.
     """
+    if failure.poison:
+        return _give_up(policy, history, failure, now, conditions, None, "poison", failure.reason)
     if failure.marked_permanent:
         return _give_up(policy, history, failure, now, conditions, None, "permanent", "the code that failed said so")
     if policy.never_on and (matched := policy.never_on.matched_by(failure)) is not None:
@@ -57,6 +66,8 @@ def decide(
         return give_up("not_idempotent", "it may have taken effect, and the work is declared not idempotent")
     if failure.unsafe_to_repeat and not policy.idempotent:
         return give_up("not_idempotent", "it may have taken effect in a call inside that is not idempotent")
+    if failure.kind == "lost" and n + 1 >= MOST_LOST:
+        return give_up("poison", f"{MOST_LOST} attempts lost their worker")
     if conditions.owned_elsewhere:
         return give_up("nested", "an enclosing guarded call owns the retries")
     if not conditions.replayable:
@@ -132,6 +143,9 @@ def is_retried(policy: Policy, failure: Failure) -> bool:
 
 
 def _who_answers(policy: Policy, failure: Failure) -> _Answer | None:
+    if failure.kind == "lost":
+        # Not the work's failure: whatever the policy names, the work goes on, as soon as may be.
+        return _Answer(policy, LOST, "worker lost", _AT_ONCE)
     for index, rule in enumerate(policy.rules):
         if (matched := rule.match.matched_by(failure)) is not None:
             return _Answer(policy, f"rules[{index}]", matched, rule)

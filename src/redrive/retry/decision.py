@@ -18,6 +18,7 @@ GiveUpKind = Literal[
     "circuit_open",  # the dependency's circuit is open beyond the next attempt
     "nested",  # an enclosing guarded call owns the retries
     "not_replayable",  # the work cannot be repeated: its input was consumed
+    "poison",  # trying it does harm: its input cannot be read, or its workers die
 ]
 
 
@@ -41,11 +42,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 CLEAR = Conditions()
 
 
-class Because(msgspec.Struct, frozen=True, kw_only=True):
+class Because(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it was decided so: everything that went into the answer."""
 
     rule: str
-    """What answered: "rules[0]", "retry_on", "never_on", or "none"."""
+    """What answered: "rules[0]", "retry_on", "lost", "never_on", or "none"."""
     matched: str = ""
     """What in the rule matched the failure."""
     category: Category
@@ -82,14 +83,14 @@ class Because(msgspec.Struct, frozen=True, kw_only=True):
     """What ended the retries, in words."""
 
 
-class RetryAt(msgspec.Struct, frozen=True):
+class RetryAt(msgspec.Struct, frozen=True, tag="retry"):
     """Try again at `when`."""
 
     when: float
     because: Because
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
     """Do not try again."""
 
     kind: GiveUpKind

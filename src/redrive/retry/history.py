@@ -48,3 +48,15 @@ def attempt_timeout(policy: Policy, history: History) -> float | None:
     if policy.attempt_timeout is None or not history.timeouts:
         return policy.attempt_timeout
     return policy.attempt_timeout * policy.timeout_growth
+
+
+def cut_at(policy: Policy, history: History | None, now: float) -> float | None:
+    """When the attempt that begins now is cut: by its own timeout, or by the deadline of the whole. None: never.
+
+    `history` is None before the first attempt.
+    """
+    timeout = policy.attempt_timeout if history is None else attempt_timeout(policy, history)
+    if policy.deadline is None:
+        return None if timeout is None else now + timeout
+    deadline = (now if history is None else history.started_at) + policy.deadline
+    return deadline if timeout is None else min(deadline, now + timeout)

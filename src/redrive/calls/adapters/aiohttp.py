@@ -28,7 +28,7 @@ from redrive.calls.adapters.http_guard import (
     ClientLibrary,
     HttpGuard,
 )
-from redrive.calls.report import attach, report_of
+from redrive.retry.report import attach, report_of
 from redrive.failures import signals
 from redrive.failures.signals import ResultRejected
 from redrive.resilience import circuit

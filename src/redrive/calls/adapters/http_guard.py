@@ -13,7 +13,7 @@ import msgspec
 
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.idempotency_keys import current_keys
-from redrive.calls.report import Report
+from redrive.retry.report import Report
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT
 from redrive.calls.settings import PolicySettings, policy_from
