@@ -1,0 +1,135 @@
+"""`@action`: a Python function that flows call, each call a work item of its own."""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+from redrive.flows.loop import FlowLoop
+from redrive.flows.retry_policy import Retry, Timeout, as_policy
+from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
+from redrive.flows.values import Arguments, Signature
+from redrive.retry.policy import Policy
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Place = Literal["loop", "thread", "process"]
+"""Where an attempt runs: coroutines in the worker's event loop, plain functions in a thread, or in a process."""
+
+
+class Action(Generic[P, T]):
+    """A function whose calls are durable in a workflow. Called elsewhere, it is the function itself, to be awaited."""
+
+    def __init__(self, function: Callable[..., Any], name: str, policy: Policy, place: Place) -> None:
+        self.function = function
+        self.name = name
+        self.policy = policy
+        self.place: Place = place
+        self.signature = Signature(function, f"action {name}")
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "ActionCall[T]":
+        return ActionCall(self, self.signature.bind(args, kwargs))
+
+    def __repr__(self) -> str:
+        return f"<action {self.name}>"
+
+
+class ActionCall(Coroutine[Any, Any, T]):
+    """An action with its arguments: await it, hand it to `run_action`, `gather`, a TaskGroup, or `app.submit`."""
+
+    __slots__ = ("_coroutine", "action", "arguments")
+
+    def __init__(self, action: Action[..., T], arguments: Arguments) -> None:
+        self.action = action
+        self.arguments = arguments
+        self._coroutine: Coroutine[Any, Any, T] | None = None
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._started().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._started().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._started().throw(*error)
+
+    def close(self) -> None:
+        if self._coroutine is not None:
+            self._coroutine.close()
+
+    def _started(self) -> Coroutine[Any, Any, T]:
+        if self._coroutine is None:
+            self._coroutine = call_action(self, self.action.policy)
+        return self._coroutine
+
+    def __repr__(self) -> str:
+        return f"<call of action {self.action.name}>"
+
+
+async def call_action(call: ActionCall[T], policy: Policy) -> T:
+    """In a workflow: a work item, carried out by the engine. Anywhere else: the function, called here and now."""
+    loop = asyncio._get_running_loop()
+    if isinstance(loop, FlowLoop):
+        return cast("T", await cast("Any", loop).schedule(call, policy))
+    action = call.action
+    if inspect.iscoroutinefunction(action.function):
+        return cast("T", await action.signature.call_with(action.function, call.arguments.values))
+    work = functools.partial(action.signature.call_with, action.function, call.arguments.values)
+    return cast("T", await asyncio.to_thread(work))
+
+
+@overload
+def action(function: Callable[P, Coroutine[Any, Any, T]], /) -> Action[P, T]: ...
+@overload
+def action(function: Callable[P, T], /) -> Action[P, T]: ...
+@overload
+def action(
+    *, name: str | None = None, retry: Retry | None = None, timeout: Timeout | None = None, process: bool = False
+) -> "_ActionDecorator": ...
+
+
+def action(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    retry: Retry | None = None,
+    timeout: Timeout | None = None,
+    process: bool = False,
+) -> Any:
+    """Make a function an action. Arguments and results are stored as JSON by their type hints.
+
+    name: what flows and logs call it; by default the function's name.
+    retry, timeout: the default policy of its calls; `run_action` may name another.
+    process: run a plain function in a process of its own, which a timeout can kill; by default it runs in a thread.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Action[Any, Any]:
+        from redrive.flows.registry import register
+
+        if not callable(function) or isinstance(function, type | Action):
+            raise TypeError(f"@action is for functions, and {function!r} is none")
+        is_async = inspect.iscoroutinefunction(function)
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            raise TypeError(f"@action on the generator {function.__name__}: return a list instead of yielding")
+        policy = as_policy(DURABLE_DEFAULT if retry is None else retry, timeout)
+        write_stored_policy(policy)
+        place: Place = "process" if process else "loop" if is_async else "thread"
+        made: Action[Any, Any] = Action(function, name or function.__name__, policy, place)
+        register(made)
+        return made
+
+    return decorate if function is None else decorate(function)
+
+
+class _ActionDecorator:
+    """What `@action(...)` with settings is: only its type matters."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Action[P, T]: ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> Action[P, T]: ...
+    def __call__(self, function: Any, /) -> Any: ...

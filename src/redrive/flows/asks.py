@@ -1,0 +1,89 @@
+"""What a flow's code asks for in one turn. The engine logs the asks in order, as commands, and carries them out."""
+
+from typing import Any, Literal
+
+from redrive.retry.policy import Policy
+
+
+class ItemAsk:
+    """Carry out an action and bring its outcome."""
+
+    __slots__ = ("args", "future", "item", "policy", "step", "values", "where")
+
+    def __init__(
+        self, step: str, args: str, values: dict[str, Any] | None, policy: Policy, future: Any, where: str
+    ) -> None:
+        self.step = step
+        self.args = args
+        """As they are stored."""
+        self.values = values
+        """As the first attempt may use them, where they have been read already."""
+        self.policy = policy
+        self.future = future
+        """What the flow's code waits for."""
+        self.where = where
+        """The line of the flow's code, noted during replay."""
+        self.item = 0
+        """Its number in the log, once it has one."""
+
+
+class TimerAsk:
+    """Call back at a time."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled", "time", "timer", "where")
+
+    def __init__(self, time: float, callback: Any, args: Any, context: Any, where: str) -> None:
+        self.time = time
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.where = where
+        self.is_cancelled = False
+        self.timer = 0
+        """Its number in the log, once it has one."""
+
+    # What asyncio asks of a timer handle.
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self.time
+
+
+class CancelAsk:
+    """The code no longer waits for an item."""
+
+    __slots__ = ("ask",)
+
+    def __init__(self, ask: ItemAsk) -> None:
+        self.ask = ask
+
+
+class PatchAsk:
+    """`patched(name)` was true for the first time."""
+
+    __slots__ = ("name", "where")
+
+    def __init__(self, name: str, where: str) -> None:
+        self.name = name
+        self.where = where
+
+
+class EndAsk:
+    """The code has come to its end."""
+
+    __slots__ = ("error", "how", "result")
+
+    def __init__(
+        self, how: Literal["completed", "failed", "cancelled"], result: str = "", error: BaseException | None = None
+    ) -> None:
+        self.how = how
+        self.result = result
+        self.error = error
+
+
+Ask = ItemAsk | TimerAsk | CancelAsk | PatchAsk | EndAsk

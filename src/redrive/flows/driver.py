@@ -1,0 +1,200 @@
+"""A definition at work, without I/O: each event that matters to it lets it go on, and it answers with what it asks for.
+
+Two of them: a workflow's code on its own loop, and a single action.
+"""
+
+import zlib
+from typing import Any, Protocol
+
+from redrive.determinism.dice import seeded_dice, seeded_random
+from redrive.flows.asks import Ask, EndAsk, ItemAsk, TimerAsk
+from redrive.flows.job import read_job
+from redrive.flows.loop import FlowFuture, FlowLoop
+from redrive.flows.registry import ACTION, WORKFLOW, action_named, workflow_named
+from redrive.flows.stored_policy import read_stored_policy
+from redrive.flows.values import NotReadable
+from redrive.flows.workflow import Workflow
+
+
+class Driver(Protocol):
+    """`at` is the time of the event, in epoch seconds. Each answer is what the code asks for, in order."""
+
+    def start(self, at: float) -> list[Ask]: ...
+
+    def completed(self, item: int, result: str, at: float) -> list[Ask]: ...
+
+    def failed(self, item: int, error: BaseException, at: float) -> list[Ask]: ...
+
+    def fired(self, timer: int, at: float) -> list[Ask]: ...
+
+    def cancel(self, at: float) -> list[Ask]: ...
+
+    def bind_item(self, ask: ItemAsk, item: int) -> None:
+        """The item that was asked for has this number in the log."""
+        ...
+
+    def bind_timer(self, ask: TimerAsk, timer: int) -> None: ...
+
+    def replay(self, patches: set[str] | None) -> None:
+        """What follows happened before; `patches` were true then. None: from now on it happens for the first time."""
+        ...
+
+    def awaits_timer(self, timer: int) -> bool: ...
+
+    def discard(self) -> None: ...
+
+
+def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A002 - what a flow is started with
+    """The driver for a flow; UnknownDefinition when this process does not know what it runs."""
+    if definition.startswith(WORKFLOW):
+        return WorkflowDriver(workflow_named(definition.removeprefix(WORKFLOW)), flow_id, input)
+    return ActionDriver(definition.removeprefix(ACTION), input)
+
+
+class WorkflowDriver:
+    """Runs a workflow's code."""
+
+    def __init__(self, workflow: type[Workflow], flow_id: str, input: str) -> None:  # noqa: A002 - see above
+        self.id = flow_id
+        self._workflow = workflow
+        self._input = input
+        self._loop = FlowLoop(zlib.crc32(flow_id.encode()), seeded_dice(flow_id))
+        self._loop.flow = self
+        self._random: Any = None
+        self._main: Any = None
+        self._items: dict[int, FlowFuture] = {}
+        self._steps: dict[int, str] = {}
+        self._timers: dict[int, TimerAsk] = {}
+
+    @property
+    def random(self) -> Any:
+        if self._random is None:
+            self._random = seeded_random(self.id)
+        return self._random
+
+    def start(self, at: float) -> list[Ask]:
+        loop, signature = self._loop, self._workflow.signature
+        # NotReadable when the input does not fit the code: for the engine to handle, the code has not begun.
+        values = signature.read_arguments(self._input)
+        coroutine = signature.call_with(self._workflow().run, values)
+        self._main = loop.create_task(coroutine, name="run", context=loop.context)
+        return self._turn(at)
+
+    def completed(self, item: int, result: str, at: float) -> list[Ask]:
+        future = self._items.pop(item, None)
+        step = self._steps.pop(item, "")
+        if future is not None and not future.done():
+            future.ask = None
+            try:
+                future.set_result(action_named(step).signature.read_result(result))
+            except NotReadable as error:
+                future.set_exception(error)
+        return self._turn(at)
+
+    def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:
+        future = self._items.pop(item, None)
+        self._steps.pop(item, None)
+        if future is not None and not future.done():
+            future.ask = None
+            if isinstance(error, StopIteration):
+                # No future can hold it.
+                error = RuntimeError(f"the action raised StopIteration: {error}")
+            future.set_exception(error)
+        return self._turn(at)
+
+    def fired(self, timer: int, at: float) -> list[Ask]:
+        ask = self._timers.pop(timer, None)
+        if ask is not None:
+            self._loop.fire(ask)
+        return self._turn(at)
+
+    def cancel(self, at: float) -> list[Ask]:
+        self._main.cancel()
+        return self._turn(at)
+
+    def bind_item(self, ask: ItemAsk, item: int) -> None:
+        ask.item = item
+        self._items[item] = ask.future
+        self._steps[item] = ask.step
+
+    def bind_timer(self, ask: TimerAsk, timer: int) -> None:
+        ask.timer = timer
+        self._timers[timer] = ask
+
+    def replay(self, patches: set[str] | None) -> None:
+        self._loop.replaying = patches is not None
+        if patches is not None:
+            self._loop.logged_patches = patches
+
+    def awaits_timer(self, timer: int) -> bool:
+        ask = self._timers.get(timer)
+        if ask is not None and ask.is_cancelled:
+            del self._timers[timer]
+        return ask is not None and not ask.is_cancelled
+
+    def discard(self) -> None:
+        self._loop.discard()
+        self._items.clear()
+
+    def _turn(self, at: float) -> list[Ask]:
+        loop = self._loop
+        loop.now = at
+        loop.turn()
+        asks, loop.asks = loop.asks, []
+        main = self._main
+        if main.done():
+            asks.append(self._end())
+        elif loop.trouble is not None:
+            asks.append(EndAsk("failed", error=loop.trouble))
+        return asks
+
+    def _end(self) -> EndAsk:
+        main = self._main
+        if main.cancelled():
+            return EndAsk("cancelled")
+        error = main.exception()
+        if error is None:
+            try:
+                return EndAsk("completed", result=self._workflow.signature.write_result(main.result()))
+            except Exception as trouble:  # noqa: BLE001 - a result that cannot be stored fails the flow, not the worker
+                error = trouble
+        return EndAsk("failed", error=error)
+
+
+class ActionDriver:
+    """Runs one action: a background job."""
+
+    def __init__(self, action: str, input: str) -> None:  # noqa: A002 - see above
+        self._action = action_named(action).name
+        self._input = input
+
+    def start(self, at: float) -> list[Ask]:
+        job = read_job(self._input)
+        return [ItemAsk(self._action, bytes(job.args).decode(), None, read_stored_policy(job.policy), None, "")]
+
+    def completed(self, item: int, result: str, at: float) -> list[Ask]:
+        return [EndAsk("completed", result=result)]
+
+    def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:
+        return [EndAsk("failed", error=error)]
+
+    def fired(self, timer: int, at: float) -> list[Ask]:
+        return []
+
+    def cancel(self, at: float) -> list[Ask]:
+        return [EndAsk("cancelled")]
+
+    def bind_item(self, ask: ItemAsk, item: int) -> None:
+        ask.item = item
+
+    def bind_timer(self, ask: TimerAsk, timer: int) -> None:
+        pass
+
+    def replay(self, patches: set[str] | None) -> None:
+        pass
+
+    def awaits_timer(self, timer: int) -> bool:
+        return False
+
+    def discard(self) -> None:
+        pass

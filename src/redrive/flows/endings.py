@@ -1,0 +1,23 @@
+"""How a flow ends, as the last line of its log."""
+
+import msgspec
+
+from redrive.flows.asks import EndAsk
+from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
+from redrive.flows.failed_item import item_behind
+from redrive.flows.history import FlowHistory
+from redrive.flows.portable_errors import store_error
+from redrive.flows.values import NotReadable
+
+
+def ending_of(ask: EndAsk, history: FlowHistory) -> FlowCompleted | FlowFailed | FlowCancelled:
+    if ask.how == "completed":
+        return FlowCompleted(result=msgspec.Raw(ask.result.encode()))
+    if ask.how == "cancelled":
+        return FlowCancelled()
+    error = ask.error or RuntimeError("it failed")
+    number = item_behind(error)
+    item = history.items.get(number) if number is not None else None
+    if item is None or item.gave_up is None:
+        return FlowFailed(error=store_error(error), kind="poison" if isinstance(error, NotReadable) else "workflow")
+    return FlowFailed(error=store_error(error), kind=item.gave_up.kind, item=item.number)

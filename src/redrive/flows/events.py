@@ -1,0 +1,218 @@
+"""The lines of a flow's log. Replaying them gives all that happened, when, and why.
+
+An *activation* lets the flow's code go on; the *commands* it gives are logged right behind it, in the same commit. All
+other events are between the engine and a work item.
+"""
+
+import msgspec
+
+from redrive.failures.failure import Failure
+from redrive.flows.portable_errors import StoredError
+from redrive.retry.decision import GiveUp, RetryAt
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=_snake):
+    pass
+
+
+# Commands: what the flow's code asked for.
+
+
+class ItemAdded(Event, frozen=True):
+    """The flow's code called for a work item."""
+
+    item: int
+    """Counts the items of the flow, from 1."""
+    step: str
+    """The action."""
+    args: msgspec.Raw
+    policy: msgspec.Raw
+    """The policy in force for it, as it was then."""
+
+
+class ItemStarted(ItemAdded, frozen=True):
+    """... and its first attempt began at once."""
+
+    delivery: str
+    """The token of the attempt."""
+    timeout_at: float | None = None
+
+
+class ItemQueued(ItemAdded, frozen=True):
+    """... and it waits for a free place to run."""
+
+
+class ItemCancelled(Event, frozen=True):
+    """The flow's code no longer waits for the item; an attempt that still runs is cancelled."""
+
+    item: int
+
+
+class TimerSet(Event, frozen=True):
+    timer: int
+    """Counts the timers of the flow, from 1."""
+    until: float
+
+
+class PatchMarked(Event, frozen=True):
+    """`patched(name)` was true here: the flow runs the changed code."""
+
+    patch: str
+
+
+class FlowBegan(Event, frozen=True):
+    """The flow's code ran for the first time and asked for nothing; else its first ask says when that was."""
+
+
+class FlowCompleted(Event, frozen=True):
+    result: msgspec.Raw
+
+
+class FlowFailed(Event, frozen=True):
+    """The flow is a dead letter."""
+
+    error: StoredError
+    kind: str
+    """The kind of giving up of the item that failed; "poison"; "workflow" where the flow's own code failed."""
+    item: int | None = None
+    """The item whose failure it was."""
+
+
+class FlowCancelled(Event, frozen=True):
+    pass
+
+
+# Between the engine and an item.
+
+
+class AttemptStarted(Event, frozen=True):
+    item: int
+    attempt: int
+    """From 1."""
+    delivery: str
+    timeout_at: float | None = None
+
+
+class AttemptFailed(Event, frozen=True):
+    """An attempt ended without success, and this was decided. When that is to give up, the event is an activation."""
+
+    item: int
+    attempt: int
+    failure: Failure
+    error: StoredError
+    decision: RetryAt | GiveUp
+    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """What its last heartbeat left for the next attempt."""
+
+
+class AttemptReturned(Event, frozen=True):
+    """An attempt ended without counting: it asked to come back later, or its worker was told to stop."""
+
+    item: int
+    attempt: int
+    until: float
+    """When it may be made again."""
+    reason: str
+    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class ItemGaveUp(Event, frozen=True):
+    """A retry that was due was not made. An activation."""
+
+    item: int
+    failure: Failure
+    """The last one."""
+    error: StoredError
+    decision: GiveUp
+
+
+class ItemCompleted(Event, frozen=True):
+    """An attempt succeeded. An activation."""
+
+    item: int
+    attempt: int
+    result: msgspec.Raw
+
+
+# Other activations.
+
+
+class TimerFired(Event, frozen=True):
+    timer: int
+
+
+class CancelRequested(Event, frozen=True):
+    by: str = ""
+    why: str = ""
+
+
+# Operators.
+
+
+class Paused(Event, frozen=True):
+    by: str = ""
+    why: str = ""
+
+
+class Resumed(Event, frozen=True):
+    by: str = ""
+    why: str = ""
+
+
+class FlowParked(Event, frozen=True):
+    """The flow's code no longer fits its log; nothing is done until someone redrives it."""
+
+    problem: str
+
+
+class Redriven(Event, frozen=True):
+    """The flow was reopened. What came of the failure that ended it no longer counts."""
+
+    by: str = ""
+    why: str = ""
+    item: int | None = None
+    """The item that is tried again."""
+    since: int = 0
+    """The line from which on the log was answered anew: with an item, the item's failure, which no longer counts."""
+
+
+Command = ItemStarted | ItemQueued | ItemCancelled | TimerSet | PatchMarked | FlowCompleted | FlowFailed | FlowCancelled
+AnyEvent = (
+    Command
+    | FlowBegan
+    | AttemptStarted
+    | AttemptFailed
+    | AttemptReturned
+    | ItemGaveUp
+    | ItemCompleted
+    | TimerFired
+    | CancelRequested
+    | Paused
+    | Resumed
+    | FlowParked
+    | Redriven
+)
+
+COMMANDS = (ItemStarted, ItemQueued, ItemCancelled, TimerSet, PatchMarked, FlowCompleted, FlowFailed, FlowCancelled)
+ENDINGS = (FlowCompleted, FlowFailed, FlowCancelled)
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+def write_event(event: Event) -> str:
+    return _ENCODER.encode(event).decode()
+
+
+def read_event(body: str) -> AnyEvent:
+    return _DECODER.decode(body)
+
+
+def is_activation(event: AnyEvent) -> bool:
+    if isinstance(event, AttemptFailed):
+        return isinstance(event.decision, GiveUp)
+    return isinstance(event, ItemCompleted | ItemGaveUp | TimerFired | CancelRequested)

@@ -1,0 +1,306 @@
+"""A flow's history: its events, folded into what is true now."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from redrive.flows.events import (
+    COMMANDS,
+    ENDINGS,
+    AnyEvent,
+    AttemptFailed,
+    AttemptReturned,
+    AttemptStarted,
+    CancelRequested,
+    FlowParked,
+    ItemAdded,
+    ItemCancelled,
+    ItemCompleted,
+    ItemGaveUp,
+    ItemQueued,
+    ItemStarted,
+    PatchMarked,
+    Paused,
+    Redriven,
+    Resumed,
+    TimerFired,
+    TimerSet,
+    is_activation,
+)
+from redrive.flows.stored_policy import read_stored_policy
+from redrive.retry.decision import GiveUp, RetryAt
+from redrive.retry.history import History
+from redrive.retry.policy import Policy
+
+ItemState = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+
+
+class Line(NamedTuple):
+    """One event with its place in the log and its time."""
+
+    seq: int
+    at: float
+    event: AnyEvent
+
+
+class FailedAttempt(NamedTuple):
+    """A failure of an item, and when its attempt began and ended."""
+
+    began: float
+    ended: float
+    event: AttemptFailed
+
+
+class Item:
+    """A work item: where it stands, and what its next decision needs to know."""
+
+    __slots__ = (
+        "_policy",
+        "args",
+        "attempt",
+        "attempt_began",
+        "delivery",
+        "details",
+        "failures",
+        "gave_up",
+        "number",
+        "raw_policy",
+        "retries",
+        "retry_at",
+        "retry_kind",
+        "state",
+        "step",
+        "timeout_at",
+    )
+
+    def __init__(self, added: ItemAdded, at: float) -> None:
+        self.number = added.item
+        self.step = added.step
+        self.args = added.args
+        self.raw_policy = added.policy
+        self._policy: Policy | None = None
+        self.state: ItemState = "queued"
+        self.attempt = 0
+        """The attempt under way, or the last one; counts on for ever."""
+        self.attempt_began = at
+        self.delivery: str | None = None
+        self.timeout_at: float | None = None
+        self.retry_at: float | None = None
+        """When the next attempt may begin, while it waits."""
+        self.retry_kind = ""
+        self.retries: History | None = None
+        """What `decide()` knows; made anew when the item is redriven."""
+        self.failures: list[FailedAttempt] = []
+        self.details: msgspec.Raw | None = None
+        self.gave_up: GiveUp | None = None
+
+    @property
+    def policy(self) -> Policy:
+        if self._policy is None:
+            self._policy = read_stored_policy(self.raw_policy)
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in ("queued", "running", "waiting")
+
+    def begin(self, at: float, attempt: int, delivery: str, timeout_at: float | None) -> None:
+        self.state = "running"
+        self.attempt = attempt
+        self.attempt_began = at
+        self.delivery = delivery
+        self.timeout_at = timeout_at
+        self.retry_at = None
+        if self.retries is None:
+            self.retries = History(at)
+
+    def wait(self, until: float, kind: str) -> None:
+        self.state = "waiting"
+        self.retry_at = until
+        self.retry_kind = kind
+        self.delivery = None
+        self.timeout_at = None
+
+
+class FlowHistory:
+    """What is true of a flow after the events applied so far."""
+
+    def __init__(self, whole: bool = False) -> None:
+        """`whole` keeps the items that are done too, which to go on nobody needs."""
+        self._whole = whole
+        self.items: dict[int, Item] = {}
+        self.timers: dict[int, float] = {}
+        """Timers that have not fired, and when they will. Cancelled ones stay: only the flow's code knows them."""
+        self.patches: set[str] = set()
+        self.last_item = 0
+        self.last_timer = 0
+        self.paused = False
+        self.cancel_requested: CancelRequested | None = None
+        self.parked: str | None = None
+        self.ending: AnyEvent | None = None
+        self.ended_at: float | None = None
+
+    def apply(self, at: float, event: AnyEvent) -> None:
+        apply = _APPLY.get(type(event))
+        if apply is not None:
+            apply(self, at, event)
+
+    def _item_started(self, at: float, event: ItemStarted) -> None:
+        item = self.items[event.item] = Item(event, at)
+        self.last_item = max(self.last_item, event.item)
+        item.begin(at, 1, event.delivery, event.timeout_at)
+
+    def _item_queued(self, at: float, event: ItemQueued) -> None:
+        self.items[event.item] = Item(event, at)
+        self.last_item = max(self.last_item, event.item)
+
+    def _item_cancelled(self, at: float, event: ItemCancelled) -> None:
+        self.items[event.item].state = "cancelled"
+        if not self._whole:
+            del self.items[event.item]
+
+    def _attempt_started(self, at: float, event: AttemptStarted) -> None:
+        self.items[event.item].begin(at, event.attempt, event.delivery, event.timeout_at)
+
+    def _attempt_failed(self, at: float, event: AttemptFailed) -> None:
+        item = self.items[event.item]
+        item.failures.append(FailedAttempt(item.attempt_began, at, event))
+        if len(item.failures) > MOST_FAILURES:
+            # The first and the latest tell most.
+            del item.failures[MOST_FAILURES // 2]
+        item.details = event.details if isinstance(event.details, msgspec.Raw) else None
+        if isinstance(event.decision, RetryAt):
+            if item.retries is not None:
+                item.retries = item.retries.after(event.decision)
+            item.wait(event.decision.when, event.failure.kind)
+        else:
+            item.state = "failed"
+            item.gave_up = event.decision
+
+    def _attempt_returned(self, at: float, event: AttemptReturned) -> None:
+        item = self.items[event.item]
+        item.attempt = event.attempt - 1
+        item.details = event.details if isinstance(event.details, msgspec.Raw) else None
+        item.wait(event.until, "snooze")
+
+    def _item_gave_up(self, at: float, event: ItemGaveUp) -> None:
+        item = self.items[event.item]
+        item.state = "failed"
+        item.gave_up = event.decision
+
+    def _item_completed(self, at: float, event: ItemCompleted) -> None:
+        self.items[event.item].state = "completed"
+        if not self._whole:
+            del self.items[event.item]
+
+    def _timer_set(self, at: float, event: TimerSet) -> None:
+        self.timers[event.timer] = event.until
+        self.last_timer = max(self.last_timer, event.timer)
+
+    def _timer_fired(self, at: float, event: TimerFired) -> None:
+        self.timers.pop(event.timer, None)
+
+    def _patch_marked(self, at: float, event: PatchMarked) -> None:
+        self.patches.add(event.patch)
+
+    def _cancel_requested(self, at: float, event: CancelRequested) -> None:
+        self.cancel_requested = event
+
+    def _paused(self, at: float, event: Paused) -> None:
+        self.paused = True
+
+    def _resumed(self, at: float, event: Resumed) -> None:
+        self.paused = False
+        self.parked = None
+
+    def _parked(self, at: float, event: FlowParked) -> None:
+        self.parked = event.problem
+
+    def _redriven(self, at: float, event: Redriven) -> None:
+        self.parked = None
+        self.ending = self.ended_at = None
+        if event.item is not None:
+            item = self.items[event.item]
+            # A fresh allowance, but the attempts count on.
+            item.retries = None
+            item.gave_up = None
+            item.wait(at, "redrive")
+
+    def _ended(self, at: float, event: AnyEvent) -> None:
+        self.ending = event
+        self.ended_at = at
+
+
+MOST_FAILURES = 100
+_APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
+    ItemStarted: FlowHistory._item_started,
+    ItemQueued: FlowHistory._item_queued,
+    ItemCancelled: FlowHistory._item_cancelled,
+    AttemptStarted: FlowHistory._attempt_started,
+    AttemptFailed: FlowHistory._attempt_failed,
+    AttemptReturned: FlowHistory._attempt_returned,
+    ItemGaveUp: FlowHistory._item_gave_up,
+    ItemCompleted: FlowHistory._item_completed,
+    TimerSet: FlowHistory._timer_set,
+    TimerFired: FlowHistory._timer_fired,
+    PatchMarked: FlowHistory._patch_marked,
+    CancelRequested: FlowHistory._cancel_requested,
+    Paused: FlowHistory._paused,
+    Resumed: FlowHistory._resumed,
+    FlowParked: FlowHistory._parked,
+    Redriven: FlowHistory._redriven,
+    **dict.fromkeys(ENDINGS, FlowHistory._ended),
+}
+
+
+def without_undone(lines: list[Line]) -> list[Line]:
+    """The log without what a later redrive undid: the failure itself, and all that came of it and nothing else."""
+    undone: set[int] = set()
+    for redriven in lines:
+        if isinstance(redriven.event, Redriven):
+            undone |= _consequences(lines, redriven.seq, redriven.event, undone)
+    return [line for line in lines if line.seq not in undone] if undone else lines
+
+
+def _consequences(lines: list[Line], until: int, redriven: Redriven, before: set[int]) -> set[int]:
+    gone: set[int] = set()
+    items: set[int] = set()
+    timers: set[int] = set()
+    in_gone = False
+    for seq, _, event in lines:
+        if seq >= until:
+            break
+        if seq in before or seq < redriven.since:
+            continue
+        if isinstance(event, ENDINGS):
+            gone.add(seq)
+        elif isinstance(event, COMMANDS):
+            if in_gone:
+                gone.add(seq)
+                if isinstance(event, ItemAdded):
+                    items.add(event.item)
+                elif isinstance(event, TimerSet):
+                    timers.add(event.timer)
+        else:
+            about = getattr(event, "item", None) in items or getattr(event, "timer", None) in timers
+            undone = (
+                about or (redriven.item is not None and seq == redriven.since) or isinstance(event, CancelRequested)
+            )
+            if undone:
+                gone.add(seq)
+            if is_activation(event):
+                in_gone = undone
+    return gone
+
+
+def fold(lines: list[Line]) -> FlowHistory:
+    """The history that a whole log makes."""
+    history = FlowHistory(whole=True)
+    for line in without_undone(lines):
+        history.apply(line.at, line.event)
+    return history

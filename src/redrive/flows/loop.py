@@ -1,0 +1,294 @@
+"""An event loop without I/O: it runs a flow's code the same way every time, and its time is the log's.
+
+`asyncio.gather`, `TaskGroup`, `sleep`, `timeout`, `wait_for`, `Event`, `Queue` and the rest of what needs only tasks,
+futures and timers work on it. Timers do not run by themselves: they are asked for, and the engine logs them.
+"""
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from pathlib import Path
+from typing import Any, NoReturn
+
+from redrive.determinism.clock import use_clock
+from redrive.determinism.dice import Dice, use_dice
+from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
+from redrive.flows.flow_clock import FlowClock
+from redrive.retry.policy import Policy
+
+
+class NotInWorkflow(RuntimeError):
+    """The flow's code did what cannot be repeated after a crash."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} cannot be used in a workflow: after a crash it could not be repeated; put it into an @action and "
+            "await that"
+        )
+
+
+class FlowFuture(asyncio.Future[Any]):
+    """A future whose place in a set does not depend on where it lies in memory."""
+
+    order: int
+    ask: ItemAsk | None = None
+    """The item it stands for."""
+
+    def __hash__(self) -> int:
+        return self.order
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled and self.ask is not None:
+            loop = self.get_loop()
+            assert isinstance(loop, FlowLoop)  # noqa: S101 - narrows for mypy
+            loop.asks.append(CancelAsk(self.ask))
+        return cancelled
+
+
+class FlowTask(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on where it lies in memory."""
+
+    def __init__(self, coroutine: Any, loop: "FlowLoop", order: int, name: object, context: Context | None) -> None:
+        # Before all else: asyncio keeps its tasks in a set.
+        self.order = order
+        # asyncio would name it by the count of tasks in this process.
+        super().__init__(coroutine, loop=loop, name=str(name or f"flow-task-{order & 0xFFFF}"), context=context)
+
+    def __hash__(self) -> int:
+        return self.order
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _Soon:
+    """A callback that is to run in this turn."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled")
+
+    def __init__(self, callback: Callable[..., Any], args: Any, context: Context | None) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+
+def _refuse(name: str) -> Any:
+    threads = name in ("run_in_executor", "call_soon_threadsafe", "set_default_executor")
+    what = f"a thread ({name})" if threads else f"the network, files or processes ({name})"
+
+    def refused(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotInWorkflow(what)
+
+    return refused
+
+
+# All that a loop can do but run tasks is I/O, signals, threads or running the loop itself.
+_WithoutIO: Any = type(
+    "_WithoutIO",
+    (asyncio.AbstractEventLoop,),
+    {name: _refuse(name) for name in asyncio.AbstractEventLoop.__dict__ if not name.startswith("_")},
+)
+
+
+class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asyncio names
+    """Runs one flow's code in turns; between turns nothing of it runs."""
+
+    def __init__(self, seed: int, dice: Dice) -> None:
+        """`seed` is the flow's own number: tasks of different flows meet in the sets that asyncio keeps."""
+        self.now = 0.0
+        """Epoch seconds of the event that the current turn answers."""
+        self.asks: list[Ask] = []
+        """What was asked for in this turn."""
+        self.trouble: Exception | None = None
+        """What a callback raised that no task took."""
+        self.replaying = False
+        self.logged_patches: set[str] = set()
+        """What `patched()` was true for when this flow ran before."""
+        self.tasks: list[FlowTask] = []
+        self.flow: Any = None
+        """Whose loop it is."""
+        self._closed = False
+        self._patches: dict[str, bool] = {}
+        self._ready: deque[_Soon | TimerAsk] = deque()
+        self._order = seed << 16
+        self.context = copy_context()
+        # Guarded calls in a flow's code read the log's time and draw repeatable jitter.
+        self.context.run(_put_in_place, FlowClock(self), dice)
+
+    def turn(self) -> None:
+        """Run until nothing is ready."""
+        ready = self._ready
+        outer = asyncio._get_running_loop()
+        task = _step_out(outer)
+        asyncio._set_running_loop(self)
+        try:
+            while ready:
+                call = ready.popleft()
+                if call.is_cancelled:
+                    continue
+                try:
+                    if call.context is None:
+                        call.callback(*call.args)
+                    else:
+                        call.context.run(call.callback, *call.args)
+                except Exception as error:  # noqa: BLE001 - kept for whoever gave the turn
+                    self.trouble = self.trouble or error
+        finally:
+            asyncio._set_running_loop(outer)
+            _step_in(outer, task)
+
+    def fire(self, timer: TimerAsk) -> None:
+        if not timer.is_cancelled:
+            self._ready.append(timer)
+
+    def schedule(self, call: Any, policy: Policy) -> FlowFuture:
+        """Ask for an action; the future brings its outcome."""
+        if self._closed:
+            raise NotInWorkflow("an action after the flow has ended")
+        future = self.create_future()
+        where = line_of_the_flow() if self.replaying else ""
+        future.ask = ItemAsk(call.action.name, call.arguments.encoded, call.arguments.values, policy, future, where)
+        self.asks.append(future.ask)
+        return future
+
+    def patched(self, name: str) -> bool:
+        known = self._patches.get(name)
+        if known is None:
+            known = self._patches[name] = not self.replaying or name in self.logged_patches
+            if known:
+                self.asks.append(PatchAsk(name, line_of_the_flow() if self.replaying else ""))
+        return known
+
+    def discard(self) -> None:
+        """Forget the flow's code where it stands. What it would still do in `finally` must not reach the engine."""
+        self._closed = True
+        for task in self.tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio itself sets for it
+                coroutine = task.get_coro()
+                try:
+                    if coroutine is not None:
+                        coroutine.close()
+                except BaseException:  # noqa: BLE001, S110 - code that will not end is dropped all the same
+                    pass
+        self.tasks.clear()
+        self._ready.clear()
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+    # What asyncio asks of a loop
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+        call = _Soon(callback, args, context)
+        self._ready.append(call)
+        return call
+
+    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+        where = line_of_the_flow() if self.replaying else ""
+        ask = TimerAsk(when, callback, args, context if context is not None else copy_context(), where)
+        self.asks.append(ask)
+        return ask
+
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def time(self) -> float:
+        return self.now
+
+    def create_future(self) -> FlowFuture:
+        future = FlowFuture(loop=self)
+        future.order = self._next()
+        return future
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, Any] | Coroutine[Any, Any, Any] | Awaitable[Any],
+        *,
+        name: object = None,
+        context: Context | None = None,
+        **_: Any,
+    ) -> Any:
+        coroutine: Any = coro if asyncio.iscoroutine(coro) else _as_coroutine(coro)
+        task = FlowTask(coroutine, self, self._next(), name, context)
+        self.tasks.append(task)
+        if len(self.tasks) % 64 == 0:
+            self.tasks = [one for one in self.tasks if not one.done()]
+        return task
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not self._closed and isinstance(error, Exception):
+            about = context.get("message", "a task of a flow failed")
+            logging.getLogger("redrive").error("flow %s: %s", self.flow, about, exc_info=error)
+
+
+def running_flow_loop() -> FlowLoop | None:
+    loop = asyncio._get_running_loop()
+    return loop if isinstance(loop, FlowLoop) else None
+
+
+def line_of_the_flow() -> str:
+    """Where the flow's code is: the nearest line on the stack that is neither redrive's nor asyncio's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(("redrive.", "asyncio", "contextvars")):
+            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        back = frame.f_back
+        if back is None:
+            break
+        frame = back
+    return ""
+
+
+def _put_in_place(clock: FlowClock, dice: Dice) -> None:
+    # Entered and never left: the context belongs to the flow alone.
+    use_clock(clock).__enter__()
+    use_dice(dice).__enter__()
+
+
+async def _as_coroutine(awaitable: Any) -> Any:
+    return await awaitable
+
+
+if sys.version_info >= (3, 12):
+
+    def _step_out(loop: Any) -> Any:
+        """A task that gives a flow its turn must not look like the flow's current task."""
+        return asyncio.tasks._swap_current_task(loop, None) if loop is not None else None
+
+    def _step_in(loop: Any, task: Any) -> None:
+        if loop is not None:
+            asyncio.tasks._swap_current_task(loop, task)
+else:
+
+    def _step_out(loop: Any) -> Any:
+        return None
+
+    def _step_in(loop: Any, task: Any) -> None:
+        return None

@@ -1,0 +1,237 @@
+"""Exceptions as data, and back: live and replayed code get the same exception, rebuilt from what is stored."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from redrive.failures.redaction import DEFAULT_LIMIT, redact
+from redrive.failures.secret_names import names_a_secret
+from redrive.flows.error_classes import (
+    KEPT_TEXT,
+    ClassNames,
+    find_class,
+    is_stand_in,
+    keeping_text,
+    names_of,
+    stand_in,
+)
+from redrive.flows.error_details import DetailWriter, kept_text, read_detail, shown_text
+
+T = TypeVar("T")
+
+_DEEPEST = 5
+_MOST_ERRORS = 50
+_MOST_NOTES = 10
+_MOST_ATTRIBUTES = 50
+# Attributes of built-in exceptions that their arguments do not set.
+_BY_KEYWORD = frozenset({"name", "name_from", "path", "obj"})
+
+
+class StoredError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One exception: without secrets, of bounded size."""
+
+    type: str
+    """Its qualified class name; as in a Failure, `builtins.` is left out."""
+    message: str
+    """Its text, on one line."""
+    lineage: tuple[str, ...] = ()
+    """Qualified names of its class and the bases, nearest first."""
+    module: str = "builtins"
+    """How much of the name of the class is the module's."""
+    args: list[Any] | None = None
+    """Its arguments in plain form; None where the message is the only one, or stands for what has no plain form."""
+    state: dict[str, Any] = {}
+    """Those of its attributes that have a plain form."""
+    notes: tuple[str, ...] = ()
+    cause: "StoredError | None" = None
+    """What it was raised from or, failing that, while handling."""
+    members: tuple["StoredError", ...] = ()
+    """Of an exception group."""
+
+
+_LEFT_OUT = StoredError(
+    type="Exception",
+    message="further errors are left out",
+    lineage=("builtins.Exception", "builtins.BaseException"),
+)
+
+
+_NAMELESS = ClassNames("builtins", ("builtins.Exception", "builtins.BaseException"), Exception, (), ())
+"""For classes that do not tell their names."""
+
+
+class _Room:
+    """How many more errors may be stored with the first."""
+
+    __slots__ = ("errors",)
+
+    def __init__(self) -> None:
+        self.errors = _MOST_ERRORS
+
+
+def store_error(error: BaseException) -> StoredError:
+    """The exception as data. What its own code raises while it is looked at is passed over."""
+    return _stored(error, _Room(), 0)
+
+
+def _stored(error: BaseException, room: _Room, depth: int) -> StoredError:
+    room.errors -= 1
+    names = _tried(_NAMELESS, names_of, type(error))
+    raw = _tried(f"<{names.lineage[0].rpartition('.')[2]} whose text cannot be read>", _text, error)
+    message = redact(raw)
+    if message != raw:
+        message = shown_text(message, DEFAULT_LIMIT)
+    writer = DetailWriter(raw, message)
+    args = _tried(None, _args, error, message, writer)
+    return StoredError(
+        type=names.lineage[0].removeprefix("builtins."),
+        message=message,
+        lineage=names.lineage,
+        module=names.module,
+        args=args,
+        state=_tried({}, _state, error, message if args is None else None, names, writer),
+        notes=_tried((), _notes, error),
+        cause=_tried(None, _cause, error, room, depth),
+        members=_tried((), _members, error, room, depth) if issubclass(type(error), BaseExceptionGroup) else (),
+    )
+
+
+def _tried(otherwise: T, part: Callable[..., T], *given: Any) -> T:
+    try:
+        return part(*given)
+    except Exception:  # noqa: BLE001 - an exception that cannot be looked at still happened
+        return otherwise
+
+
+def _text(error: BaseException) -> str:
+    return str.__str__(str(error))  # a class may print itself as a subclass of str
+
+
+def _args(error: BaseException, message: str, writer: DetailWriter) -> list[Any] | None:
+    if isinstance(error, BaseExceptionGroup):
+        return [kept_text(error.message)]
+    args = error.args
+    if len(args) == 1 and type(args[0]) is str and args[0] == message:
+        return None
+    plain: list[Any] = writer.write(list(args))
+    return None if plain == [message] else plain
+
+
+def _state(error: BaseException, only_arg: str | None, names: ClassNames, writer: DetailWriter) -> dict[str, Any]:
+    values = dict(vars(error))
+    values.update((name, getattr(error, name)) for name in names.slots if hasattr(error, name))
+    args = error.args if only_arg is None else (only_arg,)
+    for name in names.native_fields:
+        value = getattr(error, name, None)
+        if value is not None and (name in _BY_KEYWORD or value not in args):
+            values[name] = value
+    state: dict[str, Any] = {}
+    for name, value in values.items():
+        if not name.startswith("__") and not names_a_secret(name) and len(state) < _MOST_ATTRIBUTES:
+            with suppress(Exception):  # the others may still be kept
+                state[name] = writer.write(value)
+    return state
+
+
+def _notes(error: BaseException) -> tuple[str, ...]:
+    notes = getattr(error, "__notes__", ())
+    return tuple(kept_text(note) for note in notes[:_MOST_NOTES] if isinstance(note, str))
+
+
+def _cause(error: BaseException, room: _Room, depth: int) -> StoredError | None:
+    cause = error.__cause__
+    if cause is None and not error.__suppress_context__:
+        cause = error.__context__
+    if cause is None or depth >= _DEEPEST or room.errors <= 0:
+        return None
+    return _stored(cause, room, depth + 1)
+
+
+def _members(error: BaseExceptionGroup[BaseException], room: _Room, depth: int) -> tuple[StoredError, ...]:
+    stored: list[StoredError] = []
+    for member in error.exceptions:
+        if depth >= _DEEPEST or room.errors <= 0:
+            return (*stored, _LEFT_OUT)
+        stored.append(_stored(member, room, depth + 1))
+    return tuple(stored)
+
+
+def rebuild_error(stored: StoredError) -> BaseException:
+    """The exception again, made without calling the `__init__` of its class.
+
+    Its class is the original one where that can be found, and else a stand-in of the same name, which `except` finds
+    by the bases. What had no plain form is missing: such an exception prints what the original one did.
+    """
+    args: tuple[Any, ...] = (
+        (stored.message,) if stored.args is None else tuple(_tried([stored.message], read_detail, stored.args))
+    )
+    if stored.members:
+        args = (*args[:1], [rebuild_error(member) for member in stored.members])
+    for kind in _candidates(stored):
+        error = _tried(None, _made, kind, args, stored)
+        if error is not None:
+            break
+    else:
+        error = Exception(stored.message)
+    if stored.notes:
+        _set(error, "__notes__", list(stored.notes))
+    if stored.cause is not None:
+        _set(error, "__cause__", rebuild_error(stored.cause))
+    return error
+
+
+def _candidates(stored: StoredError) -> Iterator[type[BaseException]]:
+    """Classes for it, the best first."""
+    name = stored.type if "." in stored.type else f"builtins.{stored.type}"
+    lineage = stored.lineage or (name,)
+    found = find_class(lineage[0])
+    if found is not None:
+        yield found
+        with suppress(Exception):  # it may forbid to be subclassed
+            yield keeping_text(found)
+    with suppress(Exception):
+        yield stand_in(lineage, stored.module)
+    with suppress(Exception):
+        yield stand_in(lineage[:1], stored.module)
+
+
+def _made(kind: type[BaseException], args: tuple[Any, ...], stored: StoredError) -> BaseException | None:
+    """An instance that prints what the original did; None when it does not."""
+    names = names_of(kind)
+    native: Any = names.native
+    try:
+        error: BaseException = native.__new__(kind, *args)
+    except Exception:  # noqa: BLE001 - a class from an extension may insist on its own way
+        error = kind.__new__(kind, *args)
+    with suppress(Exception):  # built-in classes look at their arguments
+        native.__init__(error, *args)
+    if error.args != args:
+        _set(error, "args", args)
+    for name, plain in stored.state.items():
+        value = read_detail(plain)
+        if name in names.slots or name in names.native_fields:
+            _set(error, name, value)
+        elif not name.startswith("__"):
+            vars(error)[name] = value
+    if _prints(error, stored.message):
+        return error
+    if is_stand_in(kind):
+        vars(error)[KEPT_TEXT] = stored.message
+        return error
+    return None
+
+
+def _prints(error: BaseException, message: str) -> bool:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - its own code misses what was not stored
+        return False
+    return text == message or shown_text(text, DEFAULT_LIMIT) == message
+
+
+def _set(error: BaseException, name: str, value: Any) -> None:
+    # Not setattr: frozen dataclasses and the like forbid it.
+    with suppress(Exception):
+        BaseException.__setattr__(error, name, value)

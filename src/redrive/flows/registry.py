@@ -1,0 +1,74 @@
+"""Which actions and workflows this process knows, by name."""
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from redrive.flows.action import Action
+    from redrive.flows.workflow import Workflow
+
+ACTION = "action:"
+WORKFLOW = "workflow:"
+
+
+class UnknownDefinition(LookupError):
+    """Nothing of that name is registered here."""
+
+    def __init__(self, kind: str, name: str, known: list[str]) -> None:
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
+        super().__init__(f"no {kind} is named {name!r}; {hint}")
+        self.name = name
+
+
+_actions: "dict[str, Action[Any, Any]]" = {}
+_workflows: "dict[str, type[Workflow]]" = {}
+
+
+def register(definition: "Action[Any, Any]") -> None:
+    _check("action", definition.name, definition.function, _actions.get(definition.name))
+    _actions[definition.name] = definition
+
+
+def register_workflow(name: str, workflow: "type[Workflow]") -> None:
+    _check("workflow", name, workflow, _workflows.get(name))
+    _workflows[name] = workflow
+
+
+def _check(kind: str, name: str, new: Any, old: Any) -> None:
+    if not name or not isinstance(name, str):
+        raise ValueError(f"an {kind} needs a name, and {name!r} is none")
+    if old is None:
+        return
+    old = getattr(old, "function", old)
+    places = [f"{one.__module__}.{one.__qualname__}" for one in (old, new)]
+    # The same place again is a reload; what a function defines is made anew each time it runs.
+    if places[0] != places[1] and not any("<locals>" in place or "__main__" in place for place in places):
+        raise ValueError(
+            f"two {kind}s are named {name!r}: {places[0]} and {places[1]}; give one of them another: "
+            f'@{kind}(name="...")'
+        )
+
+
+def action_named(name: str) -> "Action[Any, Any]":
+    try:
+        return _actions[name]
+    except KeyError:
+        raise UnknownDefinition("action", name, list(_actions)) from None
+
+
+def workflow_named(name: str) -> "type[Workflow]":
+    try:
+        return _workflows[name]
+    except KeyError:
+        raise UnknownDefinition("workflow", name, list(_workflows)) from None
+
+
+def known_definitions() -> tuple[str, ...]:
+    """What a worker of this process can carry out, as flows name it."""
+    return (*(WORKFLOW + name for name in _workflows), *(ACTION + name for name in _actions))
+
+
+def registered() -> tuple[int, int]:
+    """Changes when something is registered."""
+    return len(_workflows), len(_actions)

@@ -1,0 +1,129 @@
+"""What may be written for `retry=` in a workflow, and the policy it makes."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from redrive.failures.duration import read_duration
+from redrive.failures.matching import ANYTHING, NOTHING, Match, as_match
+from redrive.failures.signals import AttemptTimeout
+from redrive.notation.read import read_policy
+from redrive.retry.backoff import Backoff
+from redrive.retry.jitter import Jitter
+from redrive.retry.policy import Policy, PolicyError, Rule
+from redrive.retry.preview import CUT_ATTEMPT
+
+NO_JITTER = Jitter("none")
+
+
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """How often and how far apart an action is tried; the backoff doubles with each retry.
+
+    RetryPolicy(attempts=3, exception_types=["NetworkError"], backoff_seconds=60)
+    """
+
+    attempts: int | None = 3
+    """Attempts in all, the first included; None: no limit."""
+    exception_types: Sequence[Any] | None = None
+    """Names or classes of the exceptions to retry, base classes too; None or empty: all."""
+    backoff_seconds: float | timedelta = 0.0
+    """The wait before the first retry, in seconds."""
+
+    def __post_init__(self) -> None:
+        types = self.exception_types
+        if isinstance(types, str) or not (types is None or isinstance(types, Iterable)):
+            raise PolicyError("exception_types", types, 'use a list such as ["NetworkError"]')
+        msgspec.structs.force_setattr(self, "exception_types", tuple(types or ()))
+        as_policy(self)
+
+    @property
+    def match(self) -> Match:
+        try:
+            return as_match(self.exception_types) if self.exception_types else ANYTHING
+        except (TypeError, ValueError) as error:
+            raise PolicyError("exception_types", self.exception_types, str(error)) from None
+
+    @property
+    def backoff(self) -> Backoff:
+        try:
+            return Backoff("exponential", read_duration(self.backoff_seconds))
+        except ValueError as error:
+            raise PolicyError("backoff_seconds", self.backoff_seconds, str(error)) from None
+
+
+Retry = Policy | RetryPolicy | str | Sequence[Policy | RetryPolicy]
+"""A policy, a RetryPolicy, a list of these (each failure is answered by the first that matches), or policy text such
+as "[NetworkError -> retry: 5, backoff: 2m]"."""
+
+Timeout = float | timedelta | str
+
+
+def as_policy(retry: Retry, timeout: Timeout | None = None) -> Policy:
+    """The policy that `retry` says, with `timeout` as the time for one attempt."""
+    try:
+        return _remembered(tuple(retry) if isinstance(retry, list) else retry, timeout)
+    except TypeError:
+        return _made(retry, timeout)
+
+
+def _made(retry: Any, timeout: Any) -> Policy:
+    policy = _policy_of(retry)
+    if timeout is None:
+        return policy
+    try:
+        return policy.replace(attempt_timeout=read_duration(timeout))
+    except ValueError as error:
+        raise PolicyError("timeout", timeout, str(error)) from None
+
+
+_remembered = lru_cache(maxsize=1000, typed=True)(_made)
+
+
+def _policy_of(retry: Any) -> Policy:
+    if isinstance(retry, Policy):
+        return retry
+    if isinstance(retry, RetryPolicy):
+        return Policy(
+            attempts=retry.attempts,
+            retry_on=retry.match,
+            backoff=retry.backoff,
+            jitter=NO_JITTER,
+            max_wait=None,
+            deadline=None,
+        )
+    if isinstance(retry, str):
+        return read_policy(retry).policy
+    if isinstance(retry, list | tuple) and retry:
+        return _several(retry)
+    raise PolicyError("retry", retry, "use a RetryPolicy, a Policy, a list of them, or policy text")
+
+
+def _several(policies: Sequence[Any]) -> Policy:
+    """One policy that answers each failure by the first of these that matches it, each with its own counter."""
+    rules = [rule for policy in policies for rule in _rules_of(_policy_of(policy))]
+    if not any(rule.match.matched_by(CUT_ATTEMPT) for rule in rules):
+        # A timeout is not an exception of the action: it is retried whatever the policies name, as the first says.
+        rules.append(msgspec.structs.replace(rules[0], match=Match(names=(AttemptTimeout.__name__,))))
+    return Policy(
+        attempts=None,
+        retry_on=NOTHING,
+        rules=tuple(rules),
+        backoff=Backoff("exponential", 0.0),
+        jitter=NO_JITTER,
+        max_wait=None,
+        deadline=None,
+    )
+
+
+def _rules_of(policy: Policy) -> list[Rule]:
+    own = Rule(
+        match=policy.retry_on or ANYTHING,
+        retries=None if policy.attempts is None else policy.attempts - 1,
+        backoff=policy.backoff,
+        jitter=policy.jitter,
+        max_wait=policy.max_wait,
+    )
+    return [*policy.rules, own] if policy.retry_on else list(policy.rules)

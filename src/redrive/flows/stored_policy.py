@@ -1,0 +1,46 @@
+"""The policy of a work item, as it is kept in the log: in redrive's own notation."""
+
+from typing import Any
+
+import msgspec
+
+from redrive.notation.errors import NotationError
+from redrive.notation.native import as_data, read
+from redrive.notation.place import Place
+from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError
+
+# Policies are few and used for every item, so both directions are remembered.
+_MOST_KEPT = 1000
+_written: dict[int, tuple[Policy, msgspec.Raw]] = {}
+_read: dict[bytes, Policy] = {}
+
+DURABLE_DEFAULT = DEFAULT_POLICY.replace(deadline=None)
+"""The policy of an action that has none of its own: the default one without its deadline, since durable work may have
+to outlast an outage of its own workers."""
+
+
+def write_stored_policy(policy: Policy) -> msgspec.Raw:
+    """What the log keeps; a policy that holds Python code (a predicate) cannot be kept and is refused."""
+    known = _written.get(id(policy))
+    if known is not None:
+        return known[1]
+    try:
+        data = as_data(policy)
+    except NotationError as error:
+        raise PolicyError("retry", policy, f"a durable policy must be data: {error}") from None
+    raw = msgspec.Raw(msgspec.json.encode(data))
+    if len(_written) > _MOST_KEPT:
+        _written.clear()
+    _written[id(policy)] = (policy, raw)
+    return raw
+
+
+def read_stored_policy(raw: msgspec.Raw) -> Policy:
+    text = bytes(raw)
+    policy = _read.get(text)
+    if policy is None:
+        if len(_read) > _MOST_KEPT:
+            _read.clear()
+        data: Any = msgspec.json.decode(text)
+        policy = _read[text] = read(data, Place("stored policy")).policy
+    return policy

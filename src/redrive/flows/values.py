@@ -1,0 +1,166 @@
+"""The arguments and results of actions and workflows, as JSON by their type hints."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from redrive.flows.json_forms import LONGEST_JSON, JsonForm, NotReadable, NotStorable
+
+__all__ = ["LONGEST_JSON", "Arguments", "NotReadable", "NotStorable", "Signature"]
+
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_PLAIN = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """The arguments of one call. Those left out are in neither: the function's defaults are used when it runs."""
+
+    encoded: str
+    """A JSON object, in the order of the signature; `*args` and `**kwargs` are under these names, stars included."""
+    values: dict[str, Any]
+    """As reading `encoded` gives them, for one run: another one reads them again, since a function may change them."""
+
+    def __repr__(self) -> str:
+        return f"Arguments({', '.join(self.values)})"
+
+
+class Signature:
+    """How a function's arguments and result are stored.
+
+    `what` names it in messages ("action charge"); with `method`, its first parameter is left out. Type hints are
+    looked at when they are first needed, since they may name types that are defined further down.
+
+    A value fits when it is equal after it was written and read. What has no hint takes plain JSON data.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], what: str, method: bool = False, longest: int = LONGEST_JSON
+    ) -> None:
+        self.what = what
+        self._function = function
+        self._longest = longest
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())[1 if method else 0 :]
+        self._signature = signature.replace(parameters=parameters)
+        self._parameters = {_STARS.get(one.kind, "") + one.name: one for one in parameters}
+        self._plain = all(one.kind in _PLAIN for one in parameters)
+        self._positional = sum(one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for one in parameters)
+        self._hints: dict[str, Any] | None = None
+        self._arguments: JsonForm | None = None
+        self._result: JsonForm | None = None
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """The arguments of a call, checked as Python would and against the type hints."""
+        form = self._arguments or self._form_of_arguments()
+        if self._plain:
+            names = self._parameters
+            given = dict(zip(names, args, strict=False)) if args else {}
+            if kwargs:
+                given.update({name: kwargs[name] for name in names if name in kwargs})
+            if len(given) != len(args) + len(kwargs) or len(args) > self._positional:
+                self._bound(args, kwargs)
+        else:
+            given = self._bound(args, kwargs)
+        try:
+            return Arguments(*form.write(given))
+        except NotStorable as error:
+            refused = error
+        self._bound(args, kwargs)
+        for name, value in given.items():
+            JsonForm(self._hint(name), f"{self.what}: argument {name}", self._longest).write(value)
+        raise refused
+
+    def read_arguments(self, encoded: str) -> dict[str, Any]:
+        """The arguments, for `call_with`."""
+        form = self._arguments or self._form_of_arguments()
+        values: dict[str, Any] = form.read(encoded)
+        if len(values) != len(stored := _KEYS.decode(encoded)):
+            unknown = ", ".join(sorted(stored.keys() - values.keys()))
+            raise NotReadable(f"{self.what}: stored argument {unknown} is no longer one of its arguments")
+        return values
+
+    def call_with(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
+        """What the function returns for these arguments."""
+        if self._plain:
+            return function(**values)
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        # Only what was given by position can be followed by more of it.
+        by_position = any(values.get(name) for name, one in self._parameters.items() if one.kind is one.VAR_POSITIONAL)
+        for name, one in self._parameters.items():
+            if name not in values:
+                continue
+            if one.kind is one.VAR_POSITIONAL:
+                args += values[name]
+            elif one.kind is one.VAR_KEYWORD:
+                kwargs |= values[name]
+            elif one.kind is one.POSITIONAL_ONLY or (by_position and one.kind is one.POSITIONAL_OR_KEYWORD):
+                args.append(values[name])
+            else:
+                kwargs[name] = values[name]
+        return function(*args, **kwargs)
+
+    def write_result(self, value: Any) -> str:
+        return (self._result or self._form_of_result()).write(value)[0]
+
+    def read_result(self, encoded: str) -> Any:
+        return (self._result or self._form_of_result()).read(encoded)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """What Python itself would bind, by the names they are stored under."""
+        try:
+            bound = self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{self.what}: {error}") from None
+        return {
+            name: list(bound[one.name]) if one.kind is one.VAR_POSITIONAL else bound[one.name]
+            for name, one in self._parameters.items()
+            if one.name in bound
+        }
+
+    def _form_of_arguments(self) -> JsonForm:
+        fields = {}
+        for name, parameter in self._parameters.items():
+            needed = parameter.default is parameter.empty and parameter.kind not in _STARS
+            fields[name] = self._hint(name) if needed else NotRequired[self._hint(name)]
+        try:
+            self._arguments = JsonForm(
+                cast("Any", TypedDict)("Arguments", fields), f"{self.what}: its arguments", self._longest
+            )
+        except TypeError:
+            for name in self._parameters:
+                JsonForm(self._hint(name), f"{self.what}: argument {name}")
+            raise
+        return self._arguments
+
+    def _form_of_result(self) -> JsonForm:
+        self._result = JsonForm(self._hint("return"), f"{self.what}: its result", self._longest)
+        return self._result
+
+    def _hint(self, name: str) -> Any:
+        if self._hints is None:
+            try:
+                self._hints = get_type_hints(self._function, include_extras=True)
+            except Exception as error:
+                raise TypeError(f"{self.what}: its type hints cannot be read: {_why_unresolved(error)}") from error
+        hint = self._hints.get(name.lstrip("*"), Any)
+        if hint is object or hint in (Never, NoReturn):
+            return Any
+        if not name.startswith("*"):
+            return hint
+        if not name.startswith("**"):
+            return list[hint]  # type: ignore[valid-type]  # the hint is only known when it is asked for
+        if get_origin(hint) is Unpack:
+            return get_args(hint)[0]
+        return dict[str, hint]  # type: ignore[valid-type]  # as above
+
+
+def _why_unresolved(error: Exception) -> str:
+    if isinstance(error, NameError):
+        return (
+            f"{error}; define or import it at the top of the module, neither inside a function nor under TYPE_CHECKING"
+        )
+    return str(error)
