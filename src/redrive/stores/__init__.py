@@ -1,0 +1,1 @@
+"""Where flows are kept: one interface, and behind it memory, SQLite and PostgreSQL."""

@@ -1,0 +1,261 @@
+"""What stores keep: flows, their events, retries that wait, dead letters, messages and workers; times in epoch seconds.
+
+Bodies are JSON texts; a store does not look into them.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+FlowStatus = Literal[
+    "ready",  # a worker may claim it
+    "waiting",  # a worker may claim it once `wake_at` has come
+    "running",  # a worker owns it
+    "paused",  # nobody claims it until it is resumed
+    "parked",  # its code no longer fits its log; nobody claims it until someone says so
+    "completed",
+    "failed",
+    "cancelled",
+]
+FINISHED: tuple[FlowStatus, ...] = ("completed", "failed", "cancelled")
+
+DeadState = Literal["dead", "redriven", "discarded"]
+RetryStatus = Literal["waiting", "dispatched"]
+
+
+class NewFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow to be added. With a `start_at` after `created_at` it is added as waiting, otherwise as ready."""
+
+    id: str
+    definition: str
+    """What it runs: "workflow:Billing", "action:charge"."""
+    input: str
+    created_at: float
+    start_at: float
+    queue: str = "default"
+    priority: int = 0
+    """Higher goes first."""
+    key: str | None = None
+    """At most one flow of a definition has it."""
+
+
+class FlowRecord(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    definition: str
+    input: str
+    queue: str
+    priority: int
+    key: str | None
+    status: FlowStatus
+    created_at: float
+    start_at: float
+    wake_at: float | None
+    """When a waiting flow may be claimed."""
+    owner: int | None
+    """The epoch of the worker that owns it."""
+    claims: int
+    """How often it was claimed; 1 in the answer to the first claim, when it has no events yet."""
+    mail: int
+    """Messages ever sent to it."""
+    mail_read: int
+    """How many of them had been read when it was last released."""
+    finished_at: float | None
+
+
+class EventRow(NamedTuple):
+    """One line of a flow's log. (flow_id, seq) is unique; seq counts from 1."""
+
+    flow_id: str
+    seq: int
+    at: float
+    body: str
+
+
+class FlowChange(msgspec.Struct, frozen=True, kw_only=True):
+    """How a commit changes a flow's row. Any status but "running" takes the flow from its owner.
+
+    When the flow is released unfinished while it has unread mail (mail > mail_read), it becomes ready at once instead.
+    """
+
+    flow_id: str
+    status: FlowStatus
+    wake_at: float | None = None
+    mail_read: int = 0
+    finished_at: float | None = None
+
+
+class RetryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A work item that waits for its next attempt, or is in it: what waits, and until when."""
+
+    flow_id: str
+    item: int
+    step: str
+    queue: str
+    status: RetryStatus
+    attempt_number: int
+    """From 0: 1 is the first retry."""
+    max_retries: int | None
+    """None: no limit."""
+    timeout_seconds: float | None
+    timeout_retry_limit: int | None
+    """Retries left for attempts that time out; None: no limit of their own."""
+    backoff_kind: str
+    backoff_base_delay_ms: float
+    retry_kind: str
+    """What triggered the retry: "exception", "timeout", "lost", "snooze", "result", "redrive"."""
+    scheduled_at: float
+    """When the attempt may begin."""
+    timeout_at: float | None = None
+    """When the attempt under way will have taken too long."""
+    delivery_token: str | None = None
+    """The token of the attempt under way."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow that failed for good."""
+
+    flow_id: str
+    definition: str
+    queue: str
+    at: float
+    kind: str
+    """Why: a kind of giving up, "poison", or "workflow" where the flow's own code failed."""
+    step: str
+    """The step that failed; empty where the flow's own code did."""
+    attempts: int
+    error_type: str
+    message: str
+    payload: str
+    """A summary of what it was started with, bounded and without secrets."""
+    state: DeadState = "dead"
+    by: str | None = None
+    """Who redrove or discarded it,"""
+    why: str | None = None
+    """why,"""
+    settled_at: float | None = None
+    """and when."""
+
+
+class HeartbeatRow(NamedTuple):
+    """The latest details that a running attempt left for the one that may follow it."""
+
+    flow_id: str
+    item: int
+    at: float
+    details: str
+
+
+class Batch(msgspec.Struct):
+    """Everything that one transaction of a worker writes; all of it or nothing.
+
+    Rows are put in place in their order, so that the last one for an item or a flow stays; removals come after them.
+    """
+
+    number: int
+    """Counts the batches of a lease, from 1; the store keeps the last one it committed."""
+    events: list[EventRow] = []
+    flows: list[FlowChange] = []
+    retries: list[RetryRow] = []
+    """Put in place of the row with the same flow and item."""
+    retries_done: list[tuple[str, int]] = []
+    """(flow, item) of rows to remove, along with the item's heartbeat."""
+    messages_read: list[int] = []
+    dead: list[DeadLetter] = []
+    """Put in place of the row of the same flow."""
+    heartbeats: list[HeartbeatRow] = []
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A worker's right to own flows: a row in the store, valid until it expires or someone takes it away."""
+
+    epoch: int
+    """Never given twice."""
+    worker: str
+
+
+class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """Host and process, for people."""
+    definitions: tuple[str, ...]
+    queues: tuple[str, ...] | None = None
+    """None: all."""
+
+
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    epoch: int
+    name: str
+    definitions: tuple[str, ...]
+    queues: tuple[str, ...] | None
+    joined_at: float
+    expires_at: float
+    flows: int
+    """How many it owns."""
+
+
+class Reaped(msgspec.Struct, frozen=True):
+    """A worker that was gone, and how many of its flows were handed on."""
+
+    worker: str
+    epoch: int
+    flows: int
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    flows: list[FlowRecord]
+    next_wake: float | None
+    """When the next waiting flow (of those that could be asked for) may be claimed; always after `now`."""
+    more: bool = False
+    """True when as many were claimed as were asked for, so that there may be more."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    id: int
+    flow_id: str
+    at: float
+    body: str
+
+
+class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which flows to list, newest first."""
+
+    status: tuple[FlowStatus, ...] = ()
+    """Empty: any."""
+    definition: str | None = None
+    queue: str | None = None
+    key: str | None = None
+    before: str | None = None
+    """The id of the last flow of the previous page."""
+    limit: int = 100
+
+
+class RetryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which retries to list, the next one first."""
+
+    flow_id: str | None = None
+    queue: str | None = None
+    limit: int = 100
+
+
+class DeadQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters to list, oldest first."""
+
+    flow_ids: tuple[str, ...] = ()
+    """Empty: any."""
+    state: DeadState | None = "dead"
+    definition: str | None = None
+    step: str | None = None
+    kind: str | None = None
+    error_type: str | None = None
+    queue: str | None = None
+    after: str | None = None
+    """The flow id of the last letter of the previous page."""
+    limit: int = 100
+
+
+class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    limit: int | None
+    """How many of its flows may be owned at once, in the whole fleet; None: any."""
+    ready: int
+    waiting: int
+    running: int
