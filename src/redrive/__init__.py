@@ -3,19 +3,29 @@
 @redrive.retry                                   guard a function with the default policy
 for attempt in redrive.attempts(attempts=5): …   guard a block
 redrive.Retrier(policy).call(function)           guard a call
+@redrive.workflow, @redrive.action               durable work; async with redrive.open("sqlite:///app.db") as app: …
 """
+
+from typing import TYPE_CHECKING, Any
 
 from redrive.calls import fallback
 from redrive.calls.attempt_iterator import Attempt, attempts
 from redrive.calls.decorator import retry
 from redrive.calls.dependencies import define_dependency
-from redrive.calls.report import AttemptRecord, Report, report_of
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import time_left
 from redrive.failures.classifier import Classifier
 from redrive.failures.failure import Failure, Verdict
 from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match, as_match
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, ResultRejected, RetryAfter
+from redrive.failures.signals import (
+    AttemptLost,
+    AttemptTimeout,
+    DeadlineExceeded,
+    Permanent,
+    ResultRejected,
+    RetryAfter,
+    Snooze,
+)
 from redrive.observability.logs import log_event as _log_event
 from redrive.observability.stream import correlate, listen
 from redrive.resilience.budget import Budget, BudgetSettings
@@ -27,13 +37,31 @@ from redrive.retry.decision import Because, Conditions, Decision, GiveUp, RetryA
 from redrive.retry.history import History
 from redrive.retry.jitter import Jitter
 from redrive.retry.policy import Policy, PolicyError, Rule
+from redrive.retry.report import AttemptRecord, Report, report_of
+
+if TYPE_CHECKING:
+    from redrive.assembly import open  # noqa: A004 - it is called redrive.open
+    from redrive.engine.app import App
+    from redrive.engine.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle
+    from redrive.engine.starting import KeyTaken
+    from redrive.flows.action import Action, ActionCall, action
+    from redrive.flows.replay import NonDeterminism
+    from redrive.flows.retry_policy import RetryPolicy
+    from redrive.flows.values import NotReadable, NotStorable
+    from redrive.flows.workflow import Workflow, workflow
+    from redrive.runners.attempt import current_attempt
+    from redrive.stores.errors import LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 
 __all__ = [
     "ANYTHING",
     "NOTHING",
     "TRANSIENT",
     "UNKNOWN",
+    "Action",
+    "ActionCall",
+    "App",
     "Attempt",
+    "AttemptLost",
     "AttemptRecord",
     "AttemptTimeout",
     "Backoff",
@@ -50,10 +78,19 @@ __all__ = [
     "Dependencies",
     "Dependency",
     "Failure",
+    "FlowCancelledError",
+    "FlowFinished",
+    "FlowNotFound",
     "GiveUp",
+    "Handle",
     "History",
     "Jitter",
+    "KeyTaken",
+    "LeaseLost",
     "Match",
+    "NonDeterminism",
+    "NotReadable",
+    "NotStorable",
     "Permanent",
     "Policy",
     "PolicyError",
@@ -62,24 +99,70 @@ __all__ = [
     "Retrier",
     "RetryAfter",
     "RetryAt",
+    "RetryPolicy",
     "Rule",
+    "Snooze",
+    "StoreError",
+    "StoreUnavailable",
+    "StoreUnusable",
     "Verdict",
+    "Workflow",
     "__version__",
+    "action",
     "as_match",
     "attempts",
     "constant",
     "correlate",
+    "current_attempt",
     "decide",
     "define_dependency",
     "exponential",
     "fallback",
     "linear",
     "listen",
+    "open",
     "report_of",
     "retry",
     "time_left",
+    "workflow",
 ]
 
 __version__ = "0.1.0"
+
+# The durable engine is loaded when it is first used.
+_DURABLE = {
+    "Action": "flows.action",
+    "ActionCall": "flows.action",
+    "App": "engine.app",
+    "FlowCancelledError": "engine.handle",
+    "FlowFinished": "engine.handle",
+    "FlowNotFound": "engine.handle",
+    "Handle": "engine.handle",
+    "KeyTaken": "engine.starting",
+    "LeaseLost": "stores.errors",
+    "NonDeterminism": "flows.replay",
+    "NotReadable": "flows.values",
+    "NotStorable": "flows.values",
+    "RetryPolicy": "flows.retry_policy",
+    "StoreError": "stores.errors",
+    "StoreUnavailable": "stores.errors",
+    "StoreUnusable": "stores.errors",
+    "Workflow": "flows.workflow",
+    "action": "flows.action",
+    "current_attempt": "runners.attempt",
+    "open": "assembly",
+    "workflow": "flows.workflow",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _DURABLE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'redrive' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"redrive.{module}"), name)
+    return value
+
 
 listen(_log_event)

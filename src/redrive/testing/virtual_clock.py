@@ -7,8 +7,8 @@ hangs, to the time at which it is cut.
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -37,6 +37,7 @@ class VirtualClock:
         self._numbers = itertools.count()
         self._pumping: set[asyncio.AbstractEventLoop] = set()
         self._trio_cuts: list[_TrioCut] = []
+        self._busy = 0
 
     def monotonic(self) -> float:
         return self.now
@@ -80,6 +81,18 @@ class VirtualClock:
 
     def cut_at(self, when: float) -> AbstractContextManager[None]:
         return _TrioCut(self, when) if event_loops.under_trio() else _AsyncioVirtualCut(self, when)
+
+    def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
+        timer = self._at(when, asyncio.get_running_loop(), ring, moves_time=True)
+        return lambda: self._forget(timer)
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
 
     def _move_to(self, when: float) -> None:
         with self._lock:
@@ -143,6 +156,10 @@ class VirtualClock:
             return
         if _is_busy(loop):
             loop.call_soon(self._pump, loop)
+            return
+        if self._busy:
+            # Work under way elsewhere ends in real time.
+            loop.call_later(0.001, self._pump, loop)
             return
         moving = [timer for timer in mine if timer.moves_time]
         if not moving and (idle_for < self._grace or _waits_for_io(loop)):

@@ -1,0 +1,53 @@
+"""The only place that picks a driver: from an address to a store, and from a store to an app."""
+
+import os
+from typing import Any
+
+from redrive.engine.app import App
+from redrive.engine.settings import WorkerSettings
+from redrive.failures.redaction import redact
+from redrive.stores.errors import StoreUnusable
+from redrive.stores.interface import Store
+
+DEFAULT_ADDRESS = "sqlite:///redrive.db"
+ALLOWED = "write sqlite:///file.db, sqlite:////absolute/file.db, postgresql://user@host/database, or memory://"
+
+
+def store_at(address: str | None = None) -> Store:
+    """The store at an address; without one that of REDRIVE_STORE, or redrive.db in the current folder."""
+    address = address or os.environ.get("REDRIVE_STORE") or DEFAULT_ADDRESS
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        raise StoreUnusable(f"{redact(address, 200)} is no address of a store; {ALLOWED}")
+    if scheme == "sqlite":
+        from redrive.stores.sqlite.store import SqliteStore
+
+        path = rest.removeprefix("/")
+        if not path or not rest.startswith("/"):
+            raise StoreUnusable(f"{redact(address, 200)} names no file; {ALLOWED}")
+        return SqliteStore(path)
+    if scheme in ("postgresql", "postgres"):
+        from redrive.stores.postgres.store import PostgresStore
+
+        return PostgresStore(address)
+    if scheme == "memory":
+        from redrive.stores.memory.store import MemoryStore
+
+        return MemoryStore()
+    raise StoreUnusable(f"{redact(scheme, 40)}:// is no store; {ALLOWED}")
+
+
+def open(address: str | Store | None = None, *, worker: bool = True, **settings: Any) -> App:  # noqa: A001 - it is called redrive.open
+    """Open a store for `async with`: `async with redrive.open("sqlite:///app.db") as app: ...`.
+
+    address: sqlite:///file.db, postgresql://..., or memory:// (gone when closed); by default that of REDRIVE_STORE, or
+    redrive.db in the current folder.
+    worker: work on flows in this process too; False where other processes do.
+    settings: of the worker: concurrency, threads, processes, queues, lease, grace, keep_finished...
+    """
+    try:
+        made = WorkerSettings(**settings)
+    except TypeError as error:
+        raise TypeError(f"open: {error}; settings are {', '.join(WorkerSettings.__struct_fields__)}") from None
+    store = store_at(address) if address is None or isinstance(address, str) else address
+    return App(store, worker, made)

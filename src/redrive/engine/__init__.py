@@ -1,0 +1,1 @@
+"""The durable engine: worker, journal, leases, timers, mail, recovery, dead letters."""

@@ -1,0 +1,189 @@
+"""Take claimed flows into memory: new ones begin, others go on from their log."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from redrive.engine.flow_run import FlowRun
+from redrive.engine.journal import patiently
+from redrive.engine.mailroom import deliver, take_out
+from redrive.engine.outcomes import lost_attempt
+from redrive.flows.asks import EndAsk
+from redrive.flows.driver import driver_for
+from redrive.flows.events import (
+    COMMANDS,
+    AttemptFailed,
+    FlowBegan,
+    FlowFailed,
+    FlowParked,
+    ItemGaveUp,
+    Redriven,
+    is_activation,
+    read_event,
+)
+from redrive.flows.history import Line, fold, without_undone
+from redrive.flows.messages import Cancel, Redrive, Resume
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.replay import NonDeterminism, replay
+from redrive.flows.values import NotReadable
+from redrive.retry.decision import GiveUp
+from redrive.stores.records import FINISHED, EventRow, FlowRecord, FlowStatus, HeartbeatRow, Message
+
+if TYPE_CHECKING:
+    from redrive.engine.worker import Worker
+
+
+async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
+    """Begin the new ones at once; read the logs and the mail of the others, and go on."""
+    assert worker.lease is not None  # noqa: S101 - it claimed them
+    known: list[FlowRecord] = []
+    for record in records:
+        if record.claims == 1 and record.mail == record.mail_read:
+            run = _enter(worker, record)
+            if run is not None:
+                run.begin()
+        else:
+            known.append(record)
+    if not known:
+        return
+    ids = [record.id for record in known]
+    logs = await patiently(worker.store, worker.store.read_events, ids)
+    heartbeats: dict[str, list[HeartbeatRow]] = defaultdict(list)
+    for beat in await patiently(worker.store, worker.store.read_heartbeats, ids):
+        heartbeats[beat.flow_id].append(beat)
+    mail: dict[str, list[Message]] = defaultdict(list)
+    if any(record.mail > record.mail_read for record in known):
+        for message in await patiently(worker.store, worker.store.read_mail, worker.lease):
+            mail[message.flow_id].append(message)
+    for record in known:
+        run = _enter(worker, record)
+        if run is not None:
+            _go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
+
+
+def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
+    try:
+        run = FlowRun(worker, record, driver_for(record.definition, record.id, record.input))
+    except UnknownDefinition:
+        # Forgotten since it was asked for; whoever knows it takes it at the end of this lease.
+        return None
+    worker.runs[record.id] = run
+    return run
+
+
+def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], mail: list[Message]) -> None:
+    """Bring a flow to where its log ends, then do what is due."""
+    try:
+        lines = [Line(row.seq, row.at, read_event(row.body)) for row in rows]
+    except msgspec.MsgspecError as error:
+        run.seq = rows[-1].seq
+        _park(run, f"a line of its log cannot be read by this version: {error}")
+        return
+    if lines:
+        run.seq, run.last_at = lines[-1].seq, lines[-1].at
+    before = fold(lines)
+    if before.ending is not None:
+        reopened = _reopen(run, lines, mail)
+        if not reopened:
+            _give_back(run, before.ending, before.ended_at)
+            return
+    run.has_begun = any(isinstance(line.event, (*COMMANDS, FlowBegan)) for line in without_undone(lines)) or (
+        bool(lines) and isinstance(lines[-1].event, Redriven)
+    )
+    if not run.has_begun:
+        for line in lines:
+            run.history.apply(line.at, line.event)
+        for message in mail:
+            deliver(run, message)
+        if not run.released:
+            run.begin()
+        return
+    try:
+        open_asks = replay(lines, run.driver, run.history, _began_at(lines))
+    except (NonDeterminism, UnknownDefinition) as error:
+        _cannot_go_on(run, lines, str(error), mail)
+        return
+    except NotReadable as error:
+        run.take([EndAsk("failed", error=error)], run.last_at)
+        return
+    for beat in heartbeats:
+        if beat.item in run.history.items:
+            run.history.items[beat.item].details = msgspec.Raw(beat.details.encode())
+    run.take(open_asks, run.time())
+    _count_lost(run)
+    run.take_up()
+    for message in mail:
+        if not run.released:
+            deliver(run, message)
+    run.settle(run.time())
+
+
+def _began_at(lines: list[Line]) -> float:
+    return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
+
+
+def _count_lost(run: FlowRun) -> None:
+    """Attempts that were under way when the last owner was lost: they count, and nobody knows how they ended."""
+    for item in list(run.history.items.values()):
+        if item.state == "running" and not run.released:
+            error, failure = lost_attempt("")
+            run.decide(item, error, failure, run.time())
+
+
+def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
+    """Take up a failed flow again, where a message says so: the redrive is logged as the last line."""
+    for message in list(mail):
+        mail.remove(message)
+        said = take_out(run, message)
+        failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
+        if isinstance(said, Redrive) and failed is not None and isinstance(failed.event, FlowFailed):
+            at = run.time()
+            since = _failure_line(lines, failed.event.item, failed.seq)
+            event = Redriven(by=said.by, why=said.why, item=failed.event.item, since=since)
+            run.write(at, event)
+            lines.append(Line(run.seq, at, event))
+            return True
+    return False
+
+
+def _failure_line(lines: list[Line], item: int | None, failed: int) -> int:
+    """Where the log is answered anew: at the item's failure, or at the turn in which the flow's code failed."""
+    for seq, _, event in reversed(without_undone(lines)):
+        if seq >= failed:
+            continue
+        if item is None and is_activation(event):
+            return seq
+        if isinstance(event, AttemptFailed | ItemGaveUp) and event.item == item and isinstance(event.decision, GiveUp):
+            return seq
+    return 0
+
+
+def _cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: list[Message]) -> None:
+    parked = fold(lines)
+    run.history.parked = parked.parked
+    for message in mail:
+        said = take_out(run, message)
+        if isinstance(said, Cancel):
+            run.driver.discard()
+            run.history.items.clear()
+            run.take([EndAsk("cancelled")], run.time())
+            return
+        if isinstance(said, Resume | Redrive):
+            run.history.parked = None
+    _park(run, problem)
+
+
+def _park(run: FlowRun, problem: str) -> None:
+    """The flow's code no longer fits its log: leave it alone until someone mends it."""
+    if run.history.parked != problem:
+        run.log(run.time(), FlowParked(problem=problem))
+    run.release("parked", None)
+
+
+def _give_back(run: FlowRun, ending: object, ended_at: float | None) -> None:
+    """It had ended already: leave it as it was."""
+    name = type(ending).__name__.removeprefix("Flow").lower()
+    status: FlowStatus = next(one for one in FINISHED if one == name)
+    run.release(status, None, ended_at)

@@ -1,0 +1,321 @@
+"""What a program uses: start flows, wait for them, look at them, and put dead ones back to work."""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+import msgspec
+
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.determinism.ids import ordered_id
+from redrive.engine.explain import explain
+from redrive.engine.explanation import Explanation
+from redrive.engine.handle import FlowCancelledError, FlowNotFound, Handle
+from redrive.engine.settings import WorkerSettings
+from redrive.engine.starting import Starter, started
+from redrive.engine.worker import Worker
+from redrive.failures.duration import read_duration
+from redrive.flows.action import ActionCall
+from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed, read_event
+from redrive.flows.failed_item import error_of
+from redrive.flows.history import Line, fold
+from redrive.flows.job import write_job
+from redrive.flows.messages import AnyMessage, Redrive, write_message
+from redrive.flows.portable_errors import rebuild_error
+from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition, action_named, workflow_named
+from redrive.flows.retry_policy import Retry, Timeout, as_policy
+from redrive.flows.workflow import Workflow
+from redrive.stores.errors import LeaseLost
+from redrive.stores.interface import Store
+from redrive.stores.records import (
+    FINISHED,
+    DeadLetter,
+    DeadQuery,
+    FlowQuery,
+    FlowRecord,
+    FlowStatus,
+    NewFlow,
+    QueueRecord,
+    RetryQuery,
+    RetryRow,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger("redrive")
+
+# Whoever ends a flow in this process says so; for others there is looking again, less and less often.
+FIRST_LOOK = 0.02
+LONGEST_LOOK = 0.5
+LARGEST_PRIORITY = 2**31 - 1
+
+
+class App:
+    """An open store, and by default a worker in this process. Made by `redrive.open(...)`."""
+
+    def __init__(self, store: Store, worker: bool = True, settings: WorkerSettings | None = None) -> None:
+        self.store = store
+        self.settings = settings or WorkerSettings()
+        self._with_worker = worker
+        self._worker: Worker | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._starter = Starter(store)
+        self._waiters: dict[str, list[asyncio.Future[Any]]] = {}
+        self._clock = current_clock()
+        self._closing = False
+
+    async def __aenter__(self) -> Self:
+        await self.store.open()
+        if self._with_worker:
+            self._working = asyncio.get_running_loop().create_task(self.work())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._working is not None:
+            await asyncio.wait([self._working])
+        await self.store.close()
+
+    def stop(self) -> None:
+        """Have the worker hand over and end."""
+        self._closing = True
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def work(self) -> None:
+        """Be a worker until `stop()`. One that lost its lease begins anew."""
+        while not self._closing:
+            self._worker = Worker(self.store, self.settings, self._ended)
+            if self._closing:
+                break
+            try:
+                await self._worker.run()
+            except LeaseLost as lost:
+                log.error("%s; this worker drops what it had and begins anew", lost)
+
+    # Starting
+
+    async def start(
+        self,
+        workflow: type[Workflow] | str,
+        /,
+        *args: Any,
+        key: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        delay: Timeout | datetime | None = None,
+        connection: Any = None,
+        **kwargs: Any,
+    ) -> Handle[Any]:
+        """Start a flow; what is not named here goes to the workflow's `run`.
+
+        key: starting again with the same key and input gives the same flow; with another input it is refused.
+        queue, priority: which workers take it, and how soon; a higher priority goes first.
+        delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
+        connection: your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction
+        commits.
+        """
+        definition = workflow_named(workflow) if isinstance(workflow, str) else workflow
+        name = getattr(definition, "workflow_name", None)
+        if not (isinstance(definition, type) and issubclass(definition, Workflow)) or name is None:
+            raise TypeError(f"start takes a class decorated with @workflow, or its name, not {workflow!r}")
+        arguments = definition.signature.bind(args, kwargs)
+        flow = self._new_flow(WORKFLOW + name, arguments.encoded, key, queue, priority, delay)
+        return Handle(self, await self._add(flow, connection), definition.signature.read_result)
+
+    async def submit(
+        self,
+        call: ActionCall[T],
+        *,
+        retry: Retry | None = None,
+        timeout: Timeout | None = None,
+        key: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        delay: Timeout | datetime | None = None,
+        connection: Any = None,
+    ) -> Handle[T]:
+        """Start a background job, a flow of one action: `await app.submit(charge("u1"))`. Settings as in `start`."""
+        if not isinstance(call, ActionCall):
+            raise TypeError(f"submit takes the call of an @action, such as charge(user=user), not {call!r}")
+        policy = call.action.policy
+        if retry is not None or timeout is not None:
+            policy = as_policy(policy if retry is None else retry, timeout)
+        flow = self._new_flow(ACTION + call.action.name, write_job(call, policy), key, queue, priority, delay)
+        return Handle(self, await self._add(flow, connection), call.action.signature.read_result)
+
+    def handle(self, flow_id: str) -> Handle[Any]:
+        """The flow with this id."""
+        return Handle(self, flow_id)
+
+    def _new_flow(
+        self,
+        definition: str,
+        input: str,  # noqa: A002 - what the flow is started with
+        key: str | None,
+        queue: str,
+        priority: int,
+        delay: Any,
+    ) -> NewFlow:
+        now = self._clock.wall()
+        if key is not None and (not isinstance(key, str) or not key or len(key) > 500):
+            raise ValueError("key: use a text of 1 to 500 characters")
+        if not isinstance(queue, str) or not queue or len(queue) > 200:
+            raise ValueError("queue: use a name of 1 to 200 characters")
+        if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
+            raise ValueError(f"priority: {priority!r} is not allowed; use a whole number, higher goes first")
+        if delay is None:
+            start_at = now
+        elif isinstance(delay, datetime):
+            if delay.tzinfo is None:
+                raise ValueError("delay: a datetime needs a time zone, such as datetime.UTC")
+            start_at = max(now, delay.timestamp())
+        else:
+            start_at = now + read_duration(delay)
+        return NewFlow(
+            id=ordered_id(now),
+            definition=definition,
+            input=input,
+            created_at=now,
+            start_at=start_at,
+            queue=queue,
+            priority=priority,
+            key=key,
+        )
+
+    async def _add(self, flow: NewFlow, connection: Any) -> str:
+        if connection is None:
+            return await self._starter.add(flow)
+        add_on = getattr(self.store, "add_flows_on", None)
+        if add_on is None:
+            raise ValueError(f"connection=... needs a PostgreSQL store; this one is {self.store.address}")
+        answer = add_on(connection, [flow])
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return started(flow, answer[0])
+
+    # Waiting
+
+    def _ended(self, flow_id: str, event: Any) -> None:
+        for waiter in self._waiters.pop(flow_id, ()):
+            if not waiter.done():
+                waiter.set_result(event)
+
+    async def _result(self, flow_id: str, read: Callable[[str], Any] | None, timeout: float | None) -> Any:
+        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(flow_id, []).append(waiter)
+        look_again = FIRST_LOOK
+        deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
+        try:
+            while True:
+                record = await self.find(flow_id)
+                if record.status in FINISHED:
+                    lines = await self.log(flow_id)
+                    return self._outcome(record, lines[-1].event, lines, read)
+                left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
+                if left is not None and left <= 0:
+                    raise TimeoutError(f"flow {flow_id} is still {record.status} after {timeout:g} s")
+                await asyncio.wait([waiter], timeout=look_again if left is None else min(left, look_again))
+                if waiter.done():
+                    ending = waiter.result()
+                    lines = await self.log(flow_id) if isinstance(ending, FlowFailed) else []
+                    return self._outcome(record, ending, lines, read)
+                look_again = min(look_again * 2, LONGEST_LOOK)
+        finally:
+            waiters = self._waiters.get(flow_id)
+            if waiters is not None and waiter in waiters:
+                waiters.remove(waiter)
+                if not waiters:
+                    del self._waiters[flow_id]
+
+    def _outcome(
+        self, record: FlowRecord, ending: AnyEvent, lines: list[Line], read: Callable[[str], Any] | None
+    ) -> Any:
+        if isinstance(ending, FlowCompleted):
+            return (read or _reader(record.definition))(bytes(ending.result).decode())
+        if isinstance(ending, FlowCancelled):
+            raise FlowCancelledError(record.id)
+        assert isinstance(ending, FlowFailed)  # noqa: S101 - the ways a flow can end
+        error = rebuild_error(ending.error)
+        if ending.item is not None:
+            item = fold(lines).items[ending.item]
+            last = item.failures[-1].event if item.failures else None
+            if last is not None and last.error == ending.error:
+                error = error_of(item, last)
+        raise error
+
+    # Looking
+
+    async def find(self, flow_id: str) -> FlowRecord:
+        record = await self.store.find_flow(flow_id)
+        if record is None:
+            raise FlowNotFound(flow_id, self.store.address)
+        return record
+
+    async def log(self, flow_id: str) -> list[Line]:
+        """The flow's log, in order."""
+        rows = (await self.store.read_events([flow_id]))[flow_id]
+        return [Line(row.seq, row.at, read_event(row.body)) for row in rows]
+
+    async def explain(self, flow_id: str) -> Explanation:
+        """Everything that happened to a flow and why, what it waits for, and what to do next."""
+        record, lines = await self.find(flow_id), await self.log(flow_id)
+        letters = await self.store.list_dead(DeadQuery(flow_ids=(flow_id,), state=None))
+        workers, queues = await self.store.list_workers(), await self.store.list_queues()
+        return explain(record, lines, letters[0] if letters else None, workers, queues, self._clock.wall())
+
+    async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
+        return await self.store.list_flows(query or FlowQuery())
+
+    async def retries(self, query: RetryQuery | None = None) -> list[RetryRow]:
+        """What waits for its next attempt, the next one first."""
+        return await self.store.list_retries(query or RetryQuery())
+
+    async def queues(self) -> list[QueueRecord]:
+        return await self.store.list_queues()
+
+    async def limit_queue(self, queue: str, limit: int | None) -> None:
+        """Let at most `limit` flows of a queue be worked on at once, in the whole fleet; None: any number."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"limit: {limit!r} is not allowed; use a whole number from 1, or None for no limit")
+        await self.store.set_queue_limit(queue, limit)
+
+    # Dead letters
+
+    async def dead_letters(self, query: DeadQuery | None = None) -> list[DeadLetter]:
+        return await self.store.list_dead(query or DeadQuery())
+
+    async def redrive(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
+        """Put dead flows back to work, each at the step that failed. Answers those that were dead."""
+        message = write_message(Redrive(by=by, why=why))
+        return await self.store.settle_dead(_ids(flow_ids), "redriven", by, why, self._clock.wall(), message)
+
+    async def discard(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
+        """Settle dead flows for good: they stay failed. Answers those that were dead."""
+        return await self.store.settle_dead(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
+
+    async def _send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
+        status = await self.store.send(flow_id, write_message(message), self._clock.wall())
+        if status is None:
+            raise FlowNotFound(flow_id, self.store.address)
+        return status
+
+
+def _ids(flow_ids: str | Sequence[str]) -> list[str]:
+    return [flow_ids] if isinstance(flow_ids, str) else list(flow_ids)
+
+
+def _reader(definition: str) -> Callable[[str], Any]:
+    """How the result of a flow is read: by its type hint where the definition is known, else as plain data."""
+    with contextlib.suppress(UnknownDefinition):
+        if definition.startswith(WORKFLOW):
+            return workflow_named(definition.removeprefix(WORKFLOW)).signature.read_result
+        return action_named(definition.removeprefix(ACTION)).signature.read_result
+    return msgspec.json.decode

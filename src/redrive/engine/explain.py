@@ -1,0 +1,280 @@
+"""`explain`: a flow's log as a timeline, with the reasons for each decision. Pure: the time is an argument."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from redrive.engine.explain_now import Looking
+from redrive.engine.explain_words import call, error_line, summary, utc, why
+from redrive.engine.explanation import (
+    AttemptStory,
+    DecisionStory,
+    Entry,
+    Explanation,
+    ItemStory,
+    Moment,
+    Note,
+    Outcome,
+    TimerStory,
+)
+from redrive.flows.events import (
+    AnyEvent,
+    AttemptFailed,
+    AttemptReturned,
+    AttemptStarted,
+    CancelRequested,
+    FlowBegan,
+    FlowCancelled,
+    FlowCompleted,
+    FlowFailed,
+    FlowParked,
+    ItemAdded,
+    ItemCancelled,
+    ItemCompleted,
+    ItemGaveUp,
+    ItemQueued,
+    ItemStarted,
+    PatchMarked,
+    Paused,
+    Redriven,
+    Resumed,
+    TimerFired,
+    TimerSet,
+)
+from redrive.flows.history import Line, fold, without_undone
+from redrive.flows.job import read_job
+from redrive.flows.registry import ACTION
+from redrive.flows.values import NotReadable
+from redrive.retry.decision import Decision, RetryAt
+from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
+
+_OPEN = ("queued", "running", "waiting")
+_ENDED: dict[str, Outcome] = {"timeout": "timed out", "lost": "lost"}
+
+
+def explain(
+    record: FlowRecord,
+    lines: list[Line],
+    dead: DeadLetter | None,
+    workers: Sequence[WorkerRecord],
+    queues: Sequence[QueueRecord],
+    now: float,
+) -> Explanation:
+    """Everything that happened to a flow and why, what it waits for, and what to do next.
+
+    `workers` and `queues` are those of the store: they tell why a flow that could go on does not.
+    """
+    history = fold(lines)
+    timeline = Timeline(lines).entries
+    if history.ending is not None:
+        _abandon(timeline)
+    began = lines[0].at if lines else record.start_at
+    alive = [worker for worker in workers if worker.expires_at > now]
+    seen = Looking(record, history, timeline, dead, alive, queues, now, began).look()
+    return Explanation(
+        flow_id=record.id,
+        definition=record.definition,
+        status=record.status,
+        headline=seen.headline,
+        input=call(_arguments(record)),
+        queue=record.queue,
+        priority=record.priority,
+        key=None if record.key is None else summary(record.key, 100),
+        explained_at=utc(now),
+        created_at=utc(record.created_at),
+        start_at=utc(record.start_at),
+        began_at=utc(lines[0].at) if lines else None,
+        finished_at=None if record.finished_at is None else utc(record.finished_at),
+        timeline=timeline,
+        waits_for=seen.waits_for,
+        next_steps=seen.next_steps,
+    )
+
+
+def _arguments(record: FlowRecord) -> str:
+    if record.definition.startswith(ACTION):
+        try:
+            return bytes(read_job(record.input).args).decode()
+        except NotReadable:
+            return record.input
+    return record.input
+
+
+def _abandon(timeline: list[Entry]) -> None:
+    """The flow ended without these."""
+    for entry in timeline:
+        if isinstance(entry, ItemStory) and entry.state in _OPEN:
+            entry.state = "abandoned"
+            if entry.attempts and entry.attempts[-1].outcome == "running":
+                entry.attempts[-1].outcome = "abandoned"
+
+
+class Timeline:
+    """The log as entries, in the order in which they began."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.entries: list[Entry] = []
+        self._began = lines[0].at if lines else 0.0
+        self._items: dict[int, ItemStory] = {}
+        """By number: one that a redrive undid may be followed by another of the same number."""
+        self._timers: dict[int, TimerStory] = {}
+        kept = {line.seq for line in without_undone(lines)}
+        for line in lines:
+            self._undone = line.seq not in kept
+            tell = _TELL.get(type(line.event))
+            if tell is not None:
+                tell(self, self._moment(line.at), line.event)
+
+    def _moment(self, at: float) -> Moment:
+        return Moment(utc(at), round(at - self._began, 6))
+
+    def _note(self, when: Moment, event: AnyEvent, text: str) -> None:
+        tag = event.__struct_config__.tag
+        by, reason = str(getattr(event, "by", "")), str(getattr(event, "why", ""))
+        self.entries.append(
+            Note(
+                when=when,
+                what=str(tag),
+                text=text,
+                by=summary(by, 100),
+                why=summary(reason),
+                undone=self._undone,
+            )
+        )
+
+    def _item_added(self, when: Moment, event: ItemAdded) -> None:
+        story = ItemStory(
+            number=event.item,
+            step=event.step,
+            arguments=call(bytes(event.args).decode()),
+            policy=msgspec.json.decode(event.policy),
+            added=when,
+            undone=self._undone,
+        )
+        self._items[event.item] = story
+        self.entries.append(story)
+        if isinstance(event, ItemStarted):
+            self._begin(story, when, 1, event.timeout_at)
+
+    def _attempt_started(self, when: Moment, event: AttemptStarted) -> None:
+        self._begin(self._items[event.item], when, event.attempt, event.timeout_at)
+
+    def _begin(self, story: ItemStory, when: Moment, number: int, timeout_at: float | None) -> None:
+        timeout = None if timeout_at is None else self._moment(timeout_at)
+        story.state = "running"
+        story.attempts.append(AttemptStory(number=number, began=when, timeout=timeout))
+
+    def _end(self, item: int, when: Moment, outcome: Outcome) -> AttemptStory | None:
+        story = self._items[item]
+        if not story.attempts:
+            return None
+        attempt = story.attempts[-1]
+        attempt.outcome = outcome
+        attempt.ended = when
+        if outcome != "lost":
+            attempt.seconds = round(when.after - attempt.began.after, 6)
+        return attempt
+
+    def _attempt_failed(self, when: Moment, event: AttemptFailed) -> None:
+        failure = event.failure
+        attempt = self._end(event.item, when, _ENDED.get(failure.kind, "failed"))
+        self._items[event.item].state = "waiting" if isinstance(event.decision, RetryAt) else "failed"
+        if attempt is not None:
+            attempt.error_type = failure.type.removeprefix("builtins.")
+            attempt.message = failure.message
+            attempt.status = failure.status
+            attempt.category = failure.category
+            attempt.reason = failure.reason
+            attempt.decision = self._decision(event.decision)
+
+    def _decision(self, decision: Decision) -> DecisionStory:
+        if isinstance(decision, RetryAt):
+            return DecisionStory(
+                answer="retry",
+                next=self._moment(decision.when),
+                wait=round(decision.because.wait, 6),
+                why=why(decision),
+                because=decision.because,
+            )
+        return DecisionStory(answer="give up", kind=decision.kind, why=why(decision), because=decision.because)
+
+    def _attempt_returned(self, when: Moment, event: AttemptReturned) -> None:
+        attempt = self._end(event.item, when, "returned")
+        self._items[event.item].state = "waiting"
+        if attempt is not None:
+            attempt.reason = summary(event.reason)
+            attempt.next = self._moment(event.until)
+
+    def _item_gave_up(self, when: Moment, event: ItemGaveUp) -> None:
+        story = self._items[event.item]
+        story.state = "failed"
+        story.too_late = self._decision(event.decision)
+
+    def _item_completed(self, when: Moment, event: ItemCompleted) -> None:
+        self._end(event.item, when, "completed")
+        story = self._items[event.item]
+        story.state = "completed"
+        story.result = summary(bytes(event.result).decode())
+
+    def _item_cancelled(self, when: Moment, event: ItemCancelled) -> None:
+        story = self._items[event.item]
+        if story.state == "running":
+            self._end(event.item, when, "cancelled")
+        story.state = "cancelled"
+
+    def _timer_set(self, when: Moment, event: TimerSet) -> None:
+        story = TimerStory(number=event.timer, set=when, until=self._moment(event.until), undone=self._undone)
+        self._timers[event.timer] = story
+        self.entries.append(story)
+
+    def _timer_fired(self, when: Moment, event: TimerFired) -> None:
+        self._timers[event.timer].fired = when
+
+    def _redriven(self, when: Moment, event: Redriven) -> None:
+        again = self._items.get(event.item) if event.item is not None else None
+        if again is not None:
+            again.state = "waiting"
+            again.too_late = None
+        what = f"{again.step} (item {again.number}) is tried again" if again else "its code is run again"
+        self._note(when, event, f"redriven: {what}")
+
+    def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
+        self._note(when, event, f'patched("{summary(event.patch, 100)}"): it runs the changed code')
+
+    def _parked(self, when: Moment, event: FlowParked) -> None:
+        self._note(when, event, f"parked: {summary(event.problem, 1000)}")
+
+    def _completed(self, when: Moment, event: FlowCompleted) -> None:
+        self._note(when, event, f"completed: {summary(bytes(event.result).decode())}")
+
+    def _failed(self, when: Moment, event: FlowFailed) -> None:
+        self._note(when, event, f"failed for good ({event.kind}): {error_line(event.error.type, event.error.message)}")
+
+
+def _says(text: str) -> Callable[[Timeline, Moment, Any], None]:
+    return lambda timeline, when, event: timeline._note(when, event, text)
+
+
+_TELL: dict[type, Callable[[Timeline, Moment, Any], None]] = {
+    ItemStarted: Timeline._item_added,
+    ItemQueued: Timeline._item_added,
+    ItemCancelled: Timeline._item_cancelled,
+    AttemptStarted: Timeline._attempt_started,
+    AttemptFailed: Timeline._attempt_failed,
+    AttemptReturned: Timeline._attempt_returned,
+    ItemGaveUp: Timeline._item_gave_up,
+    ItemCompleted: Timeline._item_completed,
+    TimerSet: Timeline._timer_set,
+    TimerFired: Timeline._timer_fired,
+    PatchMarked: Timeline._patch_marked,
+    FlowBegan: _says("began"),
+    CancelRequested: _says("cancellation was asked for"),
+    Paused: _says("paused"),
+    Resumed: _says("resumed"),
+    FlowParked: Timeline._parked,
+    Redriven: Timeline._redriven,
+    FlowCompleted: Timeline._completed,
+    FlowFailed: Timeline._failed,
+    FlowCancelled: _says("cancelled"),
+}

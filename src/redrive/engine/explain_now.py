@@ -1,0 +1,257 @@
+"""Where a flow stands: the one thing to know, what it waits for, and what to do next."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from redrive.engine.explain_words import attempt_of, error_line, span, summary, utc
+from redrive.engine.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
+from redrive.flows.events import FlowCompleted, FlowFailed
+from redrive.flows.failed_item import report_on
+from redrive.flows.history import FlowHistory
+from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
+
+# Timers that were due earlier than the flow's wake-up are no longer waited for; floats may differ in the last place.
+_ROUNDING = 0.001
+
+
+class Look(NamedTuple):
+    headline: str
+    waits_for: list[Wait]
+    next_steps: list[Advice]
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What is known of a flow, and what that means for it now."""
+
+    record: FlowRecord
+    history: FlowHistory
+    timeline: list[Entry]
+    dead: DeadLetter | None
+    workers: Sequence[WorkerRecord]
+    """Those whose lease is valid."""
+    queues: Sequence[QueueRecord]
+    now: float
+    began: float
+    """The time that moments are counted from."""
+
+    def look(self) -> Look:
+        status = self.record.status
+        if status == "completed":
+            return self._completed()
+        if status == "failed":
+            return self._failed()
+        if status == "cancelled":
+            return Look(f"cancelled{self._by('cancel_requested')}", [], [])
+        if status == "paused":
+            text = f"paused{self._by('paused')}; no attempt begins until it is resumed"
+            return Look(text, self._waits(), [self._resume("go on"), self._cancel()])
+        if status == "parked":
+            problem = summary(self.history.parked or "", 1000)
+            mended = self._resume("once the code is mended and its workers run it, go on")
+            return Look(f"parked, its code no longer fits its log: {problem}", [], [mended, self._cancel()])
+        if status == "running":
+            return self._running()
+        return self._waiting()
+
+    # How it ended
+
+    def _completed(self) -> Look:
+        took = span((self.record.finished_at or self.began) - self.began)
+        items = self._items()
+        again = sum(len(item.attempts) > 1 for item in items)
+        retried = f"; {again} of {_count(len(items), 'step')} took more than one attempt" if again else ""
+        ending = self.history.ending
+        result = f": {summary(bytes(ending.result).decode())}" if isinstance(ending, FlowCompleted) else ""
+        return Look(f"completed in {took}{retried}{result}", [], [])
+
+    def _failed(self) -> Look:
+        ending = self.history.ending
+        if not isinstance(ending, FlowFailed):
+            return Look("failed for good", [], self._dead_end(None))
+        error = error_line(ending.error.type, ending.error.message)
+        item = self.history.items.get(ending.item) if ending.item is not None else None
+        report = report_on(item) if item else None
+        if item is not None:
+            text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind})"
+        elif ending.kind == "poison":
+            text = "failed for good: what it was started with cannot be read"
+        else:
+            text = "failed for good in its own code"
+        if self.dead is not None and self.dead.state == "discarded":
+            text = f"{text}, and discarded{_signed(self.dead.by or '', self.dead.why or '')}"
+        return Look(f"{text}: {error}", [], self._dead_end(report.next_step if report else None))
+
+    def _dead_end(self, next_step: str | None) -> list[Advice]:
+        if self.dead is not None and self.dead.state == "discarded":
+            return []
+        ending = self.history.ending
+        item = ending.item if isinstance(ending, FlowFailed) else None
+        if next_step is None:
+            next_step = (
+                "mend what it was started with, or the code that reads it"
+                if isinstance(ending, FlowFailed) and ending.kind == "poison"
+                else "mend the workflow's code"
+            )
+        step = self.history.items[item].step if item is not None else ""
+        again = (
+            f"then put it back to work: {step} is tried again under the policy it began with, its limits counted anew"
+            if step
+            else "then put it back to work: its code is run again where it failed"
+        )
+        return [
+            Advice(next_step),
+            Advice(again, f"redrive dead redrive {self.record.id} --why WHY"),
+            Advice("or settle it for good, as it is", f"redrive dead discard {self.record.id} --why WHY"),
+        ]
+
+    # Where it is
+
+    def _running(self) -> Look:
+        waits = self._waits()
+        owner = next((worker for worker in self.workers if worker.epoch == self.record.owner), None)
+        if owner is None:
+            text = "its worker is gone; another one takes it over once the lease has run out"
+            return Look(text, waits, [] if self._who_can() else self._no_worker())
+        under_way = [item for item in self._items() if item.state == "running"]
+        if under_way:
+            attempt = under_way[0].attempts[-1]
+            others = f", and {_count(len(under_way) - 1, 'other step')}" if len(under_way) > 1 else ""
+            lasts = span(max(0.0, self.now - attempt.began.at.timestamp()))
+            doing = f"attempt {attempt.number} of {_name(under_way[0])} has run for {lasts}{others}"
+        elif waits:
+            until = "" if waits[0].until is None else f" {self._in(waits[0].until.at.timestamp())}"
+            doing = f"it waits for {waits[0].what}{until}"
+        else:
+            doing = "its code runs"
+        return Look(f"running on {owner.name}: {doing}", waits, [self._cancel()])
+
+    def _waiting(self) -> Look:
+        due = self.record.status == "ready" or (self.record.wake_at is not None and self.record.wake_at <= self.now)
+        waits = self._waits()
+        if due:
+            return self._not_taken(waits)
+        if self.record.wake_at is None:
+            return Look(
+                "waiting for nothing that time brings: its code awaits something that nobody will set",
+                waits,
+                [Advice("look at what its code waits for, then cancel it", self._cancel().command)],
+            )
+        if self.record.start_at > self.now and not self._items():
+            start = Wait(what="its start", until=self._moment(self.record.start_at))
+            return Look(f"waiting for its start {self._in(self.record.start_at)}", [start], [self._cancel()])
+        soonest = next((wait for wait in waits if wait.until is not None), None)
+        what = soonest.what if soonest else "its wake-up"
+        text = f"waiting for {what} {self._in(self.record.wake_at)}"
+        advice = [Advice("nothing: it goes on by itself"), self._cancel()] if self._who_can() else self._no_worker()
+        if not self._who_can():
+            text += "; and no live worker can take it then"
+        return Look(text, waits, advice)
+
+    def _not_taken(self, waits: list[Wait]) -> Look:
+        redriven = self.dead is not None and self.dead.state == "redriven" and self.history.ending is not None
+        begun = f"redriven{_signed(self.dead.by or '', self.dead.why or '')}, and " if self.dead and redriven else ""
+        if not self._who_can():
+            return Look(f"{begun}stuck: {self._why_nobody()}", waits, self._no_worker())
+        queue = next((queue for queue in self.queues if queue.name == self.record.queue), None)
+        if queue is not None and queue.limit is not None and queue.running >= queue.limit:
+            text = f"queue {queue.name} is at its limit: {queue.running} of at most {queue.limit} flows run"
+            return Look(f"{begun}ready, but {text}", waits, [Advice("nothing: it goes on when one of them ends")])
+        since = span(max(0.0, self.now - max(self.record.start_at, self.record.wake_at or 0.0)))
+        return Look(f"{begun}ready for {since}: a worker takes it next", waits, [])
+
+    # Who can take it
+
+    def _who_can(self) -> bool:
+        return any(self._takes(worker) for worker in self.workers if self._knows(worker))
+
+    def _knows(self, worker: WorkerRecord) -> bool:
+        return self.record.definition in worker.definitions
+
+    def _takes(self, worker: WorkerRecord) -> bool:
+        return worker.queues is None or self.record.queue in worker.queues
+
+    def _why_nobody(self) -> str:
+        if not self.workers:
+            return "no worker is alive"
+        if not any(self._knows(worker) for worker in self.workers):
+            return f"none of the {_count(len(self.workers), 'live worker')} knows {self.record.definition}"
+        return f"no live worker that knows {self.record.definition} takes queue {self.record.queue}"
+
+    def _no_worker(self) -> list[Advice]:
+        queue = "" if self.record.queue == "default" else f" --queue {self.record.queue}"
+        name = self.record.definition.partition(":")[2]
+        return [Advice(f"start a worker with the module that defines {name}", f"redrive worker MODULE{queue}")]
+
+    # What it waits for
+
+    def _waits(self) -> list[Wait]:
+        return sorted((*self._open_items(), *self._open_timers()), key=_soonest)
+
+    def _open_items(self) -> Iterator[Wait]:
+        for item in self._items():
+            last = item.attempts[-1] if item.attempts else None
+            if item.state == "queued":
+                yield Wait(what=f"a free place for {_name(item)}")
+            elif item.state == "running" and last is not None:
+                yield Wait(what=f"the end of attempt {last.number} of {_name(item)}", until=last.timeout)
+            elif item.state == "waiting" and last is not None:
+                retry = self.history.items[item.number].retry_at
+                until = None if retry is None else self._moment(retry)
+                yield Wait(what=f"attempt {_next_attempt(last)} of {_name(item)}", until=until)
+
+    def _open_timers(self) -> Iterator[Wait]:
+        """Which timers its code still awaits only the code knows, but those due before its wake-up it does not."""
+        since = max(self.now, (self.record.wake_at or 0.0) - _ROUNDING)
+        timers = [timer for timer in self.timeline if isinstance(timer, TimerStory) and not timer.undone]
+        for timer in timers:
+            if timer.fired is None and timer.until.at.timestamp() >= since:
+                yield Wait(what=f"timer {timer.number}", until=timer.until)
+
+    def _items(self) -> list[ItemStory]:
+        return [entry for entry in self.timeline if isinstance(entry, ItemStory) and not entry.undone]
+
+    # Words
+
+    def _moment(self, at: float) -> Moment:
+        return Moment(utc(at), round(at - self.began, 6))
+
+    def _in(self, at: float) -> str:
+        return f"at {utc(at):%Y-%m-%d %H:%M:%S} UTC, in {span(at - self.now)}"
+
+    def _by(self, what: str) -> str:
+        notes = [note for note in self.timeline if isinstance(note, Note) and note.what == what]
+        return _signed(notes[-1].by, notes[-1].why) if notes else ""
+
+    def _resume(self, text: str) -> Advice:
+        return Advice(text, f"redrive flows resume {self.record.id} --why WHY")
+
+    def _cancel(self) -> Advice:
+        return Advice("to stop it", f"redrive flows cancel {self.record.id} --why WHY")
+
+
+def _name(item: ItemStory) -> str:
+    return f"{item.step} (item {item.number})"
+
+
+def _next_attempt(last: AttemptStory) -> str:
+    if last.outcome == "returned":
+        return str(last.number)
+    if last.decision is None or last.decision.answer != "retry":
+        return str(last.number + 1)
+    because = last.decision.because
+    return attempt_of(last.number + 1, because.attempt + 1, because.attempts)
+
+
+def _soonest(wait: Wait) -> float:
+    return float("inf") if wait.until is None else wait.until.after
+
+
+def _signed(by: str, why: str) -> str:
+    who = f" by {summary(by, 100)}" if by else ""
+    return f"{who} ({summary(why)})" if why else who
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,213 @@
+"""An explanation as text: the one thing to know first, then the timeline, then what to do."""
+
+from collections.abc import Iterator
+from datetime import date
+
+from redrive.engine.explain_words import attempt_of, error_line, span
+from redrive.engine.explanation import AttemptStory, Entry, Explanation, ItemStory, Moment, Note, TimerStory, Wait
+
+# Of what went well, and of very many attempts, so much is shown at each end; the rest is counted.
+SHOWN_AT_ENDS = 10
+MOST_WAITS = 10
+
+_HOW = {
+    "failed": "failed after {took}",
+    "timed out": "timed out after {took}",
+    "completed": "completed after {took}",
+    "returned": "given back after {took}, not counted",
+    "cancelled": "cancelled after {took}",
+    "abandoned": "abandoned, the flow ended",
+    "running": "is running",
+}
+
+
+def explain_text(explanation: Explanation, *, everything: bool = False, options: str = "") -> str:
+    """`everything`: leave nothing out of a long timeline. `options` is put behind each command that is proposed."""
+    lines = [
+        f"{explanation.definition} {explanation.flow_id}",
+        explanation.headline,
+        "",
+        *_facts(explanation),
+        *_waits(explanation.waits_for),
+        *_Timeline(everything).lines(explanation.timeline),
+        *_next_steps(explanation, options),
+    ]
+    return "\n".join(lines)
+
+
+def _facts(explanation: Explanation) -> Iterator[str]:
+    yield f"  status   {explanation.status}"
+    yield f"  input    {explanation.input or 'none'}"
+    key = "" if explanation.key is None else f", key {explanation.key}"
+    priority = f", priority {explanation.priority}" if explanation.priority else ""
+    yield f"  queue    {explanation.queue}{priority}{key}"
+    yield f"  asked    {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
+    if explanation.began_at is not None:
+        later = span((explanation.began_at - explanation.created_at).total_seconds())
+        yield f"  began    {explanation.began_at:%Y-%m-%d %H:%M:%S} UTC, {later} later"
+        if explanation.finished_at is not None:
+            took = span((explanation.finished_at - explanation.began_at).total_seconds())
+            yield f"  ended    {explanation.finished_at:%Y-%m-%d %H:%M:%S} UTC, after {took}"
+
+
+def _waits(waits: list[Wait]) -> Iterator[str]:
+    if not waits:
+        return
+    yield ""
+    yield "Waits for"
+    for wait in waits[:MOST_WAITS]:
+        until = "" if wait.until is None else f", {wait.until.at:%Y-%m-%d %H:%M:%S} UTC at the latest"
+        if wait.until is not None and not wait.what.startswith("the end"):
+            until = f" at {wait.until.at:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"  {wait.what}{until}"
+    if len(waits) > MOST_WAITS:
+        yield f"  … and {len(waits) - MOST_WAITS} more"
+
+
+def _next_steps(explanation: Explanation, options: str) -> Iterator[str]:
+    if not explanation.next_steps:
+        return
+    yield ""
+    yield "What to do"
+    for advice in explanation.next_steps:
+        yield f"  {advice.text}{':' if advice.command else ''}"
+        if advice.command:
+            yield f"      {advice.command}{options}"
+
+
+class _Timeline:
+    def __init__(self, everything: bool) -> None:
+        self._everything = everything
+        self._day: date | None = None
+
+    def lines(self, entries: list[Entry]) -> Iterator[str]:
+        if not entries:
+            return
+        yield ""
+        yield "Timeline (UTC, and since it began)"
+        left_out = self._left_out(entries)
+        skipped = 0
+        for index, entry in enumerate(entries):
+            if index in left_out:
+                skipped += 1
+                continue
+            if skipped:
+                yield _gap(f"{skipped} steps and timers that went well; --all shows them")
+                skipped = 0
+            yield from self._entry(entry)
+        if skipped:
+            yield _gap(f"{skipped} steps and timers that went well; --all shows them")
+
+    def _left_out(self, entries: list[Entry]) -> set[int]:
+        smooth = [index for index, entry in enumerate(entries) if _went_well(entry)]
+        if self._everything or len(smooth) <= 2 * SHOWN_AT_ENDS + 1:
+            return set()
+        return set(smooth[SHOWN_AT_ENDS:-SHOWN_AT_ENDS])
+
+    def _entry(self, entry: Entry) -> Iterator[str]:
+        if isinstance(entry, ItemStory):
+            yield from self._item(entry)
+        elif isinstance(entry, TimerStory):
+            yield from self._timer(entry)
+        else:
+            yield from self._note(entry)
+
+    def _item(self, item: ItemStory) -> Iterator[str]:
+        undone = " (undone by a redrive)" if item.undone else ""
+        (only,) = item.attempts if len(item.attempts) == 1 else (None,)
+        if only is not None and only.outcome == "completed" and only.began.at == item.added.at:
+            took = span(only.seconds or 0.0)
+            yield from self._at(
+                item.added, f"{item.number}. {item.step}({item.arguments}) completed in {took}: {item.result}{undone}"
+            )
+            return
+        yield from self._at(item.added, f"{item.number}. {item.step}({item.arguments}){undone}")
+        attempts = item.attempts
+        too_many = not self._everything and len(attempts) > 2 * SHOWN_AT_ENDS + 1
+        for index, attempt in enumerate(attempts):
+            if too_many and SHOWN_AT_ENDS <= index < len(attempts) - SHOWN_AT_ENDS:
+                if index == SHOWN_AT_ENDS:
+                    yield _gap(f"{len(attempts) - 2 * SHOWN_AT_ENDS} more attempts; --all shows them")
+                continue
+            yield from self._attempt(item, attempt)
+        if item.too_late is not None:
+            yield _under(f"the retry that was due was not made: gave up ({item.too_late.kind}): {item.too_late.why}")
+        if not attempts and item.state != "queued":
+            yield _under(f"{item.state} before its first attempt")
+        elif item.state == "cancelled" and attempts[-1].outcome != "cancelled":
+            yield _under("cancelled: the flow's code no longer waited for it")
+        elif item.state == "abandoned" and attempts[-1].outcome != "abandoned":
+            yield _under("abandoned: the flow ended")
+
+    def _attempt(self, item: ItemStory, attempt: AttemptStory) -> Iterator[str]:
+        decision = attempt.decision
+        number = str(attempt.number)
+        if decision is not None:
+            number = attempt_of(attempt.number, decision.because.attempt, decision.because.attempts)
+        if attempt.outcome == "lost" and attempt.ended is not None:
+            noticed = span(attempt.ended.after - attempt.began.after)
+            how = f"was lost with its worker, which was noticed {noticed} after it began"
+        else:
+            how = _HOW[attempt.outcome].format(took=span(attempt.seconds or 0.0))
+        if attempt.outcome == "completed":
+            how += f": {item.result}"
+        elif attempt.outcome in ("failed", "timed out"):
+            status = f" (HTTP {attempt.status})" if attempt.status is not None else ""
+            how += f": {error_line(attempt.error_type, attempt.message)}{status}"
+        elif attempt.outcome == "running" and attempt.timeout is not None:
+            how += f", at the latest until {attempt.timeout.at:%H:%M:%S}"
+        yield from self._at(attempt.began, f"   attempt {number} {how}")
+        if attempt.outcome == "returned" and attempt.next is not None:
+            yield _under(f"{attempt.reason}; again at {self._clock(attempt.next)}")
+        elif attempt.category is not None:
+            yield _under(f"{attempt.category}: {attempt.reason}")
+        if decision is None:
+            return
+        if decision.answer == "give up":
+            yield _under(f"gave up ({decision.kind}): {decision.why}")
+        elif decision.next is not None:
+            yield _under(f"retry in {span(decision.wait or 0.0)}, at {self._clock(decision.next)}: {decision.why}")
+
+    def _timer(self, timer: TimerStory) -> Iterator[str]:
+        lasts = span(timer.until.after - timer.set.after)
+        if timer.fired is None:
+            fired = "undone by a redrive" if timer.undone else "has not fired"
+        else:
+            late = timer.fired.after - timer.until.after
+            fired = "fired" if late < 1.0 else f"fired {span(late)} late"
+        yield from self._at(timer.set, f"timer {timer.number}: {lasts}, until {self._clock(timer.until)}; {fired}")
+
+    def _note(self, note: Note) -> Iterator[str]:
+        by = f" by {note.by}" if note.by else ""
+        why = f": {note.why}" if note.why else ""
+        undone = " (undone by a redrive)" if note.undone else ""
+        yield from self._at(note.when, f"{note.text}{by}{why}{undone}")
+
+    def _at(self, moment: Moment, text: str) -> Iterator[str]:
+        day = moment.at.date()
+        if day != self._day:
+            self._day = day
+            yield f"  {day}"
+        yield f"  {_clock_time(moment)}  {'+' + span(moment.after):<9} {text}"
+
+    def _clock(self, moment: Moment) -> str:
+        day = moment.at.date()
+        return _clock_time(moment) if day == self._day else f"{day} {_clock_time(moment)}"
+
+
+def _clock_time(moment: Moment) -> str:
+    return f"{moment.at:%H:%M:%S}.{moment.at.microsecond // 1000:03}"
+
+
+def _under(text: str) -> str:
+    return f"{'':30}{text}"
+
+
+def _gap(text: str) -> str:
+    return f"{'':26}… {text} …"
+
+
+def _went_well(entry: Entry) -> bool:
+    if isinstance(entry, ItemStory):
+        return len(entry.attempts) == 1 and entry.state == "completed" and not entry.undone
+    return isinstance(entry, TimerStory) and entry.fired is not None and not entry.undone

@@ -1,0 +1,75 @@
+"""A flow from outside: its result, and what may be told to it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
+from redrive.stores.records import FINISHED, FlowStatus
+
+if TYPE_CHECKING:
+    from redrive.engine.app import App
+
+T = TypeVar("T")
+
+
+class FlowNotFound(LookupError):
+    """There is no such flow in this store."""
+
+    def __init__(self, flow_id: str, address: str) -> None:
+        super().__init__(f"no flow {flow_id} in {address}; list them with: redrive flows")
+        self.flow_id = flow_id
+
+
+class FlowFinished(RuntimeError):
+    """The flow has ended, so nothing can be told to it any more."""
+
+    def __init__(self, flow_id: str, status: str) -> None:
+        hint = "; redrive it: redrive dead redrive " + flow_id if status == "failed" else ""
+        super().__init__(f"flow {flow_id} is {status}{hint}")
+        self.flow_id = flow_id
+        self.status = status
+
+
+class FlowCancelledError(RuntimeError):
+    """The flow was cancelled, so it has no result."""
+
+    def __init__(self, flow_id: str) -> None:
+        super().__init__(f"flow {flow_id} was cancelled")
+        self.flow_id = flow_id
+
+
+class Handle(Generic[T]):
+    """One flow. It can be made again from its id: `app.handle(flow_id)`."""
+
+    def __init__(self, app: "App", flow_id: str, read_result: Callable[[str], Any] | None = None) -> None:
+        self.id = flow_id
+        self._app = app
+        self._read_result = read_result
+
+    async def result(self, timeout: float | None = None) -> T:
+        """Wait for the flow to end: its result, or its error raised. TimeoutError after `timeout` seconds."""
+        value: T = await self._app._result(self.id, self._read_result, timeout)
+        return value
+
+    async def status(self) -> FlowStatus:
+        return (await self._app.find(self.id)).status
+
+    async def cancel(self, by: str = "", why: str = "") -> None:
+        """Ask it to stop: waits end at once, running coroutines are cancelled, its code may clean up."""
+        await self._tell(Cancel(by=by, why=why))
+
+    async def pause(self, by: str = "", why: str = "") -> None:
+        """Begin no more attempts until it is resumed; those that run may end."""
+        await self._tell(Pause(by=by, why=why))
+
+    async def resume(self, by: str = "", why: str = "") -> None:
+        """Go on after a pause, or after its code was mended."""
+        await self._tell(Resume(by=by, why=why))
+
+    async def _tell(self, message: AnyMessage) -> None:
+        status = await self._app._send(self.id, message)
+        if status in FINISHED:
+            raise FlowFinished(self.id, status)
+
+    def __repr__(self) -> str:
+        return f"<flow {self.id}>"

@@ -1,0 +1,50 @@
+"""What a worker does now and then, in real time: show that it lives, take over from those that do not, tidy up."""
+
+import logging
+from collections.abc import Callable
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.engine.settings import WorkerSettings
+from redrive.stores.errors import LeaseLost, StoreUnavailable
+from redrive.stores.interface import Store
+from redrive.stores.records import Lease
+
+log = logging.getLogger("redrive")
+
+LONGEST_REAP_PAUSE = 0.5
+PRUNED_AT_ONCE = 500
+PRUNE_EVERY = 60.0
+
+
+async def keep_lease(store: Store, lease: Lease, settings: WorkerSettings, work_found: Callable[[], None]) -> None:
+    """Renew the lease and end those of workers that are gone. LeaseLost when ours is lost."""
+    renew_every = settings.lease / 3
+    reap_every = min(LONGEST_REAP_PAUSE, settings.lease / 4)
+    renewed_at = SYSTEM_CLOCK.monotonic()
+    while True:
+        try:
+            for gone in await store.reap():
+                log.warning("worker %s is gone; %d of its flows are handed on", gone.worker, gone.flows)
+                work_found()
+            if SYSTEM_CLOCK.monotonic() - renewed_at >= renew_every - reap_every:
+                if not await store.renew(lease, settings.lease):
+                    raise LeaseLost(
+                        f"worker {lease.worker} lost its lease: it was not renewed within {settings.lease:g} s "
+                        "(frozen, overloaded or cut off); another worker may have taken over its flows"
+                    )
+                renewed_at = SYSTEM_CLOCK.monotonic()
+        except StoreUnavailable as error:
+            log.warning("the lease of worker %s could not be renewed: %s", lease.worker, error)
+        await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + reap_every)
+
+
+async def prune_finished(store: Store, keep: float, now: Callable[[], float]) -> None:
+    """Remove flows that finished long ago, a few at a time."""
+    while True:
+        try:
+            full = True
+            while full:
+                full = await store.prune(now() - keep, PRUNED_AT_ONCE) == PRUNED_AT_ONCE
+        except StoreUnavailable as error:
+            log.warning("finished flows could not be removed: %s", error)
+        await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PRUNE_EVERY)

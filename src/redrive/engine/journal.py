@@ -1,0 +1,119 @@
+"""The journal: one writer, and everything that became ready while it was writing goes into the next transaction."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from redrive.calls.retrier import Retrier
+from redrive.determinism.clock import current_clock
+from redrive.failures.matching import Match
+from redrive.retry.backoff import Backoff
+from redrive.retry.policy import Policy
+from redrive.stores.errors import CommitUnknown, StoreUnavailable
+from redrive.stores.interface import Store
+from redrive.stores.records import Batch, HeartbeatRow, Lease, RetryRow
+
+T = TypeVar("T")
+
+# A store that is away comes back; meanwhile nothing is lost, and the lease says when to stop.
+PATIENCE = Policy(
+    attempts=None,
+    backoff=Backoff("exponential", 0.05),
+    max_wait=1.0,
+    deadline=None,
+    retry_on=Match(types=(StoreUnavailable,)),
+)
+
+
+async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Ask a store for something; while it is away, ask again."""
+    try:
+        return await verb(*args)
+    except StoreUnavailable:
+        retrier = Retrier(PATIENCE, operation=f"{getattr(verb, '__name__', 'ask')} {store.address}", independent=True)
+        return await retrier.acall(verb, *args)
+
+
+class Journal:
+    """Writes batches, one at a time, in order. What must not happen before its event is durable is called back."""
+
+    def __init__(self, store: Store, lease: Lease) -> None:
+        self.batch = Batch(number=1)
+        """What goes into the next transaction."""
+        self._then: list[Callable[[], None]] = []
+        self._retries: dict[tuple[str, int], RetryRow] = {}
+        self._heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
+        self._store = store
+        self._lease = lease
+        self._unknown = False
+        self._ready = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._clock = current_clock()
+
+    def then(self, callback: Callable[[], None]) -> None:
+        """Call back once what is in the batch now is durable."""
+        self._then.append(callback)
+        if not self._ready.is_set():
+            self._ready.set()
+            self._idle.clear()
+
+    def put_retry(self, row: RetryRow) -> None:
+        """What waits, and until when; the last word of a transaction counts."""
+        self._retries[row.flow_id, row.item] = row
+        self.kick()
+
+    def drop_retry(self, flow_id: str, item: int) -> None:
+        self._retries.pop((flow_id, item), None)
+        self._heartbeats.pop((flow_id, item), None)
+        self.batch.retries_done.append((flow_id, item))
+        self.kick()
+
+    def put_heartbeat(self, row: HeartbeatRow) -> None:
+        self._heartbeats[row.flow_id, row.item] = row
+        self.kick()
+
+    def kick(self) -> None:
+        """There is something to write."""
+        if not self._ready.is_set():
+            self._ready.set()
+            self._idle.clear()
+
+    async def run(self) -> None:
+        """Write until cancelled. LeaseLost ends it: nothing of this worker may be written any more."""
+        while True:
+            await self._ready.wait()
+            self._ready.clear()
+            batch, then = self.batch, self._then
+            self.batch, self._then = Batch(number=batch.number + 1), []
+            if self._retries:
+                batch.retries = list(self._retries.values())
+                self._retries.clear()
+            if self._heartbeats:
+                batch.heartbeats = list(self._heartbeats.values())
+                self._heartbeats.clear()
+            with self._clock.busy():
+                try:
+                    await self._store.commit(self._lease, batch)
+                except StoreUnavailable as error:
+                    self._unknown = isinstance(error, CommitUnknown)
+                    await patiently(self._store, self._commit_again, batch)
+            for callback in then:
+                callback()
+            if not self._ready.is_set():
+                self._idle.set()
+
+    async def drained(self) -> None:
+        """Wait until all that is known now is written."""
+        await self._idle.wait()
+
+    async def _commit_again(self, batch: Batch) -> None:
+        if self._unknown:
+            if await self._store.committed(self._lease) >= batch.number:
+                return
+            self._unknown = False
+        try:
+            await self._store.commit(self._lease, batch)
+        except CommitUnknown:
+            self._unknown = True
+            raise

@@ -1,0 +1,51 @@
+"""A work item that was tried and failed, as the retry queue shows it."""
+
+from redrive.flows.history import Item
+from redrive.retry.backoff import Backoff
+from redrive.retry.policy import Policy
+from redrive.stores.records import FlowRecord, RetryRow, RetryStatus
+
+
+def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> RetryRow:
+    policy = item.policy
+    timeouts = item.retries.timeouts if item.retries else 0
+    backoff = _backoff(item)
+    return RetryRow(
+        flow_id=flow.id,
+        item=item.number,
+        step=item.step,
+        queue=flow.queue,
+        status=status,
+        attempt_number=item.attempt - (status == "dispatched"),
+        max_retries=_max_retries(policy),
+        timeout_seconds=policy.attempt_timeout,
+        timeout_retry_limit=None if policy.timeout_retries is None else max(0, policy.timeout_retries - timeouts),
+        backoff_kind=backoff.kind if backoff.base else "none",
+        backoff_base_delay_ms=backoff.base * 1000,
+        retry_kind=kind,
+        scheduled_at=item.attempt_began if item.retry_at is None else item.retry_at,
+        timeout_at=item.timeout_at,
+        delivery_token=item.delivery,
+    )
+
+
+def _max_retries(policy: Policy) -> int | None:
+    """Retries in all, as far as one number can say it."""
+    if policy.attempts is not None:
+        return policy.attempts - 1
+    limits = [rule.retries for rule in policy.rules]
+    return None if policy.retry_on or not limits else _sum(limits)
+
+
+def _sum(limits: list[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if len(known) == len(limits) else None
+
+
+def _backoff(item: Item) -> Backoff:
+    """That of the rule which answered the last failure."""
+    rule = item.failures[-1].event.decision.because.rule if item.failures else ""
+    for index, one in enumerate(item.policy.rules):
+        if rule == f"rules[{index}]" and one.backoff is not None:
+            return one.backoff
+    return item.policy.backoff

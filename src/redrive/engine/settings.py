@@ -1,0 +1,36 @@
+"""How a worker works."""
+
+import os
+
+import msgspec
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    queues: tuple[str, ...] | None = None
+    """The queues whose flows it takes; None: all."""
+    concurrency: int = 1000
+    """Coroutine actions that run at once."""
+    threads: int = 32
+    """Plain functions that run at once."""
+    processes: int = max(1, os.cpu_count() or 1)
+    """Actions in processes of their own that run at once."""
+    flows: int = 2000
+    """Flows in memory at once, those that wait for a little included."""
+    lease: float = 10.0
+    """Seconds without a sign of life after which another worker takes over."""
+    poll: float = 1.0
+    """Seconds after which it looks for work though nobody called."""
+    grace: float = 10.0
+    """Seconds that running attempts get when it is told to stop."""
+    keep_finished: float | None = None
+    """Seconds after which finished flows are removed; None: never."""
+
+    def __post_init__(self) -> None:
+        for field in ("concurrency", "threads", "processes", "flows"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{field}: {value!r} is not allowed; use a whole number from 1")
+        for field in ("lease", "poll"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ValueError(f"{field}: {value!r} is not allowed; use seconds above 0")

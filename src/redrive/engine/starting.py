@@ -1,0 +1,70 @@
+"""Add flows to the store: those asked for at the same time share one transaction."""
+
+import asyncio
+from typing import Any
+
+from redrive.stores.interface import Store
+from redrive.stores.records import FlowRecord, NewFlow
+
+ADDED_AT_ONCE = 500
+
+
+class KeyTaken(ValueError):
+    """A flow with this key exists already, and it was started with something else."""
+
+    def __init__(self, new: NewFlow, known: FlowRecord) -> None:
+        super().__init__(
+            f"key {new.key!r} belongs to {known.definition} {known.id}, which was started with another input; "
+            "use another key, or the same input"
+        )
+        self.flow_id = known.id
+
+
+class Starter:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[tuple[NewFlow, asyncio.Future[str]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def add(self, flow: NewFlow) -> str:
+        """The id of the flow: the new one's, or that of the flow which has its key and was started with the same."""
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting.append((flow, done))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._add_all())
+        return await done
+
+    async def _add_all(self) -> None:
+        try:
+            while self._waiting:
+                now, self._waiting = self._waiting[:ADDED_AT_ONCE], self._waiting[ADDED_AT_ONCE:]
+                try:
+                    answers = await self._store.add_flows([flow for flow, _ in now])
+                except Exception as error:  # noqa: BLE001 - for those who asked
+                    for _, done in now:
+                        if not done.done():
+                            done.set_exception(error)
+                    continue
+                for (flow, done), known in zip(now, answers, strict=True):
+                    _answer(flow, done, known)
+        finally:
+            self._task = None
+
+
+def _answer(flow: NewFlow, done: "asyncio.Future[str]", known: FlowRecord | None) -> None:
+    if done.done():
+        return
+    try:
+        done.set_result(started(flow, known))
+    except KeyTaken as error:
+        done.set_exception(error)
+
+
+def started(flow: NewFlow, known: Any) -> str:
+    """The id of a flow that was to be added, given what was there already; KeyTaken when that is another."""
+    if known is None:
+        return flow.id
+    if known.input != flow.input:
+        raise KeyTaken(flow, known)
+    flow_id: str = known.id
+    return flow_id

@@ -1,0 +1,41 @@
+"""What happens to flows, told to everyone who listens."""
+
+from redrive.engine.dead_letters import payload_summary
+from redrive.engine.flow_run import FlowRun
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
+from redrive.flows.history import Item
+from redrive.observability import events
+from redrive.observability.stream import emit
+
+
+def tell_attempt_failed(run: FlowRun, item: Item, event: AttemptFailed) -> None:
+    first = item.failures[0].began if item.failures else item.attempt_began
+    emit(
+        events.AttemptFailed(
+            operation=item.step,
+            attempt=event.attempt,
+            attempts=item.policy.attempts,
+            failure=event.failure,
+            decision=event.decision,
+            elapsed=run.last_at - first,
+            correlation_id=run.id,
+        )
+    )
+
+
+def tell_flow_ended(run: FlowRun, event: AnyEvent) -> None:
+    if not isinstance(event, FlowFailed):
+        return
+    item = run.history.items.get(event.item) if event.item is not None else None
+    failures = [failed.event.failure for failed in item.failures] if item else []
+    emit(
+        events.FlowFailed(
+            flow_id=run.id,
+            definition=run.record.definition,
+            kind=event.kind,
+            step=item.step if item else "",
+            error=f"{event.error.type.removeprefix('builtins.')}: {event.error.message}",
+            errors=tuple(f"{failure.type}: {failure.message}" for failure in failures),
+            payload=payload_summary(run.record.input),
+        )
+    )

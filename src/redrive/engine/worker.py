@@ -1,0 +1,367 @@
+"""A worker: claims flows, carries out their attempts, writes down what happens, and hands over when it must."""
+
+import asyncio
+import functools
+import logging
+import os
+import socket
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from redrive.calls.scope import CURRENT, NO_SCOPE
+from redrive.determinism.clock import current_clock
+from redrive.determinism.dice import current_dice
+from redrive.engine.adoption import adopt
+from redrive.engine.alarms import Alarms
+from redrive.engine.dead_letters import dead_letter
+from redrive.engine.flow_run import FlowRun
+from redrive.engine.housekeeping import keep_lease, prune_finished
+from redrive.engine.journal import Journal, patiently
+from redrive.engine.mailroom import deliver
+from redrive.engine.outcomes import failure_from
+from redrive.engine.places import Places
+from redrive.engine.settings import WorkerSettings
+from redrive.engine.telling import tell_attempt_failed, tell_flow_ended
+from redrive.flows.action import Place
+from redrive.flows.asks import ItemAsk
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
+from redrive.flows.history import Item
+from redrive.flows.registry import UnknownDefinition, action_named, known_definitions, registered
+from redrive.runners.attempt import Attempt
+from redrive.runners.runner import Runner
+from redrive.stores.interface import Store
+from redrive.stores.records import HeartbeatRow, Lease, NewWorker
+
+CLAIMED_AT_ONCE = 500
+# How often a running attempt's heartbeat is written.
+HEARTBEAT_EVERY = 1.0
+
+log = logging.getLogger("redrive")
+
+
+class Worker:
+    """Works from `run()` until `stop()`; LeaseLost ends it when it may no longer write."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: WorkerSettings | None = None,
+        on_ended: Callable[[str, AnyEvent], None] | None = None,
+    ) -> None:
+        """`on_ended` is told of each flow that ends here, once that is durable."""
+        self.store = store
+        self.settings = settings or WorkerSettings()
+        self.clock = current_clock()
+        self.dice = current_dice()
+        self.now = self.clock.wall
+        self.runs: dict[str, FlowRun] = {}
+        self.idle: OrderedDict[str, FlowRun] = OrderedDict()
+        """Those of the runs that wait for a little, the one unused for longest first."""
+        self.lease: Lease | None = None
+        self.joined = asyncio.Event()
+        self.places = Places(
+            {
+                "loop": self.settings.concurrency,
+                "thread": self.settings.threads,
+                "process": self.settings.processes,
+            }
+        )
+        self.alarms = Alarms(self.clock)
+        self.runner = Runner(self, self.settings.threads, self.settings.processes)
+        self.journal: Journal
+        self.stopping = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._mail = asyncio.Event()
+        self._on_ended = on_ended
+        self._attempts: dict[tuple[str, int], Attempt] = {}
+
+    # Its life
+
+    async def run(self) -> None:
+        """Work until told to stop, then hand over."""
+        CURRENT.set(NO_SCOPE)
+        definitions = known_definitions()
+        new = NewWorker(
+            name=f"{socket.gethostname()}:{os.getpid()}", definitions=definitions, queues=self.settings.queues
+        )
+        self.lease = await patiently(self.store, self.store.join, new, self.settings.lease)
+        self.journal = Journal(self.store, self.lease)
+        stop_listening = self.store.on_wake(self._woken)
+        tasks = [
+            self._task(self.journal.run()),
+            self._task(keep_lease(self.store, self.lease, self.settings, self._woken)),
+            self._task(self._claiming()),
+            self._task(self._reading_mail()),
+        ]
+        if self.settings.keep_finished is not None:
+            tasks.append(self._task(prune_finished(self.store, self.settings.keep_finished, self.now)))
+        stopping = self._task(self.stopping.wait())
+        self.joined.set()
+        try:
+            await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not any(task.done() for task in tasks):
+                await self._hand_over(tasks)
+            for task in tasks:
+                if task.done() and not task.cancelled():
+                    task.result()
+        finally:
+            stop_listening()
+            for task in (*tasks, stopping):
+                task.cancel()
+            await asyncio.wait([*tasks, stopping])
+            await self._let_go()
+
+    def stop(self) -> None:
+        """Claim nothing more, let running attempts end, and hand over."""
+        self.stopping.set()
+
+    def _task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        return asyncio.get_running_loop().create_task(work)
+
+    async def _hand_over(self, tasks: "list[asyncio.Task[Any]]") -> None:
+        """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
+        journal, keeper, claiming, mail = tasks[:4]
+        claiming.cancel()
+        mail.cancel()
+        self.places.closed = True
+        drained = self._task(self.runner.drain(self.settings.grace))
+        await asyncio.wait([drained, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
+        if journal.done() or keeper.done():
+            drained.cancel()
+            return
+        for attempt in drained.result():
+            self._give_back(attempt)
+        for run in list(self.runs.values()):
+            if not run.released:
+                run.release("ready", self.now())
+        drained = self._task(self.journal.drained())
+        await asyncio.wait([drained, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
+        assert self.lease is not None  # noqa: S101 - it was made when the worker began
+        if drained.done():
+            await self.store.leave(self.lease)
+
+    def _give_back(self, attempt: Attempt) -> None:
+        run = self.runs.get(attempt.flow_id)
+        item = run.history.items.get(attempt.item) if run else None
+        if run is None or item is None or item.delivery != attempt.delivery_token or run.released:
+            return
+        action = action_named(attempt.step)
+        if action.place == "thread" or item.policy.idempotent is False:
+            # It may go on, or have taken effect: whoever comes next must treat it as lost.
+            return
+        self.runner.cancel(attempt)
+        at = self.now()
+        run.active -= 1
+        run.returned(item, at, at, "its worker was told to stop")
+
+    async def _let_go(self) -> None:
+        self.alarms.close()
+        await self.runner.close()
+        for run in self.runs.values():
+            run.released = True
+            run.driver.discard()
+        self.runs.clear()
+        self.idle.clear()
+
+    # Claiming
+
+    def _woken(self) -> None:
+        self._wake.set()
+        self._mail.set()
+
+    async def _claiming(self) -> None:
+        assert self.lease is not None  # noqa: S101 - it was made when the worker began
+        definitions, known = known_definitions(), registered()
+        queues = self.settings.queues
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            if registered() != known:
+                definitions, known = known_definitions(), registered()
+            room = self.settings.flows - (len(self.runs) - len(self.idle))
+            more = False
+            if room > 0:
+                with self.clock.busy():
+                    claimed = await patiently(
+                        self.store,
+                        self.store.claim,
+                        self.lease,
+                        definitions,
+                        queues,
+                        min(room, CLAIMED_AT_ONCE),
+                        self.now(),
+                    )
+                    if claimed.flows:
+                        await adopt(self, claimed.flows)
+                more = claimed.more
+                if claimed.next_wake is not None:
+                    self.alarms.at(claimed.next_wake, self._wake.set)
+            if not more:
+                poll = loop.call_later(self.settings.poll, self._wake.set)
+                await self._wake.wait()
+                poll.cancel()
+            else:
+                await self._room()
+
+    async def _room(self) -> None:
+        """Wait until there is room for more flows."""
+        while len(self.runs) - len(self.idle) >= self.settings.flows:
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _reading_mail(self) -> None:
+        assert self.lease is not None  # noqa: S101 - it was made when the worker began
+        loop = asyncio.get_running_loop()
+        read: set[int] = set()
+        while True:
+            poll = loop.call_later(self.settings.poll, self._mail.set)
+            await self._mail.wait()
+            poll.cancel()
+            self._mail.clear()
+            if not self.runs:
+                continue
+            messages = await patiently(self.store, self.store.read_mail, self.lease)
+            # Until its reading is durable a message is still there.
+            read &= {message.id for message in messages}
+            for message in messages:
+                run = self.runs.get(message.flow_id)
+                if run is not None and not run.released and message.id not in read:
+                    read.add(message.id)
+                    deliver(run, message)
+
+    # What runs ask of their worker
+
+    def take_place(self, step: str) -> bool:
+        return self.places.take(self._place(step))
+
+    def queue_for_place(self, run: FlowRun, item: int) -> None:
+        self.places.line_up(self._place(run.history.items[item].step), lambda: run.place_found(item))
+
+    def _place(self, step: str) -> Place:
+        try:
+            return action_named(step).place
+        except UnknownDefinition:
+            # It will be told so when it is begun.
+            return "loop"
+
+    def begin(self, run: FlowRun, item: Item, ask: ItemAsk | None) -> None:
+        delivery = item.delivery
+        try:
+            action = action_named(item.step)
+        except UnknownDefinition as error:
+            self.places.free("loop")
+            failure = failure_from(error, self.now(), poison=True)
+            run.failed(item.number, delivery or "", error, failure)
+            return
+        if run.released or item.state != "running" or delivery is None:
+            self.places.free(action.place)
+            return
+        timeout = None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began)
+        self.idle.pop(run.id, None)
+        attempt = Attempt(
+            flow_id=run.id,
+            item=item.number,
+            step=item.step,
+            number=item.attempt,
+            delivery_token=delivery,
+            policy=item.policy,
+            timeout=timeout,
+            timeout_at=item.timeout_at,
+            details=item.details,
+            beat=functools.partial(self._heartbeat, run, item.number),
+        )
+        self._attempts[run.id, item.number] = attempt
+        values = ask.values if ask is not None else None
+        self.runner.start(action, attempt, bytes(item.args).decode() if values is None else values)
+
+    def stop_attempt(self, run: FlowRun, item: Item) -> None:
+        attempt = self._attempts.pop((run.id, item.number), None)
+        if attempt is not None:
+            self.runner.cancel(attempt)
+            self.places.free(self._place(attempt.step))
+
+    def wake_at(self, when: float, run: FlowRun) -> None:
+        # The alarm outlives the run where that ends early, and must not keep it in memory.
+        ring = weakref.WeakMethod(run.ring)
+
+        def call() -> None:
+            method = ring()
+            if method is not None:
+                method()
+
+        self.alarms.at(when, call)
+
+    def attempt_failed(self, run: FlowRun, item: Item, event: AttemptFailed) -> None:
+        tell_attempt_failed(run, item, event)
+
+    def ended(self, run: FlowRun, event: AnyEvent) -> None:
+        if isinstance(event, FlowFailed):
+            self.journal.batch.dead.append(dead_letter(run, event))
+
+        def durable() -> None:
+            tell_flow_ended(run, event)
+            if self._on_ended is not None:
+                self._on_ended(run.id, event)
+
+        self.journal.then(durable)
+
+    def forget(self, run: FlowRun) -> None:
+        if self.runs.get(run.id) is run:
+            del self.runs[run.id]
+        self.idle.pop(run.id, None)
+        run.driver.discard()
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def keeps_idle(self, run: FlowRun) -> bool:
+        if self.places.closed:
+            return False
+        self.idle[run.id] = run
+        self.idle.move_to_end(run.id)
+        while len(self.runs) > self.settings.flows and self.idle:
+            _, oldest = self.idle.popitem(last=False)
+            if oldest is run:
+                return False
+            if not oldest.active and not oldest.released:
+                oldest.release("waiting", oldest.next_wake())
+        return True
+
+    # What the runner reports
+
+    def succeeded(self, attempt: Attempt, result: str) -> None:
+        run = self._over(attempt)
+        if run is not None:
+            run.succeeded(attempt.item, attempt.delivery_token, result)
+
+    def failed(self, attempt: Attempt, error: BaseException, *, timed_out: bool = False, poison: bool = False) -> None:
+        run = self._over(attempt)
+        if run is not None:
+            failure = failure_from(error, self.now(), timed_out=timed_out, poison=poison)
+            run.failed(attempt.item, attempt.delivery_token, error, failure)
+
+    def _over(self, attempt: Attempt) -> FlowRun | None:
+        known = self._attempts.pop((attempt.flow_id, attempt.item), None)
+        if known is not attempt:
+            # It was stopped, and its place was given up then.
+            if known is not None:
+                self._attempts[attempt.flow_id, attempt.item] = known
+            return None
+        self.places.free(self._place(attempt.step))
+        return self.runs.get(attempt.flow_id)
+
+    def _heartbeat(self, run: FlowRun, item: int, details: str) -> None:
+        silent = item not in run.heartbeats
+        run.heartbeats[item] = details
+        if silent:
+            self._write_heartbeat(run, item, None)
+
+    def _write_heartbeat(self, run: FlowRun, item: int, written: str | None) -> None:
+        """Write the latest details, now and then while the attempt goes on."""
+        details = run.heartbeats.get(item)
+        if details is None or run.released:
+            return
+        if details != written:
+            self.journal.put_heartbeat(HeartbeatRow(run.id, item, self.now(), details))
+        asyncio.get_running_loop().call_later(HEARTBEAT_EVERY, self._write_heartbeat, run, item, details)

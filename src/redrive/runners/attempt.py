@@ -1,0 +1,133 @@
+"""One attempt, as the action that makes it sees it."""
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from redrive.calls.idempotency_keys import IdempotencyKeys
+from redrive.calls.scope import OWNER, Scope
+from redrive.determinism.clock import Clock
+from redrive.failures.redaction import redact
+from redrive.retry.policy import Policy
+
+LARGEST_DETAILS = 64 * 1024
+
+_current: "ContextVar[Attempt | None]" = ContextVar("redrive_attempt", default=None)
+
+
+class Attempt:
+    """The attempt that an action is in: `redrive.current_attempt()`."""
+
+    __slots__ = (
+        "_beat",
+        "_details",
+        "delivery_token",
+        "flow_id",
+        "item",
+        "number",
+        "policy",
+        "receipt_token",
+        "step",
+        "timeout",
+        "timeout_at",
+    )
+
+    def __init__(
+        self,
+        *,
+        flow_id: str,
+        item: int,
+        step: str,
+        number: int,
+        delivery_token: str,
+        policy: Policy,
+        timeout: float | None,
+        timeout_at: float | None,
+        details: msgspec.Raw | None,
+        beat: Callable[[str], None],
+    ) -> None:
+        self.flow_id = flow_id
+        self.item = item
+        self.step = step
+        self.number = number
+        """From 1."""
+        self.delivery_token = delivery_token
+        """One id per attempt."""
+        self.receipt_token = f"{flow_id}.{item}"
+        """One id per work item, the same on every attempt: the idempotency key to hand on."""
+        self.policy = policy
+        self.timeout = timeout
+        """Seconds the attempt may take."""
+        self.timeout_at = timeout_at
+        self._details = details
+        self._beat = beat
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the attempt will be cut."""
+        return None if self.timeout_at is None else datetime.fromtimestamp(self.timeout_at, UTC)
+
+    @property
+    def last_details(self) -> Any:
+        """What the last heartbeat of an earlier attempt left, as plain JSON data; None when there is nothing."""
+        return None if self._details is None else msgspec.json.decode(self._details)
+
+    def heartbeat(self, details: Any = None) -> None:
+        """Say that the work goes on; `details` (plain data, a cursor say) are kept for the attempt that may follow."""
+        try:
+            text = msgspec.json.encode(details).decode()
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"the details of a heartbeat must be plain data: {redact(str(error), 200)}") from None
+        if len(text) > LARGEST_DETAILS:
+            raise ValueError(f"the details of a heartbeat take {len(text)} bytes; at most {LARGEST_DETAILS} are kept")
+        self._beat(text)
+
+    def beat_from_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on the heartbeats come from another thread."""
+        beat = self._beat
+
+        def hand_over(text: str) -> None:
+            loop.call_soon_threadsafe(beat, text)
+
+        self._beat = hand_over
+
+    def __repr__(self) -> str:
+        return f"<attempt {self.number} of {self.step} in flow {self.flow_id}>"
+
+
+def current_attempt() -> Attempt:
+    """The attempt that this action is in."""
+    attempt = _current.get()
+    if attempt is None:
+        raise RuntimeError("current_attempt() works only inside an action that a flow runs")
+    return attempt
+
+
+class _Owner:
+    """The engine, to guarded calls inside an attempt: it owns the retries."""
+
+    __slots__ = ("owns_retries", "policy")
+    dependency = None
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.owns_retries = policy.attempts != 1
+
+
+def scope_of(attempt: Attempt, clock: Clock) -> Scope:
+    """The scope of the attempt: guarded calls inside it make one try each, and end with it."""
+    now = clock.monotonic()
+    until = None if attempt.timeout is None else now + attempt.timeout
+    return [_Owner(attempt.policy), now, until, IdempotencyKeys(attempt.receipt_token)]
+
+
+def close_scope(scope: Scope) -> None:
+    """Work that outlives the attempt owns its retries again."""
+    scope[OWNER] = None
+
+
+enter_attempt = _current.set

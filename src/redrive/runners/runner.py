@@ -1,0 +1,163 @@
+"""Carry out one attempt of an action, wherever it runs, and report how it ended."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, Protocol
+
+from redrive.calls.scope import CURRENT
+from redrive.determinism.clock import Clock, current_clock
+from redrive.determinism.thread_cut import CutShort
+from redrive.failures.signals import AttemptTimeout
+from redrive.flows.action import Action, Place
+from redrive.flows.values import NotReadable, NotStorable
+from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
+
+
+class Reports(Protocol):
+    """Where outcomes go, in the event loop."""
+
+    def succeeded(self, attempt: Attempt, result: str) -> None: ...
+
+    def failed(self, attempt: Attempt, error: BaseException, *, timed_out: bool = False, poison: bool = False) -> None:
+        """`poison`: no other attempt can end otherwise."""
+        ...
+
+
+class Runner:
+    """Runs attempts: coroutines in this loop, plain functions in threads, and on request in processes."""
+
+    def __init__(self, reports: Reports, threads: int, processes: int) -> None:
+        self.limits: dict[Place, int] = {"thread": threads, "process": processes}
+        self._reports = reports
+        self._clock = current_clock()
+        self._running: dict[Attempt, asyncio.Task[None]] = {}
+        self._cancelled: set[Attempt] = set()
+        self._threads: ThreadPoolExecutor | None = None
+        self._processes: Any = None
+
+    def start(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
+        """Begin the attempt; its outcome is reported unless it is cancelled. `arguments`: as stored, or as read."""
+        work = _WORK[action.place](self, action, attempt, arguments)
+        self._running[attempt] = asyncio.get_running_loop().create_task(work)
+
+    def cancel(self, attempt: Attempt) -> None:
+        """Stop it: nothing more is reported. A thread cannot be stopped: it runs on, and what it returns is dropped."""
+        task = self._running.get(attempt)
+        if task is not None:
+            self._cancelled.add(attempt)
+            task.cancel()
+
+    async def drain(self, seconds: float) -> list[Attempt]:
+        """Wait until nothing runs, but not longer; answers what still does."""
+        if self._running and seconds > 0:
+            await asyncio.wait(self._running.values(), timeout=seconds)
+        return list(self._running)
+
+    async def close(self) -> None:
+        for attempt in list(self._running):
+            self.cancel(attempt)
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=1.0)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._processes is not None:
+            await self._processes.close()
+
+    async def _in_loop(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
+        clock = self._clock
+        enter_attempt(attempt)
+        scope = scope_of(attempt, clock)
+        CURRENT.set(scope)
+        signature = action.signature
+        try:
+            try:
+                values = signature.read_arguments(arguments) if isinstance(arguments, str) else arguments
+            except NotReadable as error:
+                self._reports.failed(attempt, error, poison=True)
+                return
+            if attempt.timeout is None:
+                result = await signature.call_with(action.function, values)
+            else:
+                with clock.cut_at(clock.monotonic() + attempt.timeout):
+                    result = await signature.call_with(action.function, values)
+            text = signature.write_result(result)
+        except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
+            self._ended(attempt, error)
+        else:
+            self._reports.succeeded(attempt, text)
+        finally:
+            close_scope(scope)
+            self._running.pop(attempt, None)
+            self._cancelled.discard(attempt)
+
+    async def _in_thread(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.limits["thread"], thread_name_prefix="redrive-action")
+        loop = asyncio.get_running_loop()
+        attempt.beat_from_thread(loop)
+        context = copy_context()
+        work = functools.partial(context.run, _call_function, action, attempt, arguments, self._clock)
+        await self._outcome(attempt, loop.run_in_executor(self._threads, work))
+
+    async def _in_process(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
+        if self._processes is None:
+            # Loaded here: few need it.
+            from redrive.runners.process_pool import ProcessPool
+
+            self._processes = ProcessPool(self.limits["process"])
+        text = arguments if isinstance(arguments, str) else action.signature.bind((), arguments).encoded
+        await self._outcome(attempt, asyncio.ensure_future(self._processes.call(action, attempt, text)))
+
+    async def _outcome(self, attempt: Attempt, outcome: "asyncio.Future[str]") -> None:
+        clock = self._clock
+        try:
+            if attempt.timeout is None:
+                text = await outcome
+            else:
+                with clock.cut_at(clock.monotonic() + attempt.timeout):
+                    text = await outcome
+        except NotReadable as error:
+            self._reports.failed(attempt, error, poison=True)
+        except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
+            self._ended(attempt, error)
+        else:
+            self._reports.succeeded(attempt, text)
+        finally:
+            self._running.pop(attempt, None)
+            self._cancelled.discard(attempt)
+
+    def _ended(self, attempt: Attempt, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+            raise error
+        if attempt in self._cancelled:
+            return
+        if isinstance(error, CutShort):
+            self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
+        else:
+            self._reports.failed(attempt, error, poison=isinstance(error, NotStorable | NotReadable))
+
+
+def _call_function(action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any], clock: Clock) -> str:
+    """In a thread of the pool, in a context of its own."""
+    enter_attempt(attempt)
+    scope = scope_of(attempt, clock)
+    CURRENT.set(scope)
+    signature = action.signature
+    try:
+        values = signature.read_arguments(arguments) if isinstance(arguments, str) else arguments
+        return signature.write_result(signature.call_with(action.function, values))
+    except StopIteration as error:
+        # No future can hold it.
+        raise RuntimeError(f"the action raised StopIteration: {error}") from error
+    finally:
+        close_scope(scope)
+
+
+_WORK: dict[Place, Callable[..., Any]] = {
+    "loop": Runner._in_loop,
+    "thread": Runner._in_thread,
+    "process": Runner._in_process,
+}
