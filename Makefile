@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench-calls format clean help
+.PHONY: demo test lint bench-calls bench-engine format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,10 @@ format: $(STAMP) ## put the code into its form
 
 bench-calls: $(STAMP) ## a guarded call side by side with its peers
 	@$(BIN)/python -m benchmarks.calls
+
+bench-engine: $(STAMP) ## the durable engine side by side with its peers
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-engine
+	@$(BIN)/python -m benchmarks.engine
 
 clean: ## forget the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .pytest_cache .import_linter_cache
