@@ -54,7 +54,7 @@ class Fleet:
             said = self._folder / f"worker-{len(self.said)}.log"
             self.said.append(said)
             with said.open("w") as log:
-                worker = subprocess.Popen(
+                worker = subprocess.Popen(  # noqa: S603 - our own worker
                     [sys.executable, "-m", "tests.engine.worker_process", self.address, *self.settings],
                     cwd=ROOT,
                     env={**os.environ, "SHOP_NOTES": str(self.notes_file)},

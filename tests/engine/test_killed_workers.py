@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,14 @@ def no_leftovers() -> Iterator[None]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return shared_server().fresh_database() if request.param == "postgres" else f"sqlite:///{tmp_path}/shop.db"
+
+
+async def until(condition: Callable[[], object], patience: float = 30.0) -> None:
+    """Wait for what other processes do."""
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
 
 
 async def all_done(app: App, patience: float = 60.0) -> None:
@@ -115,8 +123,7 @@ def test_a_killed_workers_flows_are_taken_over_and_the_attempt_number_goes_on(
             async with open_app(address, worker=False) as app:
                 first = fleet.start()[0]
                 handle = await app.start(Long, 60.0)
-                while not fleet.notes():
-                    await asyncio.sleep(0.01)
+                await until(fleet.notes)
                 if address.startswith("postgres"):
                     fleet.start()
                 fleet.kill(first)
@@ -124,13 +131,11 @@ def test_a_killed_workers_flows_are_taken_over_and_the_attempt_number_goes_on(
                 if address.startswith("sqlite"):
                     # Its death can be seen, so that nobody has to wait for the lease to run out.
                     fleet.start()
-                while len(fleet.notes()) < 2:
-                    await asyncio.sleep(0.01)
+                await until(lambda: len(fleet.notes()) >= 2)
                 took = time.monotonic() - killed_at
                 with capsys.disabled():
-                    print(
-                        f"\n{address.partition(':')[0]}: taken over {took:.2f} s after SIGKILL, with a lease of {lease} s"
-                    )
+                    store = address.partition(":")[0]
+                    print(f"\n{store}: taken over {took:.2f} s after SIGKILL, lease {lease} s")  # noqa: T201 - a figure
                 assert [note.attempt for note in fleet.notes()] == [1, 2]
                 lost = [line.event for line in await app.log(handle.id) if isinstance(line.event, AttemptFailed)]
                 assert [(event.attempt, event.failure.kind) for event in lost] == [(1, "lost")]
@@ -148,8 +153,11 @@ def test_waiting_retries_fire_at_their_stored_times_after_kill_9(address: str, t
             async with open_app(address, worker=False) as app:
                 worker = fleet.start()[0]
                 handle = await app.start(Later, 2.0)
-                while not (waiting := await app.retries()):
+                await until(fleet.notes)
+                waiting = await app.retries()
+                while not waiting:
                     await asyncio.sleep(0.01)
+                    waiting = await app.retries()
                 fleet.kill(worker)
                 fleet.start()
                 assert await handle.result(timeout=20) == 5
@@ -175,18 +183,13 @@ def test_a_worker_that_was_frozen_past_its_lease_cannot_write_and_says_so(addres
             async with open_app(address, worker=False) as app:
                 frozen = fleet.start()[0]
                 handle = await app.start(Long, 0.8)
-                while not fleet.notes():
-                    await asyncio.sleep(0.01)
+                await until(fleet.notes)
                 frozen.send_signal(signal.SIGSTOP)
                 fleet.start()
-                while len(fleet.notes()) < 2:
-                    await asyncio.sleep(0.02)
+                await until(lambda: len(fleet.notes()) >= 2)
                 frozen.send_signal(signal.SIGCONT)
                 assert await handle.result(timeout=30) == "done"
-                end = time.monotonic() + 20
-                while "begins anew" not in fleet.log_of(0):
-                    assert time.monotonic() < end, fleet.log_of(0)
-                    await asyncio.sleep(0.05)
+                await until(lambda: "begins anew" in fleet.log_of(0))
                 log = [line.event for line in await app.log(handle.id)]
                 done = [event for event in log if isinstance(event, ItemCompleted)]
                 assert [event.attempt for event in done] == [2]
@@ -202,8 +205,7 @@ def test_sigterm_finishes_what_runs_and_hands_the_rest_over(address: str, tmp_pa
             async with open_app(address, worker=False) as app:
                 worker = fleet.start()[0]
                 short, waiting = await app.start(Long, 0.5), await app.start(Later, 0.7)
-                while len(fleet.notes()) < 2:
-                    await asyncio.sleep(0.01)
+                await until(lambda: len(fleet.notes()) >= 2)
                 assert await asyncio.to_thread(fleet.stop, worker) == 0
                 assert await short.status() != "running"
                 fleet.start()
@@ -230,8 +232,7 @@ def test_an_attempt_that_outlasts_the_grace_period_is_given_back_and_does_not_co
             async with open_app(address, worker=False) as app:
                 worker = fleet.start()[0]
                 handle = await app.start(Long, 1.0)
-                while not fleet.notes():
-                    await asyncio.sleep(0.01)
+                await until(fleet.notes)
                 assert await asyncio.to_thread(fleet.stop, worker) == 0
                 fleet.start()
                 assert await handle.result(timeout=20) == "done"

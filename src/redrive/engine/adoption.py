@@ -96,7 +96,8 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
         for line in lines:
             run.history.apply(line.at, line.event)
         for message in mail:
-            deliver(run, message)
+            if not run.released:
+                deliver(run, message)
         if not run.released:
             run.begin()
         return
@@ -117,7 +118,7 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
     for message in mail:
         if not run.released:
             deliver(run, message)
-    run.settle(run.time())
+    run.ring()
 
 
 def _began_at(lines: list[Line]) -> float:

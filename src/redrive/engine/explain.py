@@ -129,16 +129,16 @@ class Timeline:
     def _moment(self, at: float) -> Moment:
         return Moment(utc(at), round(at - self._began, 6))
 
-    def _note(self, when: Moment, event: AnyEvent, text: str) -> None:
-        tag = event.__struct_config__.tag
-        by, reason = str(getattr(event, "by", "")), str(getattr(event, "why", ""))
+    def _note(self, when: Moment, event: AnyEvent, text: str, detail: str = "") -> None:
+        by, reason = getattr(event, "by", ""), getattr(event, "why", "")
         self.entries.append(
             Note(
                 when=when,
-                what=str(tag),
+                what=str(event.__struct_config__.tag),
                 text=text,
                 by=summary(by, 100),
                 why=summary(reason),
+                detail=detail,
                 undone=self._undone,
             )
         )
@@ -237,19 +237,20 @@ class Timeline:
             again.state = "waiting"
             again.too_late = None
         what = f"{again.step} (item {again.number}) is tried again" if again else "its code is run again"
-        self._note(when, event, f"redriven: {what}")
+        self._note(when, event, "redriven", what)
 
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
-        self._note(when, event, f'patched("{summary(event.patch, 100)}"): it runs the changed code')
+        self._note(when, event, f'patched("{summary(event.patch, 100)}")', "it runs the changed code")
 
     def _parked(self, when: Moment, event: FlowParked) -> None:
-        self._note(when, event, f"parked: {summary(event.problem, 1000)}")
+        self._note(when, event, "parked", summary(event.problem, 1000))
 
     def _completed(self, when: Moment, event: FlowCompleted) -> None:
-        self._note(when, event, f"completed: {summary(bytes(event.result).decode())}")
+        self._note(when, event, "completed", summary(bytes(event.result).decode()))
 
     def _failed(self, when: Moment, event: FlowFailed) -> None:
-        self._note(when, event, f"failed for good ({event.kind}): {error_line(event.error.type, event.error.message)}")
+        error = error_line(event.error.type, event.error.message)
+        self._note(when, event, f"failed for good ({event.kind})", error)
 
 
 def _says(text: str) -> Callable[[Timeline, Moment, Any], None]:

@@ -1,5 +1,6 @@
 """An explanation as text: the one thing to know first, then the timeline, then what to do."""
 
+import textwrap
 from collections.abc import Iterator
 from datetime import date
 
@@ -9,6 +10,9 @@ from redrive.engine.explanation import AttemptStory, Entry, Explanation, ItemSto
 # Of what went well, and of very many attempts, so much is shown at each end; the rest is counted.
 SHOWN_AT_ENDS = 10
 MOST_WAITS = 10
+_TEXT_AT = 26
+"""Where the text of a line of the timeline begins, behind its times."""
+_COMMAND = "      redrive "
 
 _HOW = {
     "failed": "failed after {took}",
@@ -21,22 +25,40 @@ _HOW = {
 }
 
 
-def explain_text(explanation: Explanation, *, everything: bool = False, options: str = "") -> str:
-    """`everything`: leave nothing out of a long timeline. `options` is put behind each command that is proposed."""
+def explain_text(
+    explanation: Explanation, *, everything: bool = False, options: str = "", width: int | None = None
+) -> str:
+    """The text of an explanation.
+
+    everything: leave nothing out of a long timeline.
+    options: put behind each command that is proposed.
+    width: the columns of the terminal.
+    """
+    name = explanation.definition.partition(":")[2]
     lines = [
-        f"{explanation.definition} {explanation.flow_id}",
-        explanation.headline,
+        f"{name}: {explanation.headline}",
         "",
         *_facts(explanation),
         *_waits(explanation.waits_for),
         *_Timeline(everything).lines(explanation.timeline),
         *_next_steps(explanation, options),
     ]
-    return "\n".join(lines)
+    return "\n".join(lines if width is None else (_folded(line, width) for line in lines))
+
+
+def _folded(line: str, width: int) -> str:
+    if len(line) <= width or line.startswith(_COMMAND):
+        return line
+    indent = " " * (min(len(line) - len(line.lstrip()), width // 2) if line.startswith(" ") else 0)
+    if line[2:4].isdigit():
+        indent = " " * _TEXT_AT
+    return "\n".join(
+        textwrap.wrap(line, width, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
+    )
 
 
 def _facts(explanation: Explanation) -> Iterator[str]:
-    yield f"  status   {explanation.status}"
+    yield f"  flow     {explanation.flow_id} ({explanation.definition}), {explanation.status}"
     yield f"  input    {explanation.input or 'none'}"
     key = "" if explanation.key is None else f", key {explanation.key}"
     priority = f", priority {explanation.priority}" if explanation.priority else ""
@@ -72,7 +94,7 @@ def _next_steps(explanation: Explanation, options: str) -> Iterator[str]:
     for advice in explanation.next_steps:
         yield f"  {advice.text}{':' if advice.command else ''}"
         if advice.command:
-            yield f"      {advice.command}{options}"
+            yield f"{_COMMAND}{advice.command.removeprefix('redrive ')}{options}"
 
 
 class _Timeline:
@@ -129,7 +151,9 @@ class _Timeline:
                 if index == SHOWN_AT_ENDS:
                     yield _gap(f"{len(attempts) - 2 * SHOWN_AT_ENDS} more attempts; --all shows them")
                 continue
-            yield from self._attempt(item, attempt)
+            before = attempts[index - 1].decision if index else None
+            redriven = before is not None and before.answer == "give up"
+            yield from self._attempt(item, attempt, redriven)
         if item.too_late is not None:
             yield _under(f"the retry that was due was not made: gave up ({item.too_late.kind}): {item.too_late.why}")
         if not attempts and item.state != "queued":
@@ -139,11 +163,13 @@ class _Timeline:
         elif item.state == "abandoned" and attempts[-1].outcome != "abandoned":
             yield _under("abandoned: the flow ended")
 
-    def _attempt(self, item: ItemStory, attempt: AttemptStory) -> Iterator[str]:
+    def _attempt(self, item: ItemStory, attempt: AttemptStory, redriven: bool) -> Iterator[str]:
         decision = attempt.decision
         number = str(attempt.number)
         if decision is not None:
             number = attempt_of(attempt.number, decision.because.attempt, decision.because.attempts)
+        if redriven:
+            number += ", redriven,"
         if attempt.outcome == "lost" and attempt.ended is not None:
             noticed = span(attempt.ended.after - attempt.began.after)
             how = f"was lost with its worker, which was noticed {noticed} after it began"
@@ -158,7 +184,7 @@ class _Timeline:
             how += f", at the latest until {attempt.timeout.at:%H:%M:%S}"
         yield from self._at(attempt.began, f"   attempt {number} {how}")
         if attempt.outcome == "returned" and attempt.next is not None:
-            yield _under(f"{attempt.reason}; again at {self._clock(attempt.next)}")
+            yield _under(f"{attempt.reason}; again at {_clock(attempt.next, attempt.began)}")
         elif attempt.category is not None:
             yield _under(f"{attempt.category}: {attempt.reason}")
         if decision is None:
@@ -166,7 +192,7 @@ class _Timeline:
         if decision.answer == "give up":
             yield _under(f"gave up ({decision.kind}): {decision.why}")
         elif decision.next is not None:
-            yield _under(f"retry in {span(decision.wait or 0.0)}, at {self._clock(decision.next)}: {decision.why}")
+            yield _under(f"retry in {span(decision.wait or 0.0)}, at {_clock(decision.next, attempt.began)}: {decision.why}")
 
     def _timer(self, timer: TimerStory) -> Iterator[str]:
         lasts = span(timer.until.after - timer.set.after)
@@ -175,13 +201,14 @@ class _Timeline:
         else:
             late = timer.fired.after - timer.until.after
             fired = "fired" if late < 1.0 else f"fired {span(late)} late"
-        yield from self._at(timer.set, f"timer {timer.number}: {lasts}, until {self._clock(timer.until)}; {fired}")
+        yield from self._at(timer.set, f"timer {timer.number}: {lasts}, until {_clock(timer.until, timer.set)}; {fired}")
 
     def _note(self, note: Note) -> Iterator[str]:
         by = f" by {note.by}" if note.by else ""
-        why = f": {note.why}" if note.why else ""
+        why = f" ({note.why})" if note.why else ""
+        detail = f": {note.detail}" if note.detail else ""
         undone = " (undone by a redrive)" if note.undone else ""
-        yield from self._at(note.when, f"{note.text}{by}{why}{undone}")
+        yield from self._at(note.when, f"{note.text}{by}{why}{detail}{undone}")
 
     def _at(self, moment: Moment, text: str) -> Iterator[str]:
         day = moment.at.date()
@@ -190,21 +217,23 @@ class _Timeline:
             yield f"  {day}"
         yield f"  {_clock_time(moment)}  {'+' + span(moment.after):<9} {text}"
 
-    def _clock(self, moment: Moment) -> str:
-        day = moment.at.date()
-        return _clock_time(moment) if day == self._day else f"{day} {_clock_time(moment)}"
-
 
 def _clock_time(moment: Moment) -> str:
     return f"{moment.at:%H:%M:%S}.{moment.at.microsecond // 1000:03}"
 
 
+def _clock(moment: Moment, seen: Moment) -> str:
+    """With its day, where that is another than that of the line it stands in."""
+    day = moment.at.date()
+    return _clock_time(moment) if day == seen.at.date() else f"{day} {_clock_time(moment)}"
+
+
 def _under(text: str) -> str:
-    return f"{'':30}{text}"
+    return f"{'':{_TEXT_AT + 5}}{text}"
 
 
 def _gap(text: str) -> str:
-    return f"{'':26}… {text} …"
+    return f"{'':{_TEXT_AT}}… {text} …"
 
 
 def _went_well(entry: Entry) -> bool:

@@ -59,6 +59,8 @@ def summary(value: str, longest: int = LONGEST_RESULT) -> str:
 
 def error_line(error_type: str, message: str) -> str:
     name = error_type.removeprefix("builtins.")
+    if name.startswith("redrive."):
+        name = name.rpartition(".")[2]
     return redact(f"{name}: {message}" if message else name, LONGEST_ERROR)
 
 
@@ -74,7 +76,9 @@ def why(decision: Decision) -> str:
     because = decision.because
     parts = _who_answered(because)
     if isinstance(decision, RetryAt):
-        parts += _limits(because) + _wait(because)
+        if because.retries is not None:
+            parts.append(f"retry {because.retry_number + 1} of {because.retries} that it grants")
+        parts.append(_wait(because))
     else:
         parts.insert(0, because.detail)
         if because.retry_after is not None and decision.kind != "retry_after":
@@ -99,16 +103,9 @@ def _who_answered(because: Because) -> list[str]:
     return [f"{because.rule} matches {because.matched}" if because.matched else f"{because.rule} answers"]
 
 
-def _limits(because: Because) -> list[str]:
-    parts = [f"attempt {because.attempt} of {because.attempts}"] if because.attempts is not None else ["no limit"]
-    if because.retries is not None:
-        parts = [f"retry {because.retry_number + 1} of {because.retries} that the rule grants"]
-    return parts
-
-
-def _wait(because: Because) -> list[str]:
+def _wait(because: Because) -> str:
     if because.retry_after is not None and because.retry_after > 0:
-        return [f"Retry-After asked for {span(because.retry_after)}"]
+        return f"Retry-After asked for {span(because.retry_after)}"
     parts = [] if because.raw is None else [f"backoff {span(because.raw)}"]
     if because.raw is not None and because.cap is not None and because.raw > because.cap:
         parts.append(f"capped at {span(because.cap)}")
@@ -117,4 +114,4 @@ def _wait(because: Because) -> list[str]:
         parts.append(f"lifted to the floor of {span(low)}")
     if low is not None and high is not None and high > low:
         parts.append(f"{because.jitter} jitter drew {span(because.wait)} from {span(low)} to {span(high)}")
-    return [", ".join(parts)]
+    return ", ".join(parts)

@@ -105,6 +105,7 @@ class Note(msgspec.Struct, kw_only=True, omit_defaults=True, tag="note"):
     text: str
     by: str = ""
     why: str = ""
+    detail: str = ""
     undone: bool = False
 
 

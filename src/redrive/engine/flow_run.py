@@ -158,11 +158,16 @@ class FlowRun:
         self._wait_for_retry(item, until)
 
     def ring(self) -> None:
-        """Time has come for a retry or a timer."""
+        """Do what is due by now: retries and timers, in the order of their times."""
         self._alarm_at = math.inf
-        if self.released or self.history.paused:
+        if self.released:
             return
         at = self.time()
+        if not self.history.paused:
+            self._do_what_is_due(at)
+        self.settle(at)
+
+    def _do_what_is_due(self, at: float) -> None:
         due: list[tuple[float, Callable[[int, float], None], int]] = [
             (when, self._retry, item) for item, when in self._waits.items() if when <= at
         ]
@@ -170,7 +175,6 @@ class FlowRun:
         for _, what, number in sorted(due, key=itemgetter(0)):
             if not self.released:
                 what(number, at)
-        self.settle(at)
 
     def _retry(self, number: int, at: float) -> None:
         item = self.history.items.get(number)
@@ -193,11 +197,11 @@ class FlowRun:
 
     def go_on(self) -> None:
         """Take up all that waits, and give the flow back if there is nothing to do."""
-        if not self.has_begun:
+        if self.has_begun:
+            self.take_up()
+            self.ring()
+        else:
             self.begin()
-            return
-        self.take_up()
-        self.settle(self.time())
 
     def take_up(self) -> None:
         """Take up all that waits: after recovery, and after a pause."""

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import logging
+import math
 import os
 import socket
 import weakref
@@ -74,6 +75,9 @@ class Worker:
         self.stopping = asyncio.Event()
         self._wake = asyncio.Event()
         self._mail = asyncio.Event()
+        self._wants_ends = False
+        """Whether the end of a flow may make it possible to claim another."""
+        self._next_look = math.inf
         self._on_ended = on_ended
         self._attempts: dict[tuple[str, int], Attempt] = {}
 
@@ -196,20 +200,24 @@ class Worker:
                     if claimed.flows:
                         await adopt(self, claimed.flows)
                 more = claimed.more
-                if claimed.next_wake is not None:
-                    self.alarms.at(claimed.next_wake, self._wake.set)
-            if not more:
+                self._wants_ends = claimed.limited
+                self._look_again_at(claimed.next_wake)
+            if room <= 0 or not more:
+                self._wants_ends |= room <= 0
                 poll = loop.call_later(self.settings.poll, self._wake.set)
                 await self._wake.wait()
                 poll.cancel()
-            else:
-                await self._room()
 
-    async def _room(self) -> None:
-        """Wait until there is room for more flows."""
-        while len(self.runs) - len(self.idle) >= self.settings.flows:
-            self._wake.clear()
-            await self._wake.wait()
+    def _look_again_at(self, when: float | None) -> None:
+        """When a flow that nobody owns will wake; one alarm at a time is enough."""
+
+        def look() -> None:
+            self._next_look = math.inf
+            self._wake.set()
+
+        if when is not None and when < self._next_look:
+            self._next_look = when
+            self.alarms.at(when, look)
 
     async def _reading_mail(self) -> None:
         assert self.lease is not None  # noqa: S101 - it was made when the worker began
@@ -312,7 +320,7 @@ class Worker:
             del self.runs[run.id]
         self.idle.pop(run.id, None)
         run.driver.discard()
-        if not self._wake.is_set():
+        if self._wants_ends:
             self._wake.set()
 
     def keeps_idle(self, run: FlowRun) -> bool:

@@ -206,6 +206,8 @@ class Claimed(msgspec.Struct, frozen=True):
     """When the next waiting flow (of those that could be asked for) may be claimed; always after `now`."""
     more: bool = False
     """True when as many were claimed as were asked for, so that there may be more."""
+    limited: bool = False
+    """True when a queue has a limit, so that there may be more once a flow has ended."""
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -1,0 +1,402 @@
+"""Starting, finding, stopping and limiting flows, on every store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.postgres_server import shared_server
+
+import redrive
+from redrive import RetryPolicy, Workflow, action, current_attempt, workflow
+from redrive.engine.app import App
+from redrive.engine.settings import WorkerSettings
+from redrive.flows.events import AttemptFailed, AttemptReturned, CancelRequested, Paused, Redriven, Resumed
+from redrive.stores.records import DeadQuery, FlowQuery
+
+Scenario = Callable[[App], Awaitable[None]]
+
+gate = asyncio.Event()
+seen: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    global gate
+    gate = asyncio.Event()
+    seen.clear()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return shared_server().fresh_database()
+    return f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else "memory://"
+
+
+@asynccontextmanager
+async def opened(address: str, **settings: object) -> AsyncIterator[App]:
+    async with redrive.open(address, **{"poll": 0.2, **settings}) as app:
+        yield app
+
+
+async def eventually(condition: Callable[[], Awaitable[object]], patience: float = 10.0) -> None:
+    async with asyncio.timeout(patience):
+        while not await condition():  # noqa: ASYNC110 - the condition is in a store
+            await asyncio.sleep(0.01)
+
+
+@action
+async def double(n: int) -> int:
+    seen.append(n)
+    return 2 * n
+
+
+@action
+async def wait_at_gate(n: int) -> int:
+    seen.append(n)
+    try:
+        await gate.wait()
+    except asyncio.CancelledError:
+        seen.append("cancelled")
+        raise
+    return n
+
+
+@action
+async def undo(n: int) -> None:
+    seen.append(f"undo {n}")
+
+
+@action
+async def fail(message: str) -> None:
+    seen.append(message)
+    raise ConnectionError(message)
+
+
+@action
+async def fail_until_open(n: int) -> int:
+    seen.append(n)
+    if not gate.is_set():
+        raise redrive.Permanent("not yet")
+    return n
+
+
+@workflow
+class Doubling(Workflow):
+    async def run(self, n: int) -> int:
+        return await double(n)
+
+
+@workflow
+class AtGate(Workflow):
+    async def run(self, n: int) -> int:
+        try:
+            return await wait_at_gate(n)
+        finally:
+            await undo(n)
+
+
+@workflow
+class Patient(Workflow):
+    async def run(self) -> None:
+        await self.run_action(fail("never"), retry=RetryPolicy(attempts=None, backoff_seconds=3600))
+
+
+@workflow
+class Sleeper(Workflow):
+    async def run(self, seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "awake"
+
+
+@workflow
+class TwoSteps(Workflow):
+    async def run(self, n: int) -> int:
+        first = await double(n)
+        return await fail_until_open(first)
+
+
+def test_the_same_key_and_input_is_the_same_flow_and_another_input_is_refused(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            first = await app.start(Doubling, 4, key="order-17")
+            again = await app.start(Doubling, n=4, key="order-17")
+            assert first.id == again.id
+            assert await again.result(timeout=10) == 8
+            with pytest.raises(redrive.KeyTaken, match=r"order-17.*another input"):
+                await app.start(Doubling, 5, key="order-17")
+            other = await app.submit(double(4), key="order-17")
+            assert other.id != first.id
+            assert await other.result(timeout=10) == 8
+            assert seen == [4, 4]
+            same = await asyncio.gather(*(app.start(Doubling, 9, key="many") for _ in range(20)))
+            assert len({handle.id for handle in same}) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_result_can_be_waited_for_with_a_timeout_and_from_another_handle(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(AtGate, 3)
+            with pytest.raises(TimeoutError, match=r"still running after 0\.2 s"):
+                await handle.result(timeout=0.2)
+            gate.set()
+            assert await app.handle(handle.id).result(timeout=10) == 3
+            with pytest.raises(redrive.FlowNotFound, match="no flow nothing"):
+                await app.handle("nothing").result()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("T8")
+def test_cancelling_wakes_a_backoff_at_once_and_nothing_more_runs(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(Patient)
+            await eventually(app.retries)
+            await handle.cancel(by="ops", why="pointless")
+            with pytest.raises(redrive.FlowCancelledError):
+                await handle.result(timeout=10)
+            assert seen == ["never"]
+            assert await app.retries() == []
+            told = [line.event for line in await app.log(handle.id) if isinstance(line.event, CancelRequested)]
+            assert [(event.by, event.why) for event in told] == [("ops", "pointless")]
+            with pytest.raises(redrive.FlowFinished, match="is cancelled"):
+                await handle.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_cancelling_reaches_a_running_coroutine_and_the_flow_may_clean_up(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(AtGate, 5)
+            await eventually(lambda: _true(seen))
+            await handle.cancel()
+            with pytest.raises(redrive.FlowCancelledError):
+                await handle.result(timeout=10)
+            assert seen == [5, "cancelled", "undo 5"]
+
+    asyncio.run(scenario())
+
+
+async def _true(value: object) -> bool:
+    return bool(value)
+
+
+def test_a_paused_flow_begins_nothing_until_it_is_resumed(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(AtGate, 1)
+            await eventually(lambda: _true(seen))
+            await handle.pause(by="ops", why="look")
+            await eventually(lambda: _logged(app, handle.id, Paused))
+            gate.set()
+            await eventually(lambda: _status_is(handle, "paused"))
+            assert seen == [1]
+            await handle.resume(by="ops")
+            assert await handle.result(timeout=10) == 1
+            kinds = [type(line.event) for line in await app.log(handle.id)]
+            assert Paused in kinds
+            assert Resumed in kinds
+
+    asyncio.run(scenario())
+
+
+async def _logged(app: App, flow_id: str, kind: type) -> bool:
+    return any(isinstance(line.event, kind) for line in await app.log(flow_id))
+
+
+async def _status_is(handle: redrive.Handle[object], status: str) -> bool:
+    return await handle.status() == status
+
+
+def test_a_delayed_start_waits_and_can_be_cancelled(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            soon = await app.start(Doubling, 1, delay=0.3)
+            later = await app.start(Doubling, 2, delay=datetime.now(UTC) + timedelta(days=2))
+            assert await later.status() == "waiting"
+            assert await soon.result(timeout=10) == 2
+            await later.cancel()
+            with pytest.raises(redrive.FlowCancelledError):
+                await later.result(timeout=10)
+            assert seen == [1]
+            with pytest.raises(ValueError, match="time zone"):
+                await app.start(Doubling, 2, delay=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the mistake
+
+    asyncio.run(scenario())
+
+
+def test_higher_priorities_go_first(address: str) -> None:
+    async def scenario() -> None:
+        async with redrive.open(address, worker=False) as app:
+            for n in (1, 2, 3):
+                await app.submit(double(n), priority=n)
+            app.settings = WorkerSettings(flows=1, poll=0.1)
+            working = asyncio.get_running_loop().create_task(app.work())
+            await eventually(lambda: _true(len(seen) == 3))
+            app.stop()
+            await working
+            assert seen == [3, 2, 1]
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_with_a_limit_has_no_more_flows_under_way(address: str) -> None:
+    running = 0
+    most = 0
+
+    @action
+    async def counted(n: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return n
+
+    async def scenario() -> None:
+        async with opened(address) as app:
+            await app.limit_queue("narrow", 2)
+            handles = [await app.submit(counted(n), queue="narrow") for n in range(10)]
+            assert [await handle.result(timeout=20) for handle in handles] == list(range(10))
+            assert most == 2
+            with pytest.raises(ValueError, match="limit: 0 is not allowed"):
+                await app.limit_queue("narrow", 0)
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_takes_only_the_queues_it_was_told(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address, queues=("mine",)) as app:
+            other = await app.submit(double(1), queue="other")
+            mine = await app.submit(double(2), queue="mine")
+            assert await mine.result(timeout=10) == 4
+            assert await other.status() == "ready"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("P17")
+def test_a_dead_letter_is_redriven_at_the_step_that_failed_and_its_history_stays(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(TwoSteps, 21)
+            with pytest.raises(redrive.Permanent, match="not yet"):
+                await handle.result(timeout=10)
+            (letter,) = await app.dead_letters()
+            assert (letter.flow_id, letter.step, letter.kind, letter.attempts) == (
+                handle.id,
+                "fail_until_open",
+                "permanent",
+                1,
+            )
+            gate.set()
+            assert await app.redrive(handle.id, by="ops", why="opened the gate") == [handle.id]
+            assert await handle.result(timeout=10) == 42
+            assert seen == [21, 42, 42], "the first step did not run again"
+            log = [line.event for line in await app.log(handle.id)]
+            redriven = next(event for event in log if isinstance(event, Redriven))
+            assert (redriven.by, redriven.why) == ("ops", "opened the gate")
+            assert [event.attempt for event in log if isinstance(event, AttemptFailed)] == [1]
+            assert await app.dead_letters() == []
+            (settled,) = await app.dead_letters(DeadQuery(state="redriven"))
+            assert (settled.by, settled.why) == ("ops", "opened the gate")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("P17")
+def test_a_discarded_letter_stays_failed_with_who_and_why(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.submit(fail_until_open(1))
+            with pytest.raises(redrive.Permanent):
+                await handle.result(timeout=10)
+            assert await app.discard([handle.id], by="ops", why="obsolete") == [handle.id]
+            assert await app.redrive([handle.id], by="ops", why="late") == []
+            (letter,) = await app.dead_letters(DeadQuery(state="discarded"))
+            assert (letter.by, letter.why) == ("ops", "obsolete")
+            assert await handle.status() == "failed"
+
+    asyncio.run(scenario())
+
+
+def test_finished_flows_are_removed_after_a_while_and_dead_letters_are_not(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            done, dead = await app.submit(double(1)), await app.submit(fail_until_open(1))
+            assert await done.result(timeout=10) == 2
+            with pytest.raises(redrive.Permanent):
+                await dead.result(timeout=10)
+        if address != "memory://":
+            async with opened(address, keep_finished=0.0) as app:
+                await eventually(lambda: _gone(app, done.id))
+                assert await app.find(dead.id)
+
+    asyncio.run(scenario())
+
+
+async def _gone(app: App, flow_id: str) -> bool:
+    return flow_id not in {flow.id for flow in await app.flows(FlowQuery())}
+
+
+def test_a_snoozed_attempt_does_not_count(address: str) -> None:
+    @action
+    async def not_yet() -> int:
+        seen.append(current_attempt().number)
+        if len(seen) < 3:
+            raise redrive.Snooze("100ms", "still closed")
+        return current_attempt().number
+
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.submit(not_yet(), retry=RetryPolicy(attempts=1))
+            assert await handle.result(timeout=10) == 1
+            assert seen == [1, 1, 1]
+            returned = [line.event for line in await app.log(handle.id) if isinstance(line.event, AttemptReturned)]
+            assert [event.reason for event in returned] == ["still closed", "still closed"]
+
+    asyncio.run(scenario())
+
+
+def test_flows_that_sleep_leave_memory_and_come_back(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address, flows=1) as app:
+            handles = [await app.start(Sleeper, 0.3) for _ in range(5)]
+            assert [await handle.result(timeout=20) for handle in handles] == ["awake"] * 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        (lambda app: app.start("Dubling", 1), "no workflow is named 'Dubling'; did you mean 'Doubling'"),
+        (lambda app: app.start(Doubling), "workflow Doubling: missing a required argument: 'n'"),
+        (lambda app: app.start(Doubling, "x"), "n"),
+        (lambda app: app.start(Doubling, 1, priority="high"), "priority"),
+        (lambda app: app.start(Doubling, 1, queue=""), "queue"),
+        (lambda app: app.start(Doubling, 1, key=""), "key"),
+        (lambda app: app.start(Doubling, 1, delay="soon"), "soon"),
+        (lambda app: app.start(Doubling, 1, connection=object()), "needs a PostgreSQL store"),
+        (lambda app: app.start(Workflow), "decorated with @workflow"),
+        (lambda app: app.submit("double"), "submit takes the call of an @action"),
+        (lambda app: app.submit(double(1), retry=[]), "retry"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_when_it_is_started(
+    start: Callable[[App], Awaitable[object]], says: str
+) -> None:
+    async def scenario() -> None:
+        async with opened("memory://") as app:
+            with pytest.raises((TypeError, ValueError, LookupError), match=says):
+                await start(app)
+
+    asyncio.run(scenario())
