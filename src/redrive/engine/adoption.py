@@ -17,7 +17,6 @@ from redrive.flows.events import (
     AttemptFailed,
     FlowBegan,
     FlowFailed,
-    FlowParked,
     ItemGaveUp,
     Redriven,
     is_activation,
@@ -43,7 +42,10 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
         if record.claims == 1 and record.mail == record.mail_read:
             run = _enter(worker, record)
             if run is not None:
-                run.begin()
+                try:
+                    run.begin()
+                except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+                    worker.set_aside(run)
         else:
             known.append(record)
     if not known:
@@ -60,7 +62,10 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
     for record in known:
         run = _enter(worker, record)
         if run is not None:
-            _go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
+            try:
+                _go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
+            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+                worker.set_aside(run)
 
 
 def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
@@ -79,7 +84,7 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
         lines = [Line(row.seq, row.at, read_event(row.body)) for row in rows]
     except msgspec.MsgspecError as error:
         run.seq = rows[-1].seq
-        _park(run, f"a line of its log cannot be read by this version: {error}")
+        run.park(f"a line of its log cannot be read by this version: {error}")
         return
     if lines:
         run.seq, run.last_at = lines[-1].seq, lines[-1].at
@@ -173,14 +178,7 @@ def _cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: list[Mess
             return
         if isinstance(said, Resume | Redrive):
             run.history.parked = None
-    _park(run, problem)
-
-
-def _park(run: FlowRun, problem: str) -> None:
-    """The flow's code no longer fits its log: leave it alone until someone mends it."""
-    if run.history.parked != problem:
-        run.log(run.time(), FlowParked(problem=problem))
-    run.release("parked", None)
+    run.park(problem)
 
 
 def _give_back(run: FlowRun, ending: object, ended_at: float | None) -> None:

@@ -1,39 +1,34 @@
 """What a program uses: start flows, wait for them, look at them, and put dead ones back to work."""
 
 import asyncio
-import contextlib
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
-
-import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.ids import ordered_id
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
-from redrive.engine.handle import FlowCancelledError, FlowNotFound, Handle
+from redrive.engine.handle import FlowNotFound, Handle
+from redrive.engine.results import Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
 from redrive.engine.worker import Worker
 from redrive.failures.duration import read_duration
 from redrive.flows.action import ActionCall
-from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed, read_event
-from redrive.flows.failed_item import error_of
-from redrive.flows.history import Line, fold
+from redrive.flows.events import read_event
+from redrive.flows.history import Line
 from redrive.flows.job import write_job
 from redrive.flows.messages import AnyMessage, Redrive, write_message
-from redrive.flows.portable_errors import rebuild_error
-from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition, action_named, workflow_named
+from redrive.flows.registry import ACTION, WORKFLOW, workflow_named
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.workflow import Workflow
-from redrive.stores.errors import LeaseLost
+from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import (
-    FINISHED,
     DeadLetter,
     DeadQuery,
     FlowQuery,
@@ -49,9 +44,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("redrive")
 
-# Whoever ends a flow in this process says so; for others there is looking again, less and less often.
-FIRST_LOOK = 0.02
-LONGEST_LOOK = 0.5
+PAUSE_AFTER_FAILURE = 1.0
 LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -65,7 +58,7 @@ class App:
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
         self._starter = Starter(store)
-        self._waiters: dict[str, list[asyncio.Future[Any]]] = {}
+        self._results = Results(self.find, self.log)
         self._clock = current_clock()
         self._closing = False
 
@@ -92,13 +85,18 @@ class App:
     async def work(self) -> None:
         """Be a worker until `stop()`. One that lost its lease begins anew."""
         while not self._closing:
-            self._worker = Worker(self.store, self.settings, self._ended)
+            self._worker = Worker(self.store, self.settings, self._results.tell)
             if self._closing:
                 break
             try:
                 await self._worker.run()
             except LeaseLost as lost:
                 log.error("%s; this worker drops what it had and begins anew", lost)
+            except StoreUnusable:
+                raise
+            except Exception:
+                log.exception("the worker failed; it begins anew")
+                await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE_AFTER_FAILURE)
 
     # Starting
 
@@ -128,7 +126,7 @@ class App:
             raise TypeError(f"start takes a class decorated with @workflow, or its name, not {workflow!r}")
         arguments = definition.signature.bind(args, kwargs)
         flow = self._new_flow(WORKFLOW + name, arguments.encoded, key, queue, priority, delay)
-        return Handle(self, await self._add(flow, connection), definition.signature.read_result)
+        return Handle(self, self._results, await self._add(flow, connection), definition.signature.read_result)
 
     async def submit(
         self,
@@ -149,11 +147,11 @@ class App:
         if retry is not None or timeout is not None:
             policy = as_policy(policy if retry is None else retry, timeout)
         flow = self._new_flow(ACTION + call.action.name, write_job(call, policy), key, queue, priority, delay)
-        return Handle(self, await self._add(flow, connection), call.action.signature.read_result)
+        return Handle(self, self._results, await self._add(flow, connection), call.action.signature.read_result)
 
     def handle(self, flow_id: str) -> Handle[Any]:
         """The flow with this id."""
-        return Handle(self, flow_id)
+        return Handle(self, self._results, flow_id)
 
     def _new_flow(
         self,
@@ -200,56 +198,6 @@ class App:
         if inspect.isawaitable(answer):
             answer = await answer
         return started(flow, answer[0])
-
-    # Waiting
-
-    def _ended(self, flow_id: str, event: Any) -> None:
-        for waiter in self._waiters.pop(flow_id, ()):
-            if not waiter.done():
-                waiter.set_result(event)
-
-    async def _result(self, flow_id: str, read: Callable[[str], Any] | None, timeout: float | None) -> Any:
-        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiters.setdefault(flow_id, []).append(waiter)
-        look_again = FIRST_LOOK
-        deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
-        try:
-            while True:
-                record = await self.find(flow_id)
-                if record.status in FINISHED:
-                    lines = await self.log(flow_id)
-                    return self._outcome(record, lines[-1].event, lines, read)
-                left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
-                if left is not None and left <= 0:
-                    raise TimeoutError(f"flow {flow_id} is still {record.status} after {timeout:g} s")
-                await asyncio.wait([waiter], timeout=look_again if left is None else min(left, look_again))
-                if waiter.done():
-                    ending = waiter.result()
-                    lines = await self.log(flow_id) if isinstance(ending, FlowFailed) else []
-                    return self._outcome(record, ending, lines, read)
-                look_again = min(look_again * 2, LONGEST_LOOK)
-        finally:
-            waiters = self._waiters.get(flow_id)
-            if waiters is not None and waiter in waiters:
-                waiters.remove(waiter)
-                if not waiters:
-                    del self._waiters[flow_id]
-
-    def _outcome(
-        self, record: FlowRecord, ending: AnyEvent, lines: list[Line], read: Callable[[str], Any] | None
-    ) -> Any:
-        if isinstance(ending, FlowCompleted):
-            return (read or _reader(record.definition))(bytes(ending.result).decode())
-        if isinstance(ending, FlowCancelled):
-            raise FlowCancelledError(record.id)
-        assert isinstance(ending, FlowFailed)  # noqa: S101 - the ways a flow can end
-        error = rebuild_error(ending.error)
-        if ending.item is not None:
-            item = fold(lines).items[ending.item]
-            last = item.failures[-1].event if item.failures else None
-            if last is not None and last.error == ending.error:
-                error = error_of(item, last)
-        raise error
 
     # Looking
 
@@ -301,7 +249,8 @@ class App:
         """Settle dead flows for good: they stay failed. Answers those that were dead."""
         return await self.store.settle_dead(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
 
-    async def _send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
+    async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
+        """Leave a message for a flow; answers the status it had."""
         status = await self.store.send(flow_id, write_message(message), self._clock.wall())
         if status is None:
             raise FlowNotFound(flow_id, self.store.address)
@@ -310,12 +259,3 @@ class App:
 
 def _ids(flow_ids: str | Sequence[str]) -> list[str]:
     return [flow_ids] if isinstance(flow_ids, str) else list(flow_ids)
-
-
-def _reader(definition: str) -> Callable[[str], Any]:
-    """How the result of a flow is read: by its type hint where the definition is known, else as plain data."""
-    with contextlib.suppress(UnknownDefinition):
-        if definition.startswith(WORKFLOW):
-            return workflow_named(definition.removeprefix(WORKFLOW)).signature.read_result
-        return action_named(definition.removeprefix(ACTION)).signature.read_result
-    return msgspec.json.decode

@@ -192,7 +192,9 @@ class _Timeline:
         if decision.answer == "give up":
             yield _under(f"gave up ({decision.kind}): {decision.why}")
         elif decision.next is not None:
-            yield _under(f"retry in {span(decision.wait or 0.0)}, at {_clock(decision.next, attempt.began)}: {decision.why}")
+            yield _under(
+                f"retry in {span(decision.wait or 0.0)}, at {_clock(decision.next, attempt.began)}: {decision.why}"
+            )
 
     def _timer(self, timer: TimerStory) -> Iterator[str]:
         lasts = span(timer.until.after - timer.set.after)
@@ -201,7 +203,9 @@ class _Timeline:
         else:
             late = timer.fired.after - timer.until.after
             fired = "fired" if late < 1.0 else f"fired {span(late)} late"
-        yield from self._at(timer.set, f"timer {timer.number}: {lasts}, until {_clock(timer.until, timer.set)}; {fired}")
+        yield from self._at(
+            timer.set, f"timer {timer.number}: {lasts}, until {_clock(timer.until, timer.set)}; {fired}"
+        )
 
     def _note(self, note: Note) -> Iterator[str]:
         by = f" by {note.by}" if note.by else ""

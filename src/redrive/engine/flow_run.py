@@ -24,6 +24,7 @@ from redrive.flows.events import (
     AttemptReturned,
     AttemptStarted,
     FlowBegan,
+    FlowParked,
     ItemCancelled,
     ItemCompleted,
     ItemGaveUp,
@@ -47,6 +48,10 @@ from redrive.stores.records import EventRow, FlowChange, FlowRecord, FlowStatus
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
 SHORTEST_SNOOZE = 0.1
+NOTHING_COMES = (
+    "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. Mend the code, then "
+    "resume the flow"
+)
 
 
 class FlowRun:
@@ -295,7 +300,10 @@ class FlowRun:
                 if history.paused:
                     self.release("paused", None)
                     return
-                if wake_at is None or wake_at - at > SHORT_WAIT or not self.desk.keeps_idle(self):
+                if wake_at is None:
+                    self.park(NOTHING_COMES)
+                    return
+                if wake_at - at > SHORT_WAIT or not self.desk.keeps_idle(self):
                     self.release("waiting", wake_at)
                     return
             if wake_at is not None and wake_at < self._alarm_at:
@@ -311,6 +319,12 @@ class FlowRun:
         if not self.has_begun:
             first = min(first, self.record.start_at)
         return None if first == math.inf else first
+
+    def park(self, problem: str) -> None:
+        """It cannot go on: leave it alone until someone mends its code."""
+        if self.history.parked != problem:
+            self.log(self.time(), FlowParked(problem=problem))
+        self.release("parked", None)
 
     def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
         """Give the flow back; whoever claims it next goes on from its log."""

@@ -8,6 +8,7 @@ from redrive.stores.records import FINISHED, FlowStatus
 
 if TYPE_CHECKING:
     from redrive.engine.app import App
+    from redrive.engine.results import Results
 
 T = TypeVar("T")
 
@@ -41,14 +42,17 @@ class FlowCancelledError(RuntimeError):
 class Handle(Generic[T]):
     """One flow. It can be made again from its id: `app.handle(flow_id)`."""
 
-    def __init__(self, app: "App", flow_id: str, read_result: Callable[[str], Any] | None = None) -> None:
+    def __init__(
+        self, app: "App", results: "Results", flow_id: str, read_result: Callable[[str], Any] | None = None
+    ) -> None:
         self.id = flow_id
         self._app = app
+        self._results = results
         self._read_result = read_result
 
     async def result(self, timeout: float | None = None) -> T:
         """Wait for the flow to end: its result, or its error raised. TimeoutError after `timeout` seconds."""
-        value: T = await self._app._result(self.id, self._read_result, timeout)
+        value: T = await self._results.wait(self.id, self._read_result, timeout)
         return value
 
     async def status(self) -> FlowStatus:
@@ -67,7 +71,7 @@ class Handle(Generic[T]):
         await self._tell(Resume(by=by, why=why))
 
     async def _tell(self, message: AnyMessage) -> None:
-        status = await self._app._send(self.id, message)
+        status = await self._app.send(self.id, message)
         if status in FINISHED:
             raise FlowFinished(self.id, status)
 

@@ -237,7 +237,10 @@ class Worker:
                 run = self.runs.get(message.flow_id)
                 if run is not None and not run.released and message.id not in read:
                     read.add(message.id)
-                    deliver(run, message)
+                    try:
+                        deliver(run, message)
+                    except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+                        self.set_aside(run)
 
     # What runs ask of their worker
 
@@ -292,12 +295,15 @@ class Worker:
 
     def wake_at(self, when: float, run: FlowRun) -> None:
         # The alarm outlives the run where that ends early, and must not keep it in memory.
-        ring = weakref.WeakMethod(run.ring)
+        still_there = weakref.ref(run)
 
         def call() -> None:
-            method = ring()
-            if method is not None:
-                method()
+            run = still_there()
+            if run is not None:
+                try:
+                    run.ring()
+                except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+                    self.set_aside(run)
 
         self.alarms.at(when, call)
 
@@ -323,6 +329,13 @@ class Worker:
         if self._wants_ends:
             self._wake.set()
 
+    def set_aside(self, run: FlowRun) -> None:
+        """The engine itself failed on this flow: leave it as its log has it, for whoever comes after this lease."""
+        log.exception("flow %s: the engine failed; the flow is left alone until this worker ends", run.id)
+        run.released = True
+        self.runs.pop(run.id, None)
+        self.idle.pop(run.id, None)
+
     def keeps_idle(self, run: FlowRun) -> bool:
         if self.places.closed:
             return False
@@ -341,13 +354,19 @@ class Worker:
     def succeeded(self, attempt: Attempt, result: str) -> None:
         run = self._over(attempt)
         if run is not None:
-            run.succeeded(attempt.item, attempt.delivery_token, result)
+            try:
+                run.succeeded(attempt.item, attempt.delivery_token, result)
+            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+                self.set_aside(run)
 
     def failed(self, attempt: Attempt, error: BaseException, *, timed_out: bool = False, poison: bool = False) -> None:
         run = self._over(attempt)
         if run is not None:
-            failure = failure_from(error, self.now(), timed_out=timed_out, poison=poison)
-            run.failed(attempt.item, attempt.delivery_token, error, failure)
+            try:
+                failure = failure_from(error, self.now(), timed_out=timed_out, poison=poison)
+                run.failed(attempt.item, attempt.delivery_token, error, failure)
+            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+                self.set_aside(run)
 
     def _over(self, attempt: Attempt) -> FlowRun | None:
         known = self._attempts.pop((attempt.flow_id, attempt.item), None)

@@ -1,0 +1,103 @@
+"""A store that goes away in the middle of the work: nothing is lost, nothing is done twice, and the work goes on."""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.engine.fleet import Fleet, check_notes
+from tests.engine.shop import Order, expected
+from tests.postgres_server import PostgresServer, shared_server
+
+import redrive
+from redrive.engine.app import App
+from redrive.stores.sqlite.store import SqliteStore
+
+ORDERS = 40
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Iterator[Fleet]:
+    with Fleet("", tmp_path) as fleet:
+        yield fleet
+    os.environ.pop("SHOP_NOTES", None)
+
+
+async def orders(app: App) -> list[redrive.Handle[list[str]]]:
+    return [await app.start(Order, number) for number in range(ORDERS)]
+
+
+async def all_delivered(handles: list[redrive.Handle[list[str]]]) -> None:
+    for number, handle in enumerate(handles):
+        assert await handle.result(timeout=60) == expected(number)
+
+
+@pytest.mark.promise("A14")
+def test_a_postgres_that_is_restarted_in_the_middle_of_the_work(notes: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    server = PostgresServer()
+
+    async def scenario() -> None:
+        async with redrive.open(server.fresh_database(), lease=60.0, concurrency=3) as app:
+            handles = await orders(app)
+            await asyncio.sleep(0.05)
+            await asyncio.to_thread(server.stop)
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(server.start)
+            await all_delivered(handles)
+
+    try:
+        with caplog.at_level(logging.WARNING):
+            asyncio.run(scenario())
+    finally:
+        server.remove()
+    check_notes(notes.notes())
+
+
+@pytest.mark.promise("A14")
+def test_connections_that_are_cut_in_mid_commit(notes: Fleet) -> None:
+    address = shared_server().fresh_database()
+
+    def cut_all() -> None:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    async def scenario() -> None:
+        async with redrive.open(address, lease=60.0, concurrency=3) as app:
+            handles = await orders(app)
+            for _ in range(8):
+                await asyncio.to_thread(cut_all)
+                await asyncio.sleep(0.03)
+            await all_delivered(handles)
+
+    asyncio.run(scenario())
+    check_notes(notes.notes())
+
+
+@pytest.mark.promise("A14")
+def test_a_sqlite_file_that_another_process_keeps_locked(notes: Fleet, tmp_path: Path) -> None:
+    path = str(tmp_path / "shop.db")
+
+    async def scenario() -> None:
+        async with redrive.open(SqliteStore(path, busy_timeout=0.05), lease=60.0, concurrency=3) as app:
+            handles = await orders(app)
+            other = sqlite3.connect(path, isolation_level=None)
+            for _ in range(3):
+                try:
+                    other.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError:
+                    continue
+                await asyncio.sleep(0.2)
+                other.execute("ROLLBACK")
+                await asyncio.sleep(0.02)
+            other.close()
+            await all_delivered(handles)
+
+    asyncio.run(scenario())
+    check_notes(notes.notes())
