@@ -80,7 +80,8 @@ def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult)
     if ending.item is not None:
         item = fold(lines).items[ending.item]
         last = item.failures[-1].event if item.failures else None
-        if last is not None and last.error == ending.error:
+        if last is not None and (last.error.type, last.error.message) == (ending.error.type, ending.error.message):
+            # The item's own error, not one that the flow's code raised about it: its attempts belong to it.
             raise error_of(item, last)
     raise rebuild_error(ending.error)
 

@@ -1,0 +1,303 @@
+"""What an action sees and may do, and how its attempts are limited."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import redrive
+from redrive import Policy, RetryPolicy, Workflow, action, current_attempt, workflow
+from redrive.engine.app import App
+from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
+from redrive.testing import VirtualClock, virtual_clock
+
+
+def in_virtual_time(scenario: Callable[[App, VirtualClock], Awaitable[None]], **settings: Any) -> None:
+    async def run(clock: VirtualClock) -> None:
+        async with redrive.open("memory://", **settings) as app:
+            await scenario(app, clock)
+
+    with virtual_clock() as clock:
+        asyncio.run(run(clock))
+
+
+@pytest.mark.promise("A12", "R2")
+def test_an_action_sees_its_attempt_and_the_receipt_token_is_the_same_on_all_of_them() -> None:
+    seen = []
+
+    @action
+    async def flaky() -> str:
+        attempt = current_attempt()
+        seen.append((attempt.number, attempt.receipt_token, attempt.delivery_token, attempt.last_details))
+        attempt.heartbeat({"page": attempt.number})
+        if attempt.number < 3:
+            raise ConnectionError
+        return attempt.flow_id
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(flaky(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
+        assert await handle.result() == handle.id
+        assert [number for number, *_ in seen] == [1, 2, 3]
+        assert len({receipt for _, receipt, _, _ in seen}) == 1
+        assert len({delivery for _, _, delivery, _ in seen}) == 3
+        assert [details for *_, details in seen] == [None, {"page": 1}, {"page": 2}]
+        assert clock.now == pytest.approx(60 + 120)
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.promise("P8", "R4")
+def test_an_attempt_that_takes_too_long_is_cut_and_the_next_gets_half_as_much_again() -> None:
+    limits = []
+
+    @action
+    async def slow() -> None:
+        limits.append(current_attempt().timeout)
+        await asyncio.Event().wait()
+
+    @workflow
+    class Impatient(Workflow):
+        async def run(self) -> str:
+            try:
+                await self.run_action(
+                    slow(), retry=RetryPolicy(attempts=3, backoff_seconds=1), timeout=timedelta(seconds=10)
+                )
+            except TimeoutError as error:
+                report = redrive.report_of(error)
+                assert report is not None
+                return f"{type(error).__name__} after {report.made}"
+            return "?"
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.start(Impatient)
+        assert await handle.result() == "AttemptTimeout after 3"
+        assert limits == [pytest.approx(10), pytest.approx(15), pytest.approx(15)]
+        assert clock.now == pytest.approx(10 + 1 + 15 + 2 + 15)
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.promise("P6")
+def test_a_deadline_holds_for_all_attempts_together() -> None:
+    made = []
+
+    @action
+    async def away() -> None:
+        made.append(1)
+        raise ConnectionError
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        policy = Policy(attempts=None, deadline=10.0, backoff=redrive.constant(3), jitter=redrive.Jitter("none"))
+        handle = await app.submit(away(), retry=policy)
+        with pytest.raises(ConnectionError) as raised:
+            await handle.result()
+        report = redrive.report_of(raised.value)
+        assert report is not None
+        assert report.gave_up.kind == "deadline"
+        assert len(made) == 4
+        assert clock.now < 10
+
+    in_virtual_time(scenario)
+
+
+def test_plain_functions_run_in_threads_and_no_more_than_allowed_at_once() -> None:
+    running: set[int] = set()
+    most = 0
+    both = threading.Barrier(2, timeout=10)
+
+    @action
+    def blocking(n: int) -> str:
+        nonlocal most
+        running.add(n)
+        most = max(most, len(running))
+        both.wait()
+        running.discard(n)
+        return threading.current_thread().name
+
+    async def run() -> None:
+        async with redrive.open("memory://", threads=2) as app:
+            handles = [await app.submit(blocking(n)) for n in range(6)]
+            names = [await handle.result(timeout=20) for handle in handles]
+        assert most == 2
+        assert all(name.startswith("redrive-action") for name in names)
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("P16")
+def test_inside_an_action_the_engine_owns_the_retries() -> None:
+    calls = []
+
+    @redrive.retry(attempts=5, backoff=0, floor=0)
+    async def guarded() -> None:
+        calls.append(1)
+        raise ConnectionError
+
+    @action
+    async def outer() -> None:
+        await guarded()
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(outer(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
+        with pytest.raises(ConnectionError):
+            await handle.result()
+        assert len(calls) == 3
+
+    in_virtual_time(scenario)
+
+
+def test_requests_made_by_an_action_keep_their_idempotency_key_on_every_attempt() -> None:
+    from redrive.calls.idempotency_keys import current_keys
+
+    keys = []
+
+    @action
+    async def post() -> None:
+        made = current_keys()
+        assert made is not None
+        keys.append(made.key_for("POST", "https://example.org/charge"))
+        raise ConnectionError
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(post(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
+        with pytest.raises(ConnectionError):
+            await handle.result()
+        assert len(keys) == 3
+        assert len(set(keys)) == 1
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.promise("R6", "A9")
+def test_a_waiting_retry_is_a_row_that_says_what_waits_and_until_when() -> None:
+    @action
+    async def away() -> None:
+        raise ConnectionError
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        policy = Policy(
+            attempts=4,
+            backoff=redrive.exponential(7200),
+            jitter=redrive.Jitter("none"),
+            max_wait=None,
+            deadline=None,
+            attempt_timeout=30.0,
+            timeout_retries=2,
+        )
+        began = clock.wall()
+        await app.submit(away(), retry=policy, queue="slow")
+        while not (rows := await app.retries()):  # noqa: ASYNC110 - the row is in a store
+            await asyncio.sleep(0)
+        (row,) = rows
+        assert row.attempt_number == 1
+        assert row.max_retries == 3
+        assert row.timeout_seconds == 30
+        assert row.timeout_retry_limit == 2
+        assert row.backoff_kind == "exponential"
+        assert row.backoff_base_delay_ms == 7_200_000
+        assert row.retry_kind == "exception"
+        assert row.scheduled_at == pytest.approx(began + 7200)
+        assert (row.queue, row.status, row.step) == ("slow", "waiting", "away")
+        assert row.delivery_token is None
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.promise("P18")
+def test_a_result_that_does_not_fit_its_type_is_poison_and_is_not_tried_again() -> None:
+    made = []
+
+    @action
+    async def wrong() -> int:
+        made.append(1)
+        return "many"  # type: ignore[return-value]
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(wrong(), retry=RetryPolicy(attempts=5))
+        with pytest.raises(redrive.NotStorable, match="action wrong"):
+            await handle.result()
+        (letter,) = await app.dead_letters()
+        assert letter.kind == "poison"
+        assert made == [1]
+
+    in_virtual_time(scenario)
+
+
+def test_arguments_that_cannot_be_stored_are_refused_at_the_call() -> None:
+    @action
+    async def takes(data: Any) -> None: ...
+
+    @action
+    async def counts(n: int) -> None: ...
+
+    with pytest.raises(redrive.NotStorable, match="action takes: argument data"):
+        takes(object())
+    with pytest.raises(TypeError, match="n"):
+        counts("three")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="action counts: missing a required argument: 'n'"):
+        counts()  # type: ignore[call-arg]
+
+
+def test_outside_of_a_flow_an_action_is_the_function_itself() -> None:
+    @action
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @action
+    def plain(n: int) -> int:
+        return n + 1
+
+    async def scenario() -> None:
+        assert await double(4) == 8
+        assert await plain(4) == 5
+        with pytest.raises(RuntimeError, match="only inside an action"):
+            current_attempt()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("A9", "A13")
+def test_the_log_alone_tells_when_and_why_each_retry_happened() -> None:
+    @action
+    async def away() -> str:
+        if current_attempt().number < 3:
+            raise ConnectionError("gone")
+        return "back"
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(away(), retry=RetryPolicy(attempts=3, backoff_seconds=10))
+        assert await handle.result() == "back"
+        lines = await app.log(handle.id)
+        started = [line for line in lines if isinstance(line.event, ItemStarted | AttemptStarted)]
+        failed = [line for line in lines if isinstance(line.event, AttemptFailed)]
+        for number, line in enumerate(failed):
+            assert isinstance(line.event, AttemptFailed)
+            decision = line.event.decision
+            assert isinstance(decision, redrive.RetryAt)
+            assert decision.because.matched == "any failure"
+            assert decision.because.raw == 10 * 2**number
+            assert started[number + 1].at >= decision.when == pytest.approx(line.at + 10 * 2**number)
+            assert line.event.failure.category == "transient"
+
+    in_virtual_time(scenario)
+
+
+def test_an_action_that_leaves_the_program_fails_and_the_worker_goes_on() -> None:
+    @action
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    @action
+    async def fine() -> str:
+        return "fine"
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(leave(), retry=RetryPolicy(attempts=3))
+        with pytest.raises(RuntimeError, match="action leave raised SystemExit"):
+            await handle.result()
+        assert await (await app.submit(fine())).result() == "fine"
+
+    in_virtual_time(scenario)
