@@ -89,14 +89,11 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
     if lines:
         run.seq, run.last_at = lines[-1].seq, lines[-1].at
     before = fold(lines)
-    if before.ending is not None:
-        reopened = _reopen(run, lines, mail)
-        if not reopened:
-            _give_back(run, before.ending, before.ended_at)
-            return
-    run.has_begun = any(isinstance(line.event, (*COMMANDS, FlowBegan)) for line in without_undone(lines)) or (
-        bool(lines) and isinstance(lines[-1].event, Redriven)
-    )
+    reopened = before.ending is not None and _reopen(run, lines, mail)
+    if before.ending is not None and not reopened:
+        _give_back(run, before.ending, before.ended_at)
+        return
+    run.has_begun = any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
     if not run.has_begun:
         for line in lines:
             run.history.apply(line.at, line.event)
@@ -119,6 +116,8 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
             run.history.items[beat.item].details = msgspec.Raw(beat.details.encode())
     run.take(open_asks, run.time())
     _count_lost(run)
+    if reopened:
+        run.show_retries()
     run.take_up()
     for message in mail:
         if not run.released:

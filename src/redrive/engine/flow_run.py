@@ -418,6 +418,12 @@ class FlowRun:
         self._waits[item.number] = when
         self.desk.journal.put_retry(retry_row(self.record, item, "waiting", item.retry_kind))
 
+    def show_retries(self) -> None:
+        """Put back what the end of the flow took from the retry queue."""
+        for item in self.history.items.values():
+            if item.state == "waiting":
+                self.desk.journal.put_retry(retry_row(self.record, item, "waiting", item.retry_kind))
+
     def _item_done(self, item: Item) -> None:
         if item.retry_kind or item.number in self.heartbeats:
             self.desk.journal.drop_retry(self.id, item.number)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from redrive.determinism.dice import seeded_dice, seeded_random
 from redrive.flows.asks import Ask, EndAsk, ItemAsk, TimerAsk
+from redrive.flows.failed_item import as_exception
 from redrive.flows.job import read_job
 from redrive.flows.loop import FlowFuture, FlowLoop
 from redrive.flows.registry import ACTION, WORKFLOW, action_named, workflow_named
@@ -35,8 +36,11 @@ class Driver(Protocol):
 
     def bind_timer(self, ask: TimerAsk, timer: int) -> None: ...
 
-    def replay(self, patches: set[str] | None) -> None:
-        """What follows happened before; `patches` were true then. None: from now on it happens for the first time."""
+    def replay(self, patches: set[str] | None, anew: bool = False) -> None:
+        """What follows happened before; `patches` were true then. None: from now on it happens for the first time.
+
+        `anew`: what follows is answered anew, and may ask for other things.
+        """
         ...
 
     def awaits_timer(self, timer: int) -> bool: ...
@@ -62,6 +66,7 @@ class WorkflowDriver:
         self._loop.flow = self
         self._random: Any = None
         self._main: Any = None
+        self._cancelled = False
         self._items: dict[int, FlowFuture] = {}
         self._steps: dict[int, str] = {}
         self._timers: dict[int, TimerAsk] = {}
@@ -96,9 +101,6 @@ class WorkflowDriver:
         self._steps.pop(item, None)
         if future is not None and not future.done():
             future.ask = None
-            if isinstance(error, StopIteration):
-                # No future can hold it.
-                error = RuntimeError(f"the action raised StopIteration: {error}")
             future.set_exception(error)
         return self._turn(at)
 
@@ -109,6 +111,7 @@ class WorkflowDriver:
         return self._turn(at)
 
     def cancel(self, at: float) -> list[Ask]:
+        self._cancelled = True
         self._main.cancel()
         return self._turn(at)
 
@@ -121,8 +124,9 @@ class WorkflowDriver:
         ask.timer = timer
         self._timers[timer] = ask
 
-    def replay(self, patches: set[str] | None) -> None:
+    def replay(self, patches: set[str] | None, anew: bool = False) -> None:
         self._loop.replaying = patches is not None
+        self._loop.anew = anew
         if patches is not None:
             self._loop.logged_patches = patches
 
@@ -151,14 +155,17 @@ class WorkflowDriver:
     def _end(self) -> EndAsk:
         main = self._main
         if main.cancelled():
-            return EndAsk("cancelled")
+            if self._cancelled:
+                return EndAsk("cancelled")
+            own = "run was cancelled by its own code, not by cancelling the flow: it awaited a task that was cancelled"
+            return EndAsk("failed", error=RuntimeError(own))
         error = main.exception()
         if error is None:
             try:
                 return EndAsk("completed", result=self._workflow.signature.write_result(main.result()))
             except Exception as trouble:  # noqa: BLE001 - a result that cannot be stored fails the flow, not the worker
                 error = trouble
-        return EndAsk("failed", error=error)
+        return EndAsk("failed", error=as_exception(error, "run"))
 
 
 class ActionDriver:
@@ -190,7 +197,7 @@ class ActionDriver:
     def bind_timer(self, ask: TimerAsk, timer: int) -> None:
         pass
 
-    def replay(self, patches: set[str] | None) -> None:
+    def replay(self, patches: set[str] | None, anew: bool = False) -> None:
         pass
 
     def awaits_timer(self, timer: int) -> bool:

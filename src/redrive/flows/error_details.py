@@ -72,17 +72,16 @@ def _without_secrets(text: str) -> str:
 
 
 class DetailWriter:
-    """Writes the details of one error. `raw` is its text, `message` the text that may be shown."""
+    """Writes the details of one error. `raw` is its text, `shown` that text as `redact` gives it."""
 
-    __slots__ = ("_clear", "_raw", "_room", "_shown")
+    __slots__ = ("_changed", "_is_clear", "_raw", "_room", "_shown")
 
-    def __init__(self, raw: str, message: str) -> None:
-        # Where the text of the error tells that something is a secret, its arguments and attributes may hold it alone.
-        self._raw = "" if raw == message else raw
-        # Where it holds none, its parts are in the open already.
-        self._clear = raw if raw == message else ""
-        self._shown = redact(raw, _READ_TEXT) if self._raw else ""
+    def __init__(self, raw: str, shown: str) -> None:
+        self._raw = raw
+        self._is_clear = raw == shown
+        self._shown = shown if self._is_clear else redact(raw, _READ_TEXT)
         self._room = _LONGEST_DETAILS
+        self._changed: list[tuple[str, str]] = []
 
     def write(self, value: Any) -> Any:
         """The plain form; raises NotKept when there is none."""
@@ -92,6 +91,15 @@ class DetailWriter:
         except NotKept:
             self._room = room
             raise
+
+    def message(self, limit: int) -> str:
+        """The error's text as it may be stored: where it quotes a detail, as that was written."""
+        text = self._raw
+        if self._is_clear and not self._changed:
+            return text
+        for given, kept in self._changed:
+            text = text.replace(repr(given)[1:-1], repr(kept)[1:-1]).replace(given, kept)
+        return shown_text(text, limit)
 
     def _plain(self, value: Any, depth: int) -> Any:
         self._take(8)
@@ -118,8 +126,10 @@ class DetailWriter:
             return self._items(value, depth)
         if isinstance(value, tuple):
             return {_KIND: "tuple", _OF: self._items(list(value), depth)}
-        items = [self._plain(item, depth + 1) for item in value]
-        return {_KIND: "set" if isinstance(value, set) else "frozenset", _OF: sorted(items, key=msgspec.json.encode)}
+        # What is hidden is no longer different.
+        items = {msgspec.json.encode(plain): plain for plain in (self._plain(item, depth + 1) for item in value)}
+        kind = "set" if isinstance(value, set) else "frozenset"
+        return {_KIND: kind, _OF: [items[text] for text in sorted(items)]}
 
     def _dict(self, value: dict[Any, Any], depth: int) -> Any:
         pairs = [
@@ -128,7 +138,7 @@ class DetailWriter:
         ]
         if all(isinstance(key, str) and key != _KIND for key, _ in pairs):
             return dict(pairs)
-        return {_KIND: "dict", _OF: pairs}
+        return {_KIND: "dict", _OF: list({msgspec.json.encode(key): [key, item] for key, item in pairs}.values())}
 
     def _items(self, items: list[Any], depth: int) -> list[Any]:
         """What follows the name of a secret is one: ("password", "..."), ["--token", "..."]."""
@@ -140,7 +150,10 @@ class DetailWriter:
     def _text(self, text: str) -> str:
         if self._was_hidden(text):
             return HIDDEN
-        kept = text if text in self._clear else kept_text(text)
+        # What the text of the error shows is in the open already.
+        kept = text if self._is_clear and text in self._raw else kept_text(text)
+        if kept != text:
+            self._changed.append((text, kept))
         self._take(len(kept))
         return kept
 
@@ -151,10 +164,16 @@ class DetailWriter:
         text = value.decode("utf-8", "surrogateescape")
         if self._was_hidden(text):
             return HIDDEN.encode()
-        return _without_secrets(text).encode("utf-8", "surrogateescape")
+        kept = _without_secrets(text)
+        if kept != text:
+            self._changed.append((text, kept))
+        return kept.encode("utf-8", "surrogateescape")
 
     def _was_hidden(self, text: str) -> bool:
-        return len(text) >= _SHORTEST_SECRET and text in self._raw and redact(text, _READ_TEXT) not in self._shown
+        """True when the text of the error tells that this is a secret: it then may be one of the details, alone."""
+        if self._is_clear or len(text) < _SHORTEST_SECRET:
+            return False
+        return text in self._raw and redact(text, _READ_TEXT) not in self._shown
 
     def _take(self, room: int) -> None:
         self._room -= room

@@ -11,7 +11,7 @@ _DEEPEST = 20
 
 def error_of(item: Item, event: AttemptFailed | ItemGaveUp) -> BaseException:
     """What the flow's code gets to see; the event has been applied to the item."""
-    error = rebuild_error(event.error)
+    error = as_exception(rebuild_error(event.error), f"action {item.step}")
     report = report_on(item)
     if report is not None:
         attach(error, report)
@@ -21,6 +21,15 @@ def error_of(item: Item, event: AttemptFailed | ItemGaveUp) -> BaseException:
         # Without a place for it the flow still fails; only its redrive begins at the flow's code, not at the item.
         return error
     return error
+
+
+def as_exception(error: BaseException, what: str) -> Exception:
+    """The error, if the flow's code can be given it: one that would end a task or the program is told about instead."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    told = RuntimeError(f"{what} raised {type(error).__name__}: {error}".rstrip(": "))
+    told.__cause__ = error
+    return told
 
 
 def report_on(item: Item) -> Report | None:

@@ -224,6 +224,10 @@ class FlowHistory:
     def _redriven(self, at: float, event: Redriven) -> None:
         self.parked = None
         self.ending = self.ended_at = None
+        for item in self.items.values():
+            if item.state == "running":
+                # The end of the flow stopped the attempt, which was no failure of its own: it does not count.
+                item.wait(at, "redrive")
         if event.item is not None:
             item = self.items[event.item]
             # A fresh allowance, but the attempts count on.

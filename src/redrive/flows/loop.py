@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from redrive.determinism.clock import use_clock
@@ -18,6 +19,8 @@ from redrive.determinism.dice import Dice, use_dice
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.flow_clock import FlowClock
 from redrive.retry.policy import Policy
+
+MOST_CLOSES = 100
 
 
 class NotInWorkflow(RuntimeError):
@@ -116,6 +119,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         self.trouble: Exception | None = None
         """What a callback raised that no task took."""
         self.replaying = False
+        self.anew = False
+        """While replaying: the code may do other things than it did."""
         self.logged_patches: set[str] = set()
         """What `patched()` was true for when this flow ran before."""
         self.tasks: list[FlowTask] = []
@@ -132,9 +137,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
     def turn(self) -> None:
         """Run until nothing is ready."""
         ready = self._ready
-        outer = asyncio._get_running_loop()
-        task = _step_out(outer)
-        asyncio._set_running_loop(self)
+        before = self._enter()
         try:
             while ready:
                 call = ready.popleft()
@@ -147,9 +150,28 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
                         call.context.run(call.callback, *call.args)
                 except Exception as error:  # noqa: BLE001 - kept for whoever gave the turn
                     self.trouble = self.trouble or error
+                except SystemExit:
+                    # The task that raised it keeps it: the flow ends, not its worker.
+                    continue
         finally:
-            asyncio._set_running_loop(outer)
-            _step_in(outer, task)
+            self._leave(*before)
+
+    def _enter(self) -> tuple[Any, Any, Any]:
+        outer = asyncio._get_running_loop()
+        before = outer, _step_out(outer), sys.get_asyncgen_hooks()
+        asyncio._set_running_loop(self)
+        # The outer loop must not end the flow's generators: what they do in `finally` belongs to the flow.
+        sys.set_asyncgen_hooks(None, self._end_generator)
+        return before
+
+    def _leave(self, outer: Any, task: Any, hooks: Any) -> None:
+        sys.set_asyncgen_hooks(*hooks)
+        asyncio._set_running_loop(outer)
+        _step_in(outer, task)
+
+    def _end_generator(self, generator: Any) -> None:
+        if not self._closed:
+            self.create_task(generator.aclose())
 
     def fire(self, timer: TimerAsk) -> None:
         if not timer.is_cancelled:
@@ -157,10 +179,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
 
     def schedule(self, call: Any, policy: Policy) -> FlowFuture:
         """Ask for an action; the future brings its outcome."""
-        if self._closed:
-            raise NotInWorkflow("an action after the flow has ended")
         future = self.create_future()
-        where = line_of_the_flow() if self.replaying else ""
+        where = self._where()
         future.ask = ItemAsk(call.action.name, call.arguments.encoded, call.arguments.values, policy, future, where)
         self.asks.append(future.ask)
         return future
@@ -168,25 +188,44 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
     def patched(self, name: str) -> bool:
         known = self._patches.get(name)
         if known is None:
-            known = self._patches[name] = not self.replaying or name in self.logged_patches
+            known = self._patches[name] = not self.replaying or self.anew or name in self.logged_patches
             if known:
-                self.asks.append(PatchAsk(name, line_of_the_flow() if self.replaying else ""))
+                self.asks.append(PatchAsk(name, self._where()))
         return known
 
     def discard(self) -> None:
-        """Forget the flow's code where it stands. What it would still do in `finally` must not reach the engine."""
+        """Forget the flow's code where it stands. What it would still do in `finally` reaches nobody."""
         self._closed = True
-        for task in self.tasks:
-            if not task.done():
+        pending = [task for task in self.tasks if not task.done()]
+        if pending:
+            before = self._enter()
+            for task in pending:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio itself sets for it
-                coroutine = task.get_coro()
-                try:
-                    if coroutine is not None:
-                        coroutine.close()
-                except BaseException:  # noqa: BLE001, S110 - code that will not end is dropped all the same
-                    pass
+                _close(task.get_coro())
+            self._leave(*before)
         self.tasks.clear()
         self._ready.clear()
+
+    def _check_open(self) -> None:
+        """Code that is being closed gets nothing new to wait for: it ends."""
+        if self._closed:
+            raise GeneratorExit
+
+    def _where(self) -> str:
+        """Where the flow's code is, noted during replay: the nearest line that is neither redrive's nor asyncio's."""
+        if not self.replaying:
+            return ""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not FlowLoop.turn.__code__:
+            if not _is_ours(frame):
+                return _line(frame)
+            frame = frame.f_back
+        # In a task that has no code of the flow's own: where `run` awaits.
+        coroutine, line = self.tasks[0].get_coro() if self.tasks else None, ""
+        while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+            line = line if _is_ours(frame) else _line(frame)
+            coroutine = getattr(coroutine, "cr_await", None)
+        return line
 
     def _next(self) -> int:
         self._order += 1
@@ -200,7 +239,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         return call
 
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
-        where = line_of_the_flow() if self.replaying else ""
+        self._check_open()
+        where = self._where()
         ask = TimerAsk(when, callback, args, context if context is not None else copy_context(), where)
         self.asks.append(ask)
         return ask
@@ -212,6 +252,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         return self.now
 
     def create_future(self) -> FlowFuture:
+        self._check_open()
         future = FlowFuture(loop=self)
         future.order = self._next()
         return future
@@ -225,6 +266,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         **_: Any,
     ) -> Any:
         coroutine: Any = coro if asyncio.iscoroutine(coro) else _as_coroutine(coro)
+        if self._closed:
+            coroutine.close()
+        self._check_open()
         task = FlowTask(coroutine, self, self._next(), name, context)
         self.tasks.append(task)
         if len(self.tasks) % 64 == 0:
@@ -252,18 +296,12 @@ def running_flow_loop() -> FlowLoop | None:
     return loop if isinstance(loop, FlowLoop) else None
 
 
-def line_of_the_flow() -> str:
-    """Where the flow's code is: the nearest line on the stack that is neither redrive's nor asyncio's."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("redrive.", "asyncio", "contextvars")):
-            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-        back = frame.f_back
-        if back is None:
-            break
-        frame = back
-    return ""
+def _line(frame: FrameType) -> str:
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").startswith(("redrive.", "asyncio."))
 
 
 def _put_in_place(clock: FlowClock, dice: Dice) -> None:
@@ -274,6 +312,19 @@ def _put_in_place(clock: FlowClock, dice: Dice) -> None:
 
 async def _as_coroutine(awaitable: Any) -> Any:
     return await awaitable
+
+
+def _close(coroutine: Any) -> None:
+    """Close a coroutine, and again when its `finally` awaits something: left alone it would end at any time."""
+    for _ in range(MOST_CLOSES):
+        try:
+            coroutine.close()
+        except RuntimeError:
+            # It awaits something instead of ending.
+            continue
+        except BaseException:  # noqa: BLE001, S110 - it ended, with whatever error
+            pass
+        return
 
 
 if sys.version_info >= (3, 12):

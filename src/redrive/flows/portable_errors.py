@@ -80,18 +80,18 @@ def _stored(error: BaseException, room: _Room, depth: int) -> StoredError:
     room.errors -= 1
     names = _tried(_NAMELESS, names_of, type(error))
     raw = _tried(f"<{names.lineage[0].rpartition('.')[2]} whose text cannot be read>", _text, error)
-    message = redact(raw)
-    if message != raw:
-        message = shown_text(message, DEFAULT_LIMIT)
-    writer = DetailWriter(raw, message)
-    args = _tried(None, _args, error, message, writer)
+    shown = redact(raw)
+    writer = DetailWriter(raw, shown)
+    args = _tried(None, _args, error, shown, writer)
+    state: dict[str, Any] = _tried({}, _state, error, shown if args is None else None, names, writer)
+    message = writer.message(DEFAULT_LIMIT)
     return StoredError(
         type=names.lineage[0].removeprefix("builtins."),
         message=message,
         lineage=names.lineage,
         module=names.module,
-        args=args,
-        state=_tried({}, _state, error, message if args is None else None, names, writer),
+        args=None if args == [message] else args,
+        state=state,
         notes=_tried((), _notes, error),
         cause=_tried(None, _cause, error, room, depth),
         members=_tried((), _members, error, room, depth) if issubclass(type(error), BaseExceptionGroup) else (),
@@ -109,14 +109,14 @@ def _text(error: BaseException) -> str:
     return str.__str__(str(error))  # a class may print itself as a subclass of str
 
 
-def _args(error: BaseException, message: str, writer: DetailWriter) -> list[Any] | None:
+def _args(error: BaseException, shown: str, writer: DetailWriter) -> list[Any] | None:
     if isinstance(error, BaseExceptionGroup):
         return [kept_text(error.message)]
     args = error.args
-    if len(args) == 1 and type(args[0]) is str and args[0] == message:
+    if len(args) == 1 and type(args[0]) is str and args[0] == shown:
         return None
     plain: list[Any] = writer.write(list(args))
-    return None if plain == [message] else plain
+    return plain
 
 
 def _state(error: BaseException, only_arg: str | None, names: ClassNames, writer: DetailWriter) -> dict[str, Any]:

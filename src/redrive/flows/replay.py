@@ -1,6 +1,5 @@
 """Bring a flow's code to where its log ends. What it asks for must be what the log says it asked for."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +30,7 @@ from redrive.flows.failed_item import error_of
 from redrive.flows.history import FlowHistory, Line, without_undone
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.values import NotReadable
+from redrive.retry.policy import DEFAULT_POLICY
 
 
 class NonDeterminism(RuntimeError):
@@ -50,28 +50,72 @@ class NonDeterminism(RuntimeError):
 
 def replay(lines: list[Line], driver: Driver, history: FlowHistory, started_at: float) -> list[Ask]:
     """Feed the log to the driver and fold it into the history. Answers what is asked for and not in the log yet."""
+    for line in lines:
+        # What a redrive undid keeps its numbers: no other item may have the receipt token of one that was carried out.
+        if isinstance(line.event, ItemAdded):
+            history.last_item = max(history.last_item, line.event.item)
+        elif isinstance(line.event, TimerSet):
+            history.last_timer = max(history.last_timer, line.event.timer)
     lines = without_undone(lines)
     patches = {line.event.patch for line in lines if isinstance(line.event, PatchMarked)}
-    # From the earliest line that a redrive answers anew, the code may ask for other things than it did.
-    since = min((line.event.since for line in lines if isinstance(line.event, Redriven)), default=math.inf)
-    driver.replay(patches)
-    turns = _turns(lines)
-    open_asks: list[Ask] = []
-    first = next(turns)
-    for line in first:
-        history.apply(line.at, line.event)
-    _match(driver.start(started_at), first, driver, open_asks, lenient=since <= 0)
-    for turn in turns:
-        seq, at, event = turn[0]
+    # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
+    anew = [(line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven)]
+    redone = _Redone()
+    for index, turn in enumerate(_turns(lines)):
+        seq, at, event = turn[0] if index else (0, started_at, None)
+        is_redriven = isinstance(event, Redriven)
+        if is_redriven:
+            # What was asked for anew stands right behind the redrive, once that was answered.
+            asks = redone.take(history)
         for line in turn:
             history.apply(line.at, line.event)
-        if isinstance(event, Redriven):
-            open_asks = _match_again(open_asks, turn, driver)
-            continue
-        asks = _activate(driver, history, event, at)
-        _match(asks, turn, driver, open_asks, lenient=since <= seq)
+        if is_redriven and turn[-1] is lines[-1] and not _commands(turn):
+            redone.asks = asks
+            break
+        is_anew = any(since <= seq < until for since, until in anew)
+        driver.replay(patches, is_anew)
+        if not is_redriven:
+            asks = _activate(driver, history, event, at)
+        if is_anew:
+            redone.match(asks, turn, driver)
+        else:
+            _match(asks, turn, driver)
     driver.replay(None)
-    return open_asks
+    return redone.asks
+
+
+class _Redone:
+    """What came of the part of the log that a redrive answers anew."""
+
+    def __init__(self) -> None:
+        self.asks: list[Ask] = []
+        """What is asked for now and was not then."""
+        self.orphans: list[int] = []
+        """Items that were asked for then and are not now."""
+
+    def match(self, asks: list[Ask], turn: list[Line], driver: Driver) -> None:
+        """Keep what was asked for then and is again, so that nothing is done twice."""
+        commands = _commands(turn)
+        for ask in asks:
+            line = next((line for line in commands if _same(ask, line.event)), None)
+            if line is None:
+                self.asks.append(ask)
+            else:
+                commands.remove(line)
+                _bind(ask, line.event, driver)
+        self.orphans += [line.event.item for line in commands if isinstance(line.event, ItemAdded)]
+
+    def take(self, history: FlowHistory) -> list[Ask]:
+        """All that is to be asked for behind the redrive: items that nobody waits for any more are cancelled."""
+        asks, orphans = self.asks, self.orphans
+        self.asks, self.orphans = [], []
+        return asks + [CancelAsk(_orphan(item)) for item in orphans if item in history.items]
+
+
+def _orphan(item: int) -> ItemAsk:
+    ask = ItemAsk("", "", None, DEFAULT_POLICY, None, "")
+    ask.item = item
+    return ask
 
 
 def _turns(lines: list[Line]) -> Iterator[list[Line]]:
@@ -85,43 +129,32 @@ def _turns(lines: list[Line]) -> Iterator[list[Line]]:
     yield piece
 
 
-def _activate(driver: Driver, history: FlowHistory, event: AnyEvent, at: float) -> list[Ask]:
+def _commands(turn: list[Line]) -> list[Line]:
+    return [line for line in turn if isinstance(line.event, COMMANDS)]
+
+
+def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: float) -> list[Ask]:
     if isinstance(event, ItemCompleted):
         return driver.completed(event.item, bytes(event.result).decode(), at)
-    if isinstance(event, AttemptFailed | ItemGaveUp):
+    if isinstance(event, AttemptFailed | ItemGaveUp) and is_activation(event):
         return driver.failed(event.item, error_of(history.items[event.item], event), at)
     if isinstance(event, TimerFired):
         return driver.fired(event.timer, at)
-    assert isinstance(event, CancelRequested)  # noqa: S101 - the last activation there is
-    return driver.cancel(at)
+    return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
 
 
-def _match(asks: list[Ask], turn: list[Line], driver: Driver, open_asks: list[Ask], lenient: bool) -> None:
-    commands = [line for line in turn if isinstance(line.event, COMMANDS)]
+def _match(asks: list[Ask], turn: list[Line], driver: Driver) -> None:
+    commands = _commands(turn)
     for index, ask in enumerate(asks):
         line = commands[index] if index < len(commands) else None
-        if line is not None and _same(ask, line.event):
-            _bind(ask, line.event, driver)
-        elif lenient:
-            open_asks.extend(asks[index:])
-            return
-        else:
+        if line is None or not _same(ask, line.event):
             seq = line.seq if line else (turn[-1].seq if turn else 0)
             logged = _in_words(line.event) if line else "nothing more was asked for"
             raise NonDeterminism(seq, logged, _ask_in_words(ask), _where(ask))
-    if len(commands) > len(asks) and not lenient:
+        _bind(ask, line.event, driver)
+    if len(commands) > len(asks):
         line = commands[len(asks)]
         raise NonDeterminism(line.seq, _in_words(line.event), "nothing is asked for here", "")
-
-
-def _match_again(open_asks: list[Ask], turn: list[Line], driver: Driver) -> list[Ask]:
-    """What was asked for anew since a redrive stands right behind it in the log."""
-    commands = [line for line in turn if isinstance(line.event, COMMANDS)]
-    for ask, line in zip(open_asks, commands, strict=False):
-        if not _same(ask, line.event):
-            raise NonDeterminism(line.seq, _in_words(line.event), _ask_in_words(ask), _where(ask))
-        _bind(ask, line.event, driver)
-    return open_asks[len(commands) :]
 
 
 def _bind(ask: Ask, command: Any, driver: Driver) -> None:
