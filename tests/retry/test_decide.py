@@ -12,7 +12,7 @@ from redrive.failures.signals import AttemptTimeout
 from redrive.retry.backoff import constant, exponential
 from redrive.retry.decide import decide
 from redrive.retry.decision import Conditions, Decision, GiveUp, RetryAt
-from redrive.retry.history import History, attempt_timeout
+from redrive.retry.history import History, attempt_timeout, cut_at
 from redrive.retry.jitter import Jitter
 from redrive.retry.policy import Policy, PolicyError, Rule
 
@@ -274,3 +274,43 @@ def test_a_policy_that_cannot_be_meant_is_refused_by_field_and_value(settings: d
 def test_a_rule_that_matches_nothing_is_refused() -> None:
     with pytest.raises(PolicyError, match="match"):
         Rule(match=Match())
+
+
+def lost() -> Failure:
+    return failure(kind="lost", type="redrive.AttemptLost")
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(retry_on=NOTHING, **FLAT), Policy(retry_on=as_match(["NetworkError"]), **FLAT)]
+)
+def test_an_attempt_that_lost_its_worker_is_made_again_soon_whatever_the_policy_names(policy: Policy) -> None:
+    (answer,) = run(policy, lost())
+    assert isinstance(answer, RetryAt)
+    assert answer.because.rule == "lost"
+    assert answer.because.wait == policy.floor
+
+
+@pytest.mark.promise("P18")
+def test_the_third_attempt_that_loses_its_worker_is_poison() -> None:
+    answers = run(Policy(attempts=None, **FLAT), lost(), failure(), lost(), failure(), lost())
+    assert [type(answer) for answer in answers] == [RetryAt, RetryAt, RetryAt, RetryAt, GiveUp]
+    assert gave_up(answers).kind == "poison"
+
+
+def test_lost_attempts_count_and_are_not_repeated_where_that_does_harm() -> None:
+    assert gave_up(run(Policy(attempts=2, **FLAT), lost(), lost())).kind == "exhausted"
+    assert gave_up(run(Policy(idempotent=False, **FLAT), lost())).kind == "not_idempotent"
+
+
+@pytest.mark.promise("P18")
+def test_poison_is_never_tried_again() -> None:
+    assert gave_up(run(Policy(attempts=None, retry_on=ANYTHING, **FLAT), failure(poison=True))).kind == "poison"
+
+
+@pytest.mark.promise("P6", "P8")
+def test_an_attempt_is_cut_by_its_timeout_or_by_the_deadline_whichever_comes_first() -> None:
+    policy = Policy(attempt_timeout=10.0, deadline=25.0)
+    assert cut_at(policy, None, 100.0) == 110
+    assert cut_at(policy, History(100.0, attempts=2, timeouts=1), 112.0) == 125
+    assert cut_at(policy.replace(deadline=None), History(100.0, attempts=2, timeouts=1), 112.0) == 127
+    assert cut_at(Policy(deadline=None), None, 100.0) is None
