@@ -7,7 +7,6 @@ from msgspec import structs
 from redrive.calls.dependency_use import DependencyUse
 from redrive.calls.error_links import linked_errors
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
-from redrive.retry.report import AttemptRecord, Report, attach, next_step
 from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_retries, until_of
 from redrive.calls.vetoes import veto, veto_on
 from redrive.determinism.clock import Clock
@@ -21,6 +20,7 @@ from redrive.retry.decide import decide, is_retried
 from redrive.retry.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.retry.history import History, attempt_timeout
 from redrive.retry.policy import Policy
+from redrive.retry.report import AttemptRecord, Report, attach, next_step
 
 if TYPE_CHECKING:
     from redrive.calls.retrier import Retrier

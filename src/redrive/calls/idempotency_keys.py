@@ -11,7 +11,7 @@ or left behind in a thread, may still take effect.
 import threading
 from collections.abc import Callable, Hashable
 
-from redrive.calls.scope import CURRENT, UNTIL, Scope, keys_in, owner_of
+from redrive.calls.scope import CURRENT, UNTIL, Scope, base_of_keys, keys_in, owner_of
 from redrive.determinism.ids import new_id
 
 
@@ -120,7 +120,7 @@ def keys_of(scope: Scope) -> IdempotencyKeys | None:
     with _making:
         keys: IdempotencyKeys | None = keys_in(scope)
         if keys is None:
-            keys = IdempotencyKeys()
+            keys = IdempotencyKeys(base_of_keys(scope))
             until = scope[UNTIL] if len(scope) > UNTIL else None
             scope[UNTIL:] = (until, keys)
     return keys

@@ -23,6 +23,9 @@ UNTIL = 2
 KEYS = 3
 """The idempotency keys of its requests, once one was asked for; see `keys_in`."""
 
+BASE_OF_KEYS = 4
+"""What the keys are made of where they must be the same on every attempt, and attempts may be made anywhere."""
+
 NOBODY: Any = object()
 # Calls made in it are no one's inner calls, but they ask for the context's clock: the success path does not.
 UNOWNED: Scope = [NOBODY, 0.0]
@@ -49,6 +52,10 @@ def until_of(scope: Scope) -> float | None:
 
 def keys_in(scope: Scope) -> Any:
     return scope[KEYS] if len(scope) > KEYS else None
+
+
+def base_of_keys(scope: Scope) -> str | None:
+    return scope[BASE_OF_KEYS] if len(scope) > BASE_OF_KEYS else None
 
 
 def owns_retries(scope: Scope) -> bool:

@@ -88,6 +88,11 @@ def current_clock() -> Clock:
     return _clock.get()
 
 
+def put_clock(clock: Clock) -> None:
+    """Make `clock` the current one for the rest of this context."""
+    _clock.set(clock)
+
+
 @contextmanager
 def use_clock(clock: Clock) -> Iterator[Clock]:
     """Make `clock` the current one for this context, and for the tasks and threads that inherit it."""

@@ -30,6 +30,11 @@ def seeded_dice(seed: int | str) -> Dice:
     return seeded_random(seed).random
 
 
+def put_dice(dice: Dice) -> None:
+    """Make `dice` the current ones for the rest of this context."""
+    _dice.set(dice)
+
+
 @contextmanager
 def use_dice(dice: Dice) -> Iterator[Dice]:
     """Make `dice` the current ones for this context, and for the tasks and threads that inherit it."""

@@ -22,7 +22,7 @@ from redrive.flows.events import (
     is_activation,
     read_event,
 )
-from redrive.flows.history import Line, fold, without_undone
+from redrive.flows.history import Item, Line, fold, without_undone
 from redrive.flows.messages import Cancel, Redrive, Resume
 from redrive.flows.registry import UnknownDefinition
 from redrive.flows.replay import NonDeterminism, replay
@@ -114,8 +114,9 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
     for beat in heartbeats:
         if beat.item in run.history.items:
             run.history.items[beat.item].details = msgspec.Raw(beat.details.encode())
+    lost = [item for item in run.history.items.values() if item.state == "running"]
     run.take(open_asks, run.time())
-    _count_lost(run)
+    _count_lost(run, lost)
     if reopened:
         run.show_retries()
     run.take_up()
@@ -129,9 +130,9 @@ def _began_at(lines: list[Line]) -> float:
     return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
 
 
-def _count_lost(run: FlowRun) -> None:
+def _count_lost(run: FlowRun, lost: list[Item]) -> None:
     """Attempts that were under way when the last owner was lost: they count, and nobody knows how they ended."""
-    for item in list(run.history.items.values()):
+    for item in lost:
         if item.state == "running" and not run.released:
             error, failure = lost_attempt("")
             run.decide(item, error, failure, run.time())

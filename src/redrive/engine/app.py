@@ -13,7 +13,7 @@ from redrive.determinism.ids import ordered_id
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle
-from redrive.engine.results import Results
+from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
 from redrive.engine.worker import Worker
@@ -58,7 +58,7 @@ class App:
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
         self._starter = Starter(store)
-        self._results = Results(self.find, self.log)
+        self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP)
         self._clock = current_clock()
         self._closing = False
 
@@ -74,6 +74,7 @@ class App:
         self.stop()
         if self._working is not None:
             await asyncio.wait([self._working])
+        await self._results.close()
         await self.store.close()
 
     def stop(self) -> None:

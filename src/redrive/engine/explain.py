@@ -67,10 +67,12 @@ def explain(
     """
     history = fold(lines)
     timeline = Timeline(lines).entries
+    alive = [worker for worker in workers if worker.expires_at > now]
     if history.ending is not None:
         _abandon(timeline)
+    elif record.owner not in [worker.epoch for worker in alive]:
+        _leave_behind(timeline)
     began = lines[0].at if lines else record.start_at
-    alive = [worker for worker in workers if worker.expires_at > now]
     seen = Looking(record, history, timeline, dead, alive, queues, now, began).look()
     return Explanation(
         flow_id=record.id,
@@ -108,6 +110,13 @@ def _abandon(timeline: list[Entry]) -> None:
             entry.state = "abandoned"
             if entry.attempts and entry.attempts[-1].outcome == "running":
                 entry.attempts[-1].outcome = "abandoned"
+
+
+def _leave_behind(timeline: list[Entry]) -> None:
+    """Nobody carries these on."""
+    for entry in timeline:
+        if isinstance(entry, ItemStory) and entry.state == "running":
+            entry.attempts[-1].outcome = "left behind"
 
 
 class Timeline:

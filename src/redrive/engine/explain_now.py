@@ -194,6 +194,8 @@ class Looking:
             last = item.attempts[-1] if item.attempts else None
             if item.state == "queued":
                 yield Wait(what=f"a free place for {_name(item)}")
+            elif item.state == "running" and last is not None and last.outcome == "left behind":
+                yield Wait(what=f"a worker to take up {_name(item)}, whose attempt {last.number} was left behind")
             elif item.state == "running" and last is not None:
                 yield Wait(what=f"the end of attempt {last.number} of {_name(item)}", until=last.timeout)
             elif item.state == "waiting" and last is not None:

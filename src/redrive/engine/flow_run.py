@@ -4,15 +4,15 @@ Everything here happens between two awaits: an outcome comes in, events go into 
 until they are durable is left with the journal.
 """
 
+import functools
 import math
-from collections.abc import Callable
-from operator import itemgetter
 
 import msgspec
 
 from redrive.determinism.ids import random_token
 from redrive.engine.desk import Desk
 from redrive.engine.retry_rows import retry_row
+from redrive.engine.waits import Waits
 from redrive.failures.failure import Failure
 from redrive.failures.signals import Snooze
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, TimerAsk
@@ -48,6 +48,8 @@ from redrive.stores.records import EventRow, FlowChange, FlowRecord, FlowStatus
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
 SHORTEST_SNOOZE = 0.1
+# A named tuple made in one step: there is one for each line of every log.
+_row = functools.partial(tuple.__new__, EventRow)
 NOTHING_COMES = (
     "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. Mend the code, then "
     "resume the flow"
@@ -58,7 +60,6 @@ class FlowRun:
     __slots__ = (
         "__weakref__",
         "_alarm_at",
-        "_waits",
         "active",
         "desk",
         "driver",
@@ -72,6 +73,7 @@ class FlowRun:
         "record",
         "released",
         "seq",
+        "waits",
     )
 
     def __init__(self, desk: Desk, record: FlowRecord, driver: Driver) -> None:
@@ -90,8 +92,7 @@ class FlowRun:
         self.has_begun = False
         self.released = False
         """Given back, or about to be: whatever comes in is for the next owner."""
-        self._waits: dict[int, float] = {}
-        """Items that wait for a retry, and until when."""
+        self.waits = Waits(self.history, driver)
         self._alarm_at = math.inf
         self.heartbeats: dict[int, str] = {}
 
@@ -136,8 +137,9 @@ class FlowRun:
 
     def decide(self, item: Item, error: BaseException, failure: Failure, at: float) -> None:
         """Ask what to do about a failed attempt, log the answer, and act on it."""
-        assert item.retries is not None  # noqa: S101 - an attempt was made
-        decision = decide(item.policy, item.retries, failure, at, self.desk.dice)
+        so_far = item.so_far
+        assert so_far is not None  # noqa: S101 - an attempt was made
+        decision = decide(item.policy, so_far, failure, at, self.desk.dice)
         event = AttemptFailed(
             item=item.number,
             attempt=item.attempt,
@@ -169,25 +171,18 @@ class FlowRun:
             return
         at = self.time()
         if not self.history.paused:
-            self._do_what_is_due(at)
+            for _, what, number in self.waits.due(at):
+                if not self.released:
+                    self._retry(number, at) if what == "retry" else self._fire(number, at)
         self.settle(at)
-
-    def _do_what_is_due(self, at: float) -> None:
-        due: list[tuple[float, Callable[[int, float], None], int]] = [
-            (when, self._retry, item) for item, when in self._waits.items() if when <= at
-        ]
-        due += [(until, self._fire, timer) for timer, until in self.history.timers.items() if until <= at]
-        for _, what, number in sorted(due, key=itemgetter(0)):
-            if not self.released:
-                what(number, at)
 
     def _retry(self, number: int, at: float) -> None:
         item = self.history.items.get(number)
-        self._waits.pop(number, None)
+        self.waits.retries.pop(number, None)
         if item is None or item.state != "waiting":
             return
-        policy, retries = item.policy, item.retries
-        too_late = policy.deadline is not None and retries is not None and at >= retries.started_at + policy.deadline
+        deadline = item.policy.deadline
+        too_late = deadline is not None and item.started_at is not None and at >= item.started_at + deadline
         if too_late and item.failures:
             self._too_late(item, at)
         else:
@@ -215,7 +210,7 @@ class FlowRun:
         at = self.time()
         for item in list(self.history.items.values()):
             if item.state == "waiting" and item.retry_at is not None:
-                self._waits[item.number] = item.retry_at
+                self.waits.retries[item.number] = item.retry_at
             elif item.state == "queued":
                 self.start_attempt(item, at)
 
@@ -270,7 +265,7 @@ class FlowRun:
             item=item.number,
             attempt=item.attempt + 1,
             delivery=random_token(),
-            timeout_at=cut_at(item.policy, item.retries, at),
+            timeout_at=cut_at(item.policy, item.so_far, at),
         )
         kind = item.retry_kind
         self.log(at, event)
@@ -286,7 +281,7 @@ class FlowRun:
         self.seq += 1
         self.last_at = at
         journal = self.desk.journal
-        journal.batch.events.append(EventRow(self.id, self.seq, at, write_event(event)))
+        journal.batch.events.append(_row((self.id, self.seq, at, write_event(event))))
         journal.kick()
 
     def settle(self, at: float) -> None:
@@ -294,7 +289,7 @@ class FlowRun:
         if self.released:
             return
         history = self.history
-        if self._waits or history.timers or not self.active:
+        if self.waits or not self.active:
             wake_at = self.next_wake()
             if not self.active:
                 if history.paused:
@@ -312,19 +307,10 @@ class FlowRun:
 
     def next_wake(self) -> float | None:
         """When the flow goes on by itself; None: it waits for nothing that time brings."""
-        timers = self.history.timers
-        for timer in [timer for timer in timers if not self.driver.awaits_timer(timer)]:
-            del timers[timer]
-        first = min(min(self._waits.values(), default=math.inf), min(timers.values(), default=math.inf))
+        first = self.waits.first()
         if not self.has_begun:
             first = min(first, self.record.start_at)
         return None if first == math.inf else first
-
-    def park(self, problem: str) -> None:
-        """It cannot go on: leave it alone until someone mends its code."""
-        if self.history.parked != problem:
-            self.log(self.time(), FlowParked(problem=problem))
-        self.release("parked", None)
 
     def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
         """Give the flow back; whoever claims it next goes on from its log."""
@@ -335,6 +321,12 @@ class FlowRun:
         journal = self.desk.journal
         journal.batch.flows.append(change)
         journal.then(lambda: self.desk.forget(self))
+
+    def park(self, problem: str) -> None:
+        """It cannot go on: leave it alone until someone mends it."""
+        if self.history.parked != problem:
+            self.log(self.time(), FlowParked(problem=problem))
+        self.release("parked", None)
 
     # Inside
 
@@ -386,7 +378,7 @@ class FlowRun:
         elif number in self.in_line:
             self.active -= 1
             self.in_line.remove(number)
-        self._waits.pop(number, None)
+        self.waits.retries.pop(number, None)
         self.log(at, ItemCancelled(item=number))
         self._item_done(item)
 
@@ -405,9 +397,10 @@ class FlowRun:
 
     def _too_late(self, item: Item, at: float) -> None:
         """The retry is due, but the deadline of the whole has passed: no attempt begins after it."""
-        assert item.retries is not None  # noqa: S101 - it has a deadline since its first attempt began
+        so_far = item.so_far
+        assert so_far is not None  # noqa: S101 - it has a deadline since its first attempt began
         last = item.failures[-1].event
-        decision = decide(item.policy, item.retries, last.failure, at, self.desk.dice)
+        decision = decide(item.policy, so_far, last.failure, at, self.desk.dice)
         assert isinstance(decision, GiveUp)  # noqa: S101 - the deadline has passed
         event = ItemGaveUp(item=item.number, failure=last.failure, error=last.error, decision=decision)
         self.log(at, event)
@@ -415,7 +408,7 @@ class FlowRun:
         self.take(self.driver.failed(item.number, error_of(item, event), at), at)
 
     def _wait_for_retry(self, item: Item, when: float) -> None:
-        self._waits[item.number] = when
+        self.waits.retries[item.number] = when
         self.desk.journal.put_retry(retry_row(self.record, item, "waiting", item.retry_kind))
 
     def show_retries(self) -> None:

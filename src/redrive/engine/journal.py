@@ -1,11 +1,13 @@
 """The journal: one writer, and everything that became ready while it was writing goes into the next transaction."""
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from redrive.calls.retrier import Retrier
-from redrive.determinism.clock import current_clock
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
 from redrive.failures.matching import Match
 from redrive.retry.backoff import Backoff
 from redrive.retry.policy import Policy
@@ -14,6 +16,9 @@ from redrive.stores.interface import Store
 from redrive.stores.records import Batch, HeartbeatRow, Lease, RetryRow
 
 T = TypeVar("T")
+log = logging.getLogger("redrive")
+
+FOLLOWED_AT_ONCE = 50
 
 # A store that is away comes back; meanwhile nothing is lost, and the lease says when to stop.
 PATIENCE = Policy(
@@ -31,7 +36,9 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
         return await verb(*args)
     except StoreUnavailable:
         retrier = Retrier(PATIENCE, operation=f"{getattr(verb, '__name__', 'ask')} {store.address}", independent=True)
-        return await retrier.acall(verb, *args)
+        # It comes back in real time, whatever the clock of the flows says.
+        with use_clock(SYSTEM_CLOCK):
+            return await retrier.acall(verb, *args)
 
 
 class Journal:
@@ -41,6 +48,9 @@ class Journal:
         self.batch = Batch(number=1)
         """What goes into the next transaction."""
         self._then: list[Callable[[], None]] = []
+        self._following: deque[Callable[[], None]] = deque()
+        """What is durable and has not been called back yet."""
+        self._more_to_follow = asyncio.Event()
         self._retries: dict[tuple[str, int], RetryRow] = {}
         self._heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
         self._store = store
@@ -98,10 +108,31 @@ class Journal:
                 except StoreUnavailable as error:
                     self._unknown = isinstance(error, CommitUnknown)
                     await patiently(self._store, self._commit_again, batch)
-            for callback in then:
-                callback()
+            self._following.extend(then)
+            self._follow(FOLLOWED_AT_ONCE)
+            if self._following:
+                self._more_to_follow.set()
+            elif not self._ready.is_set():
+                self._idle.set()
+
+    async def follow(self) -> None:
+        """Call back what is durable, a few at a time: while the rest is called, the next transaction is under way."""
+        while True:
+            await self._more_to_follow.wait()
+            self._more_to_follow.clear()
+            while self._following:
+                self._follow(FOLLOWED_AT_ONCE)
+                await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
             if not self._ready.is_set():
                 self._idle.set()
+
+    def _follow(self, most: int) -> None:
+        following = self._following
+        for _ in range(min(most, len(following))):
+            try:
+                following.popleft()()
+            except Exception:
+                log.exception("what was to follow a commit failed; the journal goes on")
 
     async def drained(self) -> None:
         """Wait until all that is known now is written."""

@@ -2,72 +2,129 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.engine.handle import FlowCancelledError
-from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed
+from redrive.engine.handle import FlowCancelledError, FlowNotFound
+from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed, read_event
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import Line, fold
 from redrive.flows.portable_errors import rebuild_error
 from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition, action_named, workflow_named
 from redrive.stores.errors import StoreUnavailable
+from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowRecord
 
-FIRST_LOOK = 0.02
-LONGEST_LOOK = 0.5
+# How often flows that others may end are looked at: rarely where this process works on them itself.
+SWEEP = 0.05
+SWEEP_BESIDE_WORKER = 0.5
 
 ReadResult = Callable[[str], Any]
+Waiter = asyncio.Future["FlowRecord | AnyEvent | None"]
 
 
 class Results:
-    def __init__(
-        self, find: Callable[[str], Awaitable[FlowRecord]], log: Callable[[str], Awaitable[list[Line]]]
-    ) -> None:
-        self._find = find
-        self._log = log
-        self._waiters: dict[str, set[asyncio.Future[AnyEvent]]] = {}
+    """All who wait in this process share one look at the store."""
+
+    def __init__(self, store: Store, sweep: float) -> None:
+        self._store = store
+        self._sweep = sweep
+        self._waiters: dict[str, set[Waiter]] = {}
+        self._unseen: set[str] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._someone_came = asyncio.Event()
 
     def tell(self, flow_id: str, ending: AnyEvent) -> None:
         """A flow ended in this process."""
-        for waiter in self._waiters.pop(flow_id, ()):
-            if not waiter.done():
-                waiter.set_result(ending)
+        self._answer(flow_id, ending)
 
     async def wait(self, flow_id: str, read: ReadResult | None, timeout: float | None) -> Any:
-        deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
-        look_again = FIRST_LOOK
-        while True:
-            waiter: asyncio.Future[AnyEvent] = asyncio.get_running_loop().create_future()
-            self._waiters.setdefault(flow_id, set()).add(waiter)
-            try:
-                status = "out of reach"
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(flow_id, set()).add(waiter)
+        self._unseen.add(flow_id)
+        self._someone_came.set()
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            ended = await _within(waiter, timeout)
+        except TimeoutError:
+            status = await self._status(flow_id)
+            raise TimeoutError(f"flow {flow_id} is still {status} after {timeout:g} s") from None
+        finally:
+            self._forget(flow_id, waiter)
+        if ended is None:
+            raise FlowNotFound(flow_id, self._store.address)
+        if isinstance(ended, FlowCompleted) and read is not None:
+            return read(bytes(ended.result).decode())
+        record = ended if isinstance(ended, FlowRecord) else await self._store.find_flow(flow_id)
+        assert record is not None  # noqa: S101 - it has ended just now
+        rows = (await self._store.read_events([flow_id]))[flow_id]
+        lines = [Line(row.seq, row.at, read_event(row.body)) for row in rows]
+        return outcome(flow_id, lines[-1].event, lines, read or _reader(record.definition))
+
+    async def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
+    async def _watch(self) -> None:
+        """Look at the flows that are waited for: new ones at once, all of them now and then."""
+        loop = asyncio.get_running_loop()
+        try:
+            next_sweep = loop.time() + self._sweep
+            while self._waiters:
+                self._someone_came.clear()
+                if loop.time() >= next_sweep:
+                    ids = list(self._waiters)
+                    next_sweep = loop.time() + self._sweep
+                else:
+                    ids = list(self._unseen)
+                self._unseen.clear()
                 # A store that is away comes back, and whoever waits has time.
                 with contextlib.suppress(StoreUnavailable):
-                    record = await self._find(flow_id)
-                    status = record.status
-                    if status in FINISHED:
-                        lines = await self._log(flow_id)
-                        return outcome(flow_id, lines[-1].event, lines, read or _reader(record.definition))
-                left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
-                if left is not None and left <= 0:
-                    raise TimeoutError(f"flow {flow_id} is still {status} after {timeout:g} s")
-                await asyncio.wait([waiter], timeout=look_again if left is None else min(left, look_again))
-                if waiter.done() and read is not None and isinstance(waiter.result(), FlowCompleted):
-                    return outcome(flow_id, waiter.result(), [], read)
-                look_again = min(look_again * 2, LONGEST_LOOK)
-            finally:
-                self._forget(flow_id, waiter)
+                    await self._look(ids)
+                timer = loop.call_later(max(0.0, next_sweep - loop.time()), self._someone_came.set)
+                await self._someone_came.wait()
+                timer.cancel()
+        finally:
+            self._watching = None
 
-    def _forget(self, flow_id: str, waiter: "asyncio.Future[AnyEvent]") -> None:
+    async def _look(self, ids: list[str]) -> None:
+        if not ids:
+            return
+        found = await self._store.find_flows(ids)
+        for flow_id in ids:
+            record = found.get(flow_id)
+            if record is None or record.status in FINISHED:
+                self._answer(flow_id, record)
+
+    def _answer(self, flow_id: str, answer: FlowRecord | AnyEvent | None) -> None:
+        for waiter in self._waiters.pop(flow_id, ()):
+            if not waiter.done():
+                waiter.set_result(answer)
+
+    async def _status(self, flow_id: str) -> str:
+        try:
+            record = await self._store.find_flow(flow_id)
+        except StoreUnavailable:
+            return "out of reach"
+        return "missing" if record is None else record.status
+
+    def _forget(self, flow_id: str, waiter: Waiter) -> None:
         waiters = self._waiters.get(flow_id)
         if waiters is not None:
             waiters.discard(waiter)
             if not waiters:
                 del self._waiters[flow_id]
+
+
+async def _within(waiter: Waiter, timeout: float | None) -> FlowRecord | AnyEvent | None:
+    if timeout is None:
+        return await waiter
+    async with asyncio.timeout(timeout):
+        return await waiter
 
 
 def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult) -> Any:

@@ -1,6 +1,7 @@
 """A worker: claims flows, carries out their attempts, writes down what happens, and hands over when it must."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import math
@@ -11,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from redrive.calls.scope import CURRENT, NO_SCOPE
+from redrive.calls.scope import CURRENT, UNOWNED
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.engine.adoption import adopt
@@ -32,6 +33,7 @@ from redrive.flows.history import Item
 from redrive.flows.registry import UnknownDefinition, action_named, known_definitions, registered
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
+from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import HeartbeatRow, Lease, NewWorker
 
@@ -85,7 +87,8 @@ class Worker:
 
     async def run(self) -> None:
         """Work until told to stop, then hand over."""
-        CURRENT.set(NO_SCOPE)
+        # Guarded calls in a flow's code must ask for the flow's clock.
+        CURRENT.set(UNOWNED)
         definitions = known_definitions()
         new = NewWorker(
             name=f"{socket.gethostname()}:{os.getpid()}", definitions=definitions, queues=self.settings.queues
@@ -98,6 +101,7 @@ class Worker:
             self._task(keep_lease(self.store, self.lease, self.settings, self._woken)),
             self._task(self._claiming()),
             self._task(self._reading_mail()),
+            self._task(self.journal.follow()),
         ]
         if self.settings.keep_finished is not None:
             tasks.append(self._task(prune_finished(self.store, self.settings.keep_finished, self.now)))
@@ -116,6 +120,9 @@ class Worker:
                 task.cancel()
             await asyncio.wait([*tasks, stopping])
             await self._let_go()
+            # Where the lease is lost there is nothing to give back.
+            with contextlib.suppress(StoreError):
+                await self.store.leave(self.lease)
 
     def stop(self) -> None:
         """Claim nothing more, let running attempts end, and hand over."""
@@ -142,9 +149,6 @@ class Worker:
                 run.release("ready", self.now())
         drained = self._task(self.journal.drained())
         await asyncio.wait([drained, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
-        assert self.lease is not None  # noqa: S101 - it was made when the worker began
-        if drained.done():
-            await self.store.leave(self.lease)
 
     def _give_back(self, attempt: Attempt) -> None:
         run = self.runs.get(attempt.flow_id)

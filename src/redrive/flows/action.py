@@ -48,6 +48,9 @@ class ActionCall(Coroutine[Any, Any, T]):
         self._coroutine: Coroutine[Any, Any, T] | None = None
 
     def __await__(self) -> Generator[Any, Any, T]:
+        loop = asyncio._get_running_loop()
+        if isinstance(loop, FlowLoop):
+            return loop.schedule(self, self.action.policy).__await__()
         return self._started().__await__()
 
     def send(self, value: Any) -> Any:
@@ -73,7 +76,7 @@ async def call_action(call: ActionCall[T], policy: Policy) -> T:
     """In a workflow: a work item, carried out by the engine. Anywhere else: the function, called here and now."""
     loop = asyncio._get_running_loop()
     if isinstance(loop, FlowLoop):
-        return cast("T", await cast("Any", loop).schedule(call, policy))
+        return cast("T", await loop.schedule(call, policy))
     action = call.action
     if inspect.iscoroutinefunction(action.function):
         return cast("T", await action.signature.call_with(action.function, call.arguments.values))

@@ -6,7 +6,7 @@ Two of them: a workflow's code on its own loop, and a single action.
 import zlib
 from typing import Any, Protocol
 
-from redrive.determinism.dice import seeded_dice, seeded_random
+from redrive.determinism.dice import Dice, seeded_dice, seeded_random
 from redrive.flows.asks import Ask, EndAsk, ItemAsk, TimerAsk
 from redrive.flows.failed_item import as_exception
 from redrive.flows.job import read_job
@@ -62,14 +62,21 @@ class WorkflowDriver:
         self.id = flow_id
         self._workflow = workflow
         self._input = input
-        self._loop = FlowLoop(zlib.crc32(flow_id.encode()), seeded_dice(flow_id))
+        self._loop = FlowLoop(zlib.crc32(flow_id.encode()), self._dice)
         self._loop.flow = self
         self._random: Any = None
+        self._seeded: Dice | None = None
         self._main: Any = None
         self._cancelled = False
         self._items: dict[int, FlowFuture] = {}
         self._steps: dict[int, str] = {}
         self._timers: dict[int, TimerAsk] = {}
+
+    def _dice(self) -> float:
+        """Seeded when first thrown: few flows do, and seeding costs more than a step."""
+        if self._seeded is None:
+            self._seeded = seeded_dice(self.id)
+        return self._seeded()
 
     @property
     def random(self) -> Any:

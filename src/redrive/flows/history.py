@@ -69,6 +69,7 @@ class Item:
         "retries",
         "retry_at",
         "retry_kind",
+        "started_at",
         "state",
         "step",
         "timeout_at",
@@ -90,7 +91,9 @@ class Item:
         """When the next attempt may begin, while it waits."""
         self.retry_kind = ""
         self.retries: History | None = None
-        """What `decide()` knows; made anew when the item is redriven."""
+        """What `decide()` has granted so far; None before the first retry."""
+        self.started_at: float | None = None
+        """When its first attempt began; the first since it was redriven."""
         self.failures: list[FailedAttempt] = []
         self.details: msgspec.Raw | None = None
         self.gave_up: GiveUp | None = None
@@ -106,6 +109,11 @@ class Item:
         self._policy = policy
 
     @property
+    def so_far(self) -> History | None:
+        """What `decide()` is told of the past; None before the first attempt."""
+        return self.retries or (None if self.started_at is None else History(self.started_at))
+
+    @property
     def is_open(self) -> bool:
         return self.state in ("queued", "running", "waiting")
 
@@ -116,8 +124,8 @@ class Item:
         self.delivery = delivery
         self.timeout_at = timeout_at
         self.retry_at = None
-        if self.retries is None:
-            self.retries = History(at)
+        if self.started_at is None:
+            self.started_at = at
 
     def wait(self, until: float, kind: str) -> None:
         self.state = "waiting"
@@ -175,8 +183,8 @@ class FlowHistory:
             del item.failures[MOST_FAILURES // 2]
         item.details = event.details if isinstance(event.details, msgspec.Raw) else None
         if isinstance(event.decision, RetryAt):
-            if item.retries is not None:
-                item.retries = item.retries.after(event.decision)
+            if (so_far := item.so_far) is not None:
+                item.retries = so_far.after(event.decision)
             item.wait(event.decision.when, event.failure.kind)
         else:
             item.state = "failed"
@@ -231,7 +239,7 @@ class FlowHistory:
         if event.item is not None:
             item = self.items[event.item]
             # A fresh allowance, but the attempts count on.
-            item.retries = None
+            item.retries = item.started_at = None
             item.gave_up = None
             item.wait(at, "redrive")
 

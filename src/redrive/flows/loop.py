@@ -7,6 +7,7 @@ futures and timers work on it. Timers do not run by themselves: they are asked f
 import asyncio
 import logging
 import sys
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
@@ -14,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from redrive.determinism.clock import use_clock
-from redrive.determinism.dice import Dice, use_dice
+from redrive.determinism.clock import put_clock
+from redrive.determinism.dice import Dice, put_dice
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.flow_clock import FlowClock
 from redrive.retry.policy import Policy
@@ -107,6 +108,16 @@ _WithoutIO: Any = type(
 )
 
 
+class _Outer(threading.local):
+    """The loop of this thread that gives flows their turns, and its hooks for generators, which do not change."""
+
+    loop: Any = None
+    hooks: Any = (None, None)
+
+
+_outer = _Outer()
+
+
 class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asyncio names
     """Runs one flow's code in turns; between turns nothing of it runs."""
 
@@ -130,6 +141,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         self._patches: dict[str, bool] = {}
         self._ready: deque[_Soon | TimerAsk] = deque()
         self._order = seed << 16
+        self._end = self._end_generator
         self.context = copy_context()
         # Guarded calls in a flow's code read the log's time and draw repeatable jitter.
         self.context.run(_put_in_place, FlowClock(self), dice)
@@ -156,16 +168,18 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         finally:
             self._leave(*before)
 
-    def _enter(self) -> tuple[Any, Any, Any]:
+    def _enter(self) -> tuple[Any, Any]:
         outer = asyncio._get_running_loop()
-        before = outer, _step_out(outer), sys.get_asyncgen_hooks()
+        before = outer, _step_out(outer)
+        if outer is not _outer.loop:
+            _outer.loop, _outer.hooks = outer, sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
         # The outer loop must not end the flow's generators: what they do in `finally` belongs to the flow.
-        sys.set_asyncgen_hooks(None, self._end_generator)
+        sys.set_asyncgen_hooks(None, self._end)
         return before
 
-    def _leave(self, outer: Any, task: Any, hooks: Any) -> None:
-        sys.set_asyncgen_hooks(*hooks)
+    def _leave(self, outer: Any, task: Any) -> None:
+        sys.set_asyncgen_hooks(*_outer.hooks)
         asyncio._set_running_loop(outer)
         _step_in(outer, task)
 
@@ -301,13 +315,12 @@ def _line(frame: FrameType) -> str:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__", "").startswith(("redrive.", "asyncio."))
+    return str(frame.f_globals.get("__name__", "")).startswith(("redrive.", "asyncio."))
 
 
 def _put_in_place(clock: FlowClock, dice: Dice) -> None:
-    # Entered and never left: the context belongs to the flow alone.
-    use_clock(clock).__enter__()
-    use_dice(dice).__enter__()
+    put_clock(clock)
+    put_dice(dice)
 
 
 async def _as_coroutine(awaitable: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from redrive.calls.idempotency_keys import IdempotencyKeys
 from redrive.calls.scope import OWNER, Scope
 from redrive.determinism.clock import Clock
 from redrive.failures.redaction import redact
@@ -122,7 +121,7 @@ def scope_of(attempt: Attempt, clock: Clock) -> Scope:
     """The scope of the attempt: guarded calls inside it make one try each, and end with it."""
     now = clock.monotonic()
     until = None if attempt.timeout is None else now + attempt.timeout
-    return [_Owner(attempt.policy), now, until, IdempotencyKeys(attempt.receipt_token)]
+    return [_Owner(attempt.policy), now, until, None, attempt.receipt_token]
 
 
 def close_scope(scope: Scope) -> None:

@@ -28,11 +28,11 @@ from redrive.calls.adapters.http_guard import (
     ClientLibrary,
     HttpGuard,
 )
-from redrive.retry.report import attach, report_of
 from redrive.failures import signals
 from redrive.failures.signals import ResultRejected
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
+from redrive.retry.report import attach, report_of
 
 
 class AttemptTimeout(signals.AttemptTimeout, aiohttp.ServerTimeoutError):

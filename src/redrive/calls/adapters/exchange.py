@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from redrive.calls import async_driver, sync_driver
 from redrive.calls.adapters.http_guard import GuardedRequest, advice
-from redrive.retry.report import ATTRIBUTE, attach, report_of
 from redrive.calls.vetoes import carry_veto
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
 from redrive.resilience.circuit import CircuitOpen
+from redrive.retry.report import ATTRIBUTE, attach, report_of
 
 R = TypeVar("R")
 OwnError = AttemptTimeout | DeadlineExceeded | CircuitOpen

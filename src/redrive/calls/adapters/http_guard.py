@@ -13,7 +13,6 @@ import msgspec
 
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.idempotency_keys import current_keys
-from redrive.retry.report import Report
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT
 from redrive.calls.settings import PolicySettings, policy_from
@@ -29,6 +28,7 @@ from redrive.observability.stream import Listener
 from redrive.resilience.circuit import CircuitOpen
 from redrive.resilience.dependencies import Dependency
 from redrive.retry.policy import Policy
+from redrive.retry.report import Report
 
 IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Doing these twice is the same as doing them once (RFC 9110, section 9.2.2)."""

@@ -22,11 +22,11 @@ from redrive.calls.adapters.exchange import carry_over, exchange, exchange_async
 from redrive.calls.adapters.http_guard import IDEMPOTENCY_KEY, AdapterSettings, ClientLibrary, GuardedRequest, HttpGuard
 from redrive.calls.adapters.httpx_streams import read_ahead, read_ahead_async, rewind_of_stream
 from redrive.calls.adapters.rewinding import Rewind, as_it_is
-from redrive.retry.report import ATTRIBUTE, report_of
 from redrive.failures import signals
 from redrive.failures.signals import ResultRejected
 from redrive.resilience import circuit
 from redrive.retry.policy import Policy
+from redrive.retry.report import ATTRIBUTE, report_of
 
 
 class AttemptTimeout(signals.AttemptTimeout, httpx.TimeoutException):
