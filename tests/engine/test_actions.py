@@ -243,7 +243,7 @@ def test_arguments_that_cannot_be_stored_are_refused_at_the_call() -> None:
 
 def test_outside_of_a_flow_an_action_is_the_function_itself() -> None:
     @action
-    async def double(n: int) -> int:
+    async def twice(n: int) -> int:
         return 2 * n
 
     @action
@@ -251,7 +251,7 @@ def test_outside_of_a_flow_an_action_is_the_function_itself() -> None:
         return n + 1
 
     async def scenario() -> None:
-        assert await double(4) == 8
+        assert await twice(4) == 8
         assert await plain(4) == 5
         with pytest.raises(RuntimeError, match="only inside an action"):
             current_attempt()

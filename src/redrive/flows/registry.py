@@ -43,7 +43,7 @@ def _check(kind: str, name: str, new: Any, old: Any) -> None:
     old = getattr(old, "function", old)
     places = [f"{one.__module__}.{one.__qualname__}" for one in (old, new)]
     # The same place again is a reload; what a function defines is made anew each time it runs.
-    if places[0] != places[1] and not any("<locals>" in place or "__main__" in place for place in places):
+    if places[0] != places[1] and "<locals>" not in places[0] and not any("__main__" in place for place in places):
         raise ValueError(
             f"two {kind}s are named {name!r}: {places[0]} and {places[1]}; give one of them another: "
             f'@{kind}(name="...")'
