@@ -22,7 +22,7 @@ def note(word: str) -> None:
         notes.write(line.encode())
 
 
-@action
+@action(name="shop.reserve")
 async def reserve(item: str) -> str:
     note("start")
     await asyncio.sleep(0.001)
@@ -30,7 +30,7 @@ async def reserve(item: str) -> str:
     return f"reserved {item}"
 
 
-@action
+@action(name="shop.pay")
 async def pay(cents: int, failures: int) -> int:
     note("start")
     if current_attempt().number <= failures:
@@ -39,20 +39,20 @@ async def pay(cents: int, failures: int) -> int:
     return cents
 
 
-@action
+@action(name="shop.refuse")
 async def refuse(item: str) -> None:
     note("start")
     raise ValueError(f"no {item}")
 
 
-@action
+@action(name="shop.pack")
 def pack(item: str) -> str:
     note("start")
     note("end")
     return f"packed {item}"
 
 
-@action
+@action(name="shop.hang")
 async def hang(seconds: float) -> str:
     note("start")
     await asyncio.sleep(seconds)
@@ -60,7 +60,7 @@ async def hang(seconds: float) -> str:
     return "done"
 
 
-@workflow
+@workflow(name="shop.Order")
 class Order(Workflow):
     """Sequential, parallel, retried, and failing-then-handled work."""
 
@@ -86,7 +86,7 @@ def expected(number: int) -> list[str]:
     ]
 
 
-@workflow
+@workflow(name="shop.Small")
 class Small(Workflow):
     """The least that is still a workflow with a retry."""
 
@@ -95,13 +95,13 @@ class Small(Workflow):
         return await self.run_action(pay(first + 1, 0), retry=QUICKLY)
 
 
-@workflow
+@workflow(name="shop.Long")
 class Long(Workflow):
     async def run(self, seconds: float) -> str:
         return await self.run_action(hang(seconds), retry=RetryPolicy(attempts=5, backoff_seconds=0.01))
 
 
-@workflow
+@workflow(name="shop.Later")
 class Later(Workflow):
     """Waits for its second attempt."""
 

@@ -1,6 +1,7 @@
 """asyncio and trio behind one face, without importing the one that is not in use."""
 
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -87,3 +88,13 @@ def _finish_now(coroutine: Coroutine[Any, Any, Any]) -> None:
     except StopIteration:
         return
     raise AssertionError("asyncio.timeout suspended, which it never does")
+
+
+class Outer(threading.local):
+    """The loop of this thread inside of which others take turns, and its hooks for generators, which do not change."""
+
+    loop: Any = None
+    hooks: Any = (None, None)
+
+
+OUTER = Outer()

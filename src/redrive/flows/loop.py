@@ -7,7 +7,6 @@ futures and timers work on it. Timers do not run by themselves: they are asked f
 import asyncio
 import logging
 import sys
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 
 from redrive.determinism.clock import put_clock
 from redrive.determinism.dice import Dice, put_dice
+from redrive.determinism.event_loops import OUTER
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.flow_clock import FlowClock
 from redrive.retry.policy import Policy
@@ -108,16 +108,6 @@ _WithoutIO: Any = type(
 )
 
 
-class _Outer(threading.local):
-    """The loop of this thread that gives flows their turns, and its hooks for generators, which do not change."""
-
-    loop: Any = None
-    hooks: Any = (None, None)
-
-
-_outer = _Outer()
-
-
 class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asyncio names
     """Runs one flow's code in turns; between turns nothing of it runs."""
 
@@ -171,15 +161,15 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
     def _enter(self) -> tuple[Any, Any]:
         outer = asyncio._get_running_loop()
         before = outer, _step_out(outer)
-        if outer is not _outer.loop:
-            _outer.loop, _outer.hooks = outer, sys.get_asyncgen_hooks()
+        if outer is not OUTER.loop:
+            OUTER.loop, OUTER.hooks = outer, sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
         # The outer loop must not end the flow's generators: what they do in `finally` belongs to the flow.
         sys.set_asyncgen_hooks(None, self._end)
         return before
 
     def _leave(self, outer: Any, task: Any) -> None:
-        sys.set_asyncgen_hooks(*_outer.hooks)
+        sys.set_asyncgen_hooks(*OUTER.hooks)
         asyncio._set_running_loop(outer)
         _step_in(outer, task)
 

@@ -1,0 +1,326 @@
+"""The memory store: pure dicts, no threads. Its verbs never suspend, so each is one step of the event loop."""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import LeaseLost, StoreError
+from redrive.stores.memory.data import MemoryData, Worker
+from redrive.stores.records import (
+    FINISHED,
+    Batch,
+    Claimed,
+    DeadLetter,
+    DeadQuery,
+    DeadState,
+    EventRow,
+    FlowQuery,
+    FlowRecord,
+    FlowStatus,
+    HeartbeatRow,
+    Lease,
+    Message,
+    NewFlow,
+    NewWorker,
+    QueueRecord,
+    Reaped,
+    RetryQuery,
+    RetryRow,
+    WorkerRecord,
+)
+
+Row = TypeVar("Row")
+
+
+class MemoryStore:
+    def __init__(self, data: MemoryData | None = None) -> None:
+        self.address = "memory://"
+        self._data = data or MemoryData()
+        self._epochs: set[int] = set()
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        """Workers that joined through this store are gone from now on."""
+        for epoch in self._epochs & self._data.workers.keys():
+            self._data.workers[epoch].gone = True
+        self._epochs.clear()
+
+    def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
+        listener, listeners = object(), self._data.listeners
+        listeners[listener] = wake
+
+        def end() -> None:
+            listeners.pop(listener, None)
+
+        return end
+
+    # Workers
+
+    async def join(self, worker: NewWorker, ttl: float) -> Lease:
+        data, now = self._data, SYSTEM_CLOCK.wall()
+        data.last_epoch += 1
+        lease = Lease(data.last_epoch, worker.name)
+        data.workers[lease.epoch] = Worker(lease, worker, now, now + ttl)
+        self._epochs.add(lease.epoch)
+        return lease
+
+    async def renew(self, lease: Lease, ttl: float) -> bool:
+        worker = self._data.valid(lease)
+        if worker is None:
+            return False
+        worker.expires_at = SYSTEM_CLOCK.wall() + ttl
+        return True
+
+    async def leave(self, lease: Lease) -> None:
+        if self._data.end(lease.epoch):
+            self._data.wake()
+
+    async def reap(self) -> list[Reaped]:
+        data, now = self._data, SYSTEM_CLOCK.wall()
+        gone = [worker.lease for worker in data.workers.values() if worker.gone or worker.expires_at <= now]
+        reaped = [Reaped(lease.worker, lease.epoch, data.end(lease.epoch)) for lease in gone]
+        if any(one.flows for one in reaped):
+            data.wake()
+        return reaped
+
+    async def list_workers(self) -> list[WorkerRecord]:
+        return [
+            WorkerRecord(
+                epoch=epoch,
+                name=one.worker.name,
+                definitions=one.worker.definitions,
+                queues=one.worker.queues,
+                joined_at=one.joined_at,
+                expires_at=one.expires_at,
+                flows=len(self._data.owned.get(epoch, ())),
+            )
+            for epoch, one in self._data.workers.items()
+        ]
+
+    # Flows
+
+    async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+        data = self._data
+        new: dict[str, FlowRecord] = {}
+        keys: dict[tuple[str, str], str] = {}
+        answers: list[FlowRecord | None] = []
+        for flow in flows:
+            if flow.key is not None:
+                holder = data.keys.get((flow.definition, flow.key)) or keys.get((flow.definition, flow.key))
+                if holder is not None:
+                    answers.append(data.flows.get(holder) or new[holder])
+                    continue
+                keys[flow.definition, flow.key] = flow.id
+            if flow.id in data.flows or flow.id in new:
+                raise StoreError(f"{self.address}: there is a flow {flow.id} already; nothing was added")
+            new[flow.id] = _added(flow)
+            answers.append(None)
+        for record in new.values():
+            data.put(record)
+        data.keys.update(keys)
+        if new:
+            data.wake()
+        return answers
+
+    async def claim(
+        self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
+    ) -> Claimed:
+        data = self._data
+        data.checked(lease)
+        asked = [
+            flow
+            for flow in map(data.flows.__getitem__, data.claimable)
+            if flow.definition in definitions and (queues is None or flow.queue in queues)
+        ]
+        due = [flow for flow in asked if flow.status == "ready" or (flow.wake_at or 0.0) <= now]
+        wakes = [flow.wake_at for flow in asked if flow.status == "waiting" and (flow.wake_at or 0.0) > now]
+        room = {queue: most - data.owned_in(queue) for queue, most in data.limits.items()}
+        claimed: list[FlowRecord] = []
+        for flow in sorted(due, key=lambda flow: (-flow.priority, flow.wake_at or 0.0)):
+            if len(claimed) == limit:
+                break
+            if flow.queue in room:
+                if room[flow.queue] <= 0:
+                    continue
+                room[flow.queue] -= 1
+            mine = msgspec.structs.replace(flow, status="running", owner=lease.epoch, claims=flow.claims + 1)
+            data.put(mine)
+            claimed.append(mine)
+        return Claimed(claimed, min((wake for wake in wakes if wake is not None), default=None), len(claimed) == limit)
+
+    async def commit(self, lease: Lease, batch: Batch) -> None:
+        data = self._data
+        worker = data.checked(lease)
+        self._refuse_what_cannot_be(lease, batch)
+        for event in batch.events:
+            data.events.setdefault(event.flow_id, {})[event.seq] = event
+        for change in batch.flows:
+            data.change(change)
+        data.retries.update({(row.flow_id, row.item): row for row in batch.retries})
+        data.heartbeats.update({(row.flow_id, row.item): row for row in batch.heartbeats})
+        data.dead.update({letter.flow_id: letter for letter in batch.dead})
+        for done in batch.retries_done:
+            data.retries.pop(done, None)
+            data.heartbeats.pop(done, None)
+        for message in batch.messages_read:
+            data.messages.pop(message, None)
+        worker.batch = batch.number
+        if batch.flows:
+            data.wake()
+
+    def _refuse_what_cannot_be(self, lease: Lease, batch: Batch) -> None:
+        written: set[tuple[str, int]] = set()
+        for flow_id, seq, _at, _body in batch.events:
+            if (flow_id, seq) in written or seq in self._data.events.get(flow_id, ()):
+                raise StoreError(f"{self.address}: event {seq} of flow {flow_id} is there already; nothing was written")
+            written.add((flow_id, seq))
+        owned = self._data.owned.get(lease.epoch, {})
+        for change in batch.flows:
+            if change.flow_id not in owned:
+                raise StoreError(
+                    f"{self.address}: {lease.worker} does not own flow {change.flow_id}; nothing was written"
+                )
+
+    async def committed(self, lease: Lease) -> int:
+        worker = self._data.workers.get(lease.epoch)
+        if worker is None:
+            raise LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) was taken away")
+        return worker.batch
+
+    async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
+        return {one: [event for _, event in sorted(self._data.events.get(one, {}).items())] for one in flow_ids}
+
+    async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]:
+        wanted = set(flow_ids)
+        return [row for row in self._data.heartbeats.values() if row.flow_id in wanted]
+
+    async def find_flow(self, flow_id: str) -> FlowRecord | None:
+        return self._data.flows.get(flow_id)
+
+    async def find_flows(self, flow_ids: Sequence[str]) -> dict[str, FlowRecord]:
+        return {one: self._data.flows[one] for one in flow_ids if one in self._data.flows}
+
+    async def list_flows(self, query: FlowQuery) -> list[FlowRecord]:
+        newest_first = sorted(self._data.flows.values(), key=lambda flow: flow.created_at)[::-1]
+        wanted = (
+            flow
+            for flow in _after([(flow.id, flow) for flow in newest_first], query.before)
+            if (not query.status or flow.status in query.status)
+            and query.definition in (None, flow.definition)
+            and query.queue in (None, flow.queue)
+            and query.key in (None, flow.key)
+        )
+        return [flow for flow, _ in zip(wanted, range(query.limit), strict=False)]
+
+    async def prune(self, finished_before: float, limit: int) -> int:
+        data = self._data
+        unsettled = {letter.flow_id for letter in data.dead.values() if letter.state == "dead"}
+        old = (
+            (flow.finished_at, flow.id)
+            for flow in data.flows.values()
+            if flow.finished_at is not None and flow.finished_at < finished_before and flow.status in FINISHED
+        )
+        pruned = [one for _, one in heapq.nsmallest(limit, (flow for flow in old if flow[1] not in unsettled))]
+        data.remove(pruned)
+        return len(pruned)
+
+    # Mail
+
+    async def send(self, flow_id: str, body: str, now: float, reopens: bool = False) -> FlowStatus | None:
+        status = self._data.send(flow_id, body, now, reopens)
+        self._data.wake()
+        return status
+
+    async def read_mail(self, lease: Lease) -> list[Message]:
+        owned = self._data.owned.get(lease.epoch, {})
+        return [message for message in self._data.messages.values() if message.flow_id in owned]
+
+    # Retries, dead letters, queues
+
+    async def list_retries(self, query: RetryQuery) -> list[RetryRow]:
+        wanted = (
+            row
+            for row in self._data.retries.values()
+            if query.flow_id in (None, row.flow_id) and query.queue in (None, row.queue)
+        )
+        return heapq.nsmallest(query.limit, wanted, key=lambda row: (row.scheduled_at, row.flow_id, row.item))
+
+    async def list_dead(self, query: DeadQuery) -> list[DeadLetter]:
+        oldest_first = sorted(self._data.dead.values(), key=lambda letter: (letter.at, letter.flow_id))
+        wanted = (
+            letter
+            for letter in _after([(letter.flow_id, letter) for letter in oldest_first], query.after)
+            if (not query.flow_ids or letter.flow_id in query.flow_ids)
+            and all(
+                getattr(query, field) in (None, getattr(letter, field))
+                for field in ("state", "definition", "step", "kind", "error_type", "queue")
+            )
+        )
+        return [letter for letter, _ in zip(wanted, range(query.limit), strict=False)]
+
+    async def settle_dead(
+        self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
+    ) -> list[str]:
+        data, settled = self._data, []
+        for flow_id in flow_ids:
+            letter = data.dead.get(flow_id)
+            if letter is None or letter.state != "dead":
+                continue
+            data.dead[flow_id] = msgspec.structs.replace(letter, state=state, by=by, why=why, settled_at=now)
+            if message is not None:
+                data.send(flow_id, message, now, reopens=True)
+            settled.append(flow_id)
+        if message is not None:
+            data.wake()
+        return settled
+
+    async def set_queue_limit(self, queue: str, limit: int | None) -> None:
+        if limit is None:
+            self._data.limits.pop(queue, None)
+        else:
+            self._data.limits[queue] = limit
+        self._data.wake()
+
+    async def list_queues(self) -> list[QueueRecord]:
+        counts: dict[str, dict[str, int]] = {queue: {} for queue in self._data.limits}
+        for flow in self._data.flows.values():
+            if flow.status in ("ready", "waiting", "running"):
+                of_queue = counts.setdefault(flow.queue, {})
+                of_queue[flow.status] = of_queue.get(flow.status, 0) + 1
+        return [
+            QueueRecord(
+                name=queue,
+                limit=self._data.limits.get(queue),
+                ready=of_queue.get("ready", 0),
+                waiting=of_queue.get("waiting", 0),
+                running=of_queue.get("running", 0),
+            )
+            for queue, of_queue in sorted(counts.items())
+        ]
+
+
+def _added(flow: NewFlow) -> FlowRecord:
+    return FlowRecord(
+        **msgspec.structs.asdict(flow),
+        status="waiting" if flow.start_at > flow.created_at else "ready",
+        wake_at=flow.start_at,
+        owner=None,
+        claims=0,
+        mail=0,
+        mail_read=0,
+        finished_at=None,
+    )
+
+
+def _after(rows: list[tuple[str, Row]], last: str | None) -> Iterator[Row]:
+    """The rows behind the one with the id `last`, or all of them; none when that one is gone."""
+    following = last is None
+    for row_id, row in rows:
+        if following:
+            yield row
+        following = following or row_id == last

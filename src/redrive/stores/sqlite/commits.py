@@ -1,0 +1,62 @@
+"""The commit of a worker's batch: the verb that every step costs."""
+
+import sqlite3
+from typing import Any
+
+from msgspec.structs import astuple
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import StoreError
+from redrive.stores.records import FINISHED, Batch, FlowChange, Lease
+from redrive.stores.sqlite.leases import lost
+from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, places
+
+_FENCE = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
+_EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
+# ?4: released unfinished, so that unread mail makes it ready at once.
+_FLOW = """
+UPDATE flows SET
+    status = CASE WHEN ?4 AND mail > ?3 THEN 'ready' ELSE ?1 END,
+    wake_at = CASE WHEN ?4 AND mail > ?3 THEN NULL ELSE ?2 END,
+    owner = CASE WHEN ?1 = 'running' THEN owner END,
+    mail_read = ?3,
+    finished_at = ?5
+WHERE id = ?6 AND owner = ?7
+"""
+_RETRY = f"INSERT OR REPLACE INTO retry_queue ({columns(RETRY_FIELDS)}) VALUES ({places(RETRY_FIELDS)})"  # noqa: S608 - our own names
+_RETRY_DONE = "DELETE FROM retry_queue WHERE flow_id = ? AND item = ?"
+_HEARTBEAT = "INSERT OR REPLACE INTO heartbeats (flow_id, item, at, details) VALUES (?, ?, ?, ?)"
+_HEARTBEAT_DONE = "DELETE FROM heartbeats WHERE flow_id = ? AND item = ?"
+_DEAD = f"INSERT OR REPLACE INTO dead_letters ({columns(DEAD_FIELDS)}) VALUES ({places(DEAD_FIELDS)})"  # noqa: S608 - our own names
+_READ = "DELETE FROM messages WHERE id = ?"
+
+
+def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
+    epoch, many = lease.epoch, connection.executemany
+    if connection.execute(_FENCE, (batch.number, epoch, SYSTEM_CLOCK.wall())).rowcount != 1:
+        raise lost(lease)
+    if batch.events:
+        many(_EVENT, batch.events)
+    if batch.flows:
+        changed = many(_FLOW, [_values(change, epoch) for change in batch.flows]).rowcount
+        if changed != len(batch.flows):
+            raise StoreError(
+                f"batch {batch.number} of {lease.worker} changes a flow that it does not own; nothing was written"
+            )
+    if batch.retries:
+        many(_RETRY, map(astuple, batch.retries))
+    if batch.heartbeats:
+        many(_HEARTBEAT, batch.heartbeats)
+    if batch.dead:
+        many(_DEAD, map(astuple, batch.dead))
+    if batch.retries_done:
+        many(_RETRY_DONE, batch.retries_done)
+        many(_HEARTBEAT_DONE, batch.retries_done)
+    if batch.messages_read:
+        many(_READ, [(message,) for message in batch.messages_read])
+
+
+def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
+    status = change.status
+    unfinished = status != "running" and status not in FINISHED
+    return status, change.wake_at, change.mail_read, unfinished, change.finished_at, change.flow_id, epoch

@@ -1,0 +1,91 @@
+"""Leases: rows of `workers`, judged by this machine's clock."""
+
+import sqlite3
+
+import msgspec
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import LeaseLost
+from redrive.stores.records import Lease, NewWorker, Reaped, WorkerRecord
+from redrive.stores.sqlite.worker_locks import WorkerLocks
+
+_JOIN = "INSERT INTO workers (name, definitions, queues, joined_at, expires_at) VALUES (?, ?, ?, ?, ?)"
+_RENEW = "UPDATE workers SET expires_at = ? WHERE epoch = ? AND expires_at > ?"
+_VALID = "SELECT 1 FROM workers WHERE epoch = ? AND expires_at > ?"
+_COMMITTED = "SELECT batch FROM workers WHERE epoch = ?"
+_LEAVE = "DELETE FROM workers WHERE epoch = ?"
+_HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL WHERE owner = ?"
+_WORKERS = """
+SELECT epoch, name, definitions, queues, joined_at, expires_at, (SELECT count(*) FROM flows WHERE owner = epoch)
+FROM workers ORDER BY epoch
+"""
+
+
+def join(connection: sqlite3.Connection, locks: WorkerLocks, worker: NewWorker, ttl: float) -> Lease:
+    now = SYSTEM_CLOCK.wall()
+    definitions, queues = (msgspec.json.encode(one).decode() for one in (worker.definitions, worker.queues))
+    epoch = connection.execute(_JOIN, (worker.name, definitions, queues, now, now + ttl)).lastrowid
+    assert epoch is not None  # noqa: S101 - narrows for mypy: a row was inserted
+    # Before others can see the row: a worker whose lock is free counts as gone.
+    locks.hold(epoch)
+    return Lease(epoch, worker.name)
+
+
+def renew(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
+    now = SYSTEM_CLOCK.wall()
+    return connection.execute(_RENEW, (now + ttl, lease.epoch, now)).rowcount == 1
+
+
+def check(connection: sqlite3.Connection, lease: Lease) -> None:
+    if connection.execute(_VALID, (lease.epoch, SYSTEM_CLOCK.wall())).fetchone() is None:
+        raise lost(lease)
+
+
+def lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
+
+
+def committed(connection: sqlite3.Connection, lease: Lease) -> int:
+    row = connection.execute(_COMMITTED, (lease.epoch,)).fetchone()
+    if row is None:
+        raise lost(lease)
+    return int(row[0])
+
+
+def leave(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> int:
+    """How many flows were handed on."""
+    flows = _end(connection, locks, lease.epoch)
+    locks.tidy({epoch for (epoch,) in connection.execute("SELECT epoch FROM workers")})
+    return flows
+
+
+def reap(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Reaped]:
+    now, reaped, alive = SYSTEM_CLOCK.wall(), [], set()
+    for epoch, name, expires_at in connection.execute("SELECT epoch, name, expires_at FROM workers").fetchall():
+        if expires_at <= now or locks.is_gone(epoch):
+            reaped.append(Reaped(name, epoch, _end(connection, locks, epoch)))
+        else:
+            alive.add(epoch)
+    locks.tidy(alive)
+    return reaped
+
+
+def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int) -> int:
+    connection.execute(_LEAVE, (epoch,))
+    locks.forget(epoch)
+    return connection.execute(_HAND_ON, (epoch,)).rowcount
+
+
+def list_workers(connection: sqlite3.Connection) -> list[WorkerRecord]:
+    return [
+        WorkerRecord(
+            epoch=epoch,
+            name=name,
+            definitions=msgspec.json.decode(definitions, type=tuple[str, ...]),
+            queues=msgspec.json.decode(queues, type=tuple[str, ...] | None),
+            joined_at=joined_at,
+            expires_at=expires_at,
+            flows=flows,
+        )
+        for epoch, name, definitions, queues, joined_at, expires_at, flows in connection.execute(_WORKERS)
+    ]

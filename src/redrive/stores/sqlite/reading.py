@@ -1,0 +1,117 @@
+"""What is only read, on a connection of its own: a long look holds up no commit."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from redrive.stores.records import (
+    DeadLetter,
+    DeadQuery,
+    EventRow,
+    FlowQuery,
+    FlowRecord,
+    HeartbeatRow,
+    Lease,
+    Message,
+    QueueRecord,
+    RetryQuery,
+    RetryRow,
+)
+from redrive.stores.sqlite.rows import (
+    DEAD_FIELDS,
+    FLOW_FIELDS,
+    RETRY_FIELDS,
+    columns,
+    dead_letter,
+    flow_record,
+    json_list,
+    retry_row,
+)
+
+_AMONG = "IN (SELECT value FROM json_each(?))"
+_EVENTS = f"SELECT flow_id, seq, at, body FROM events WHERE flow_id {_AMONG} ORDER BY flow_id, seq"  # noqa: S608 - our own words
+_HEARTBEATS = f"SELECT flow_id, item, at, details FROM heartbeats WHERE flow_id {_AMONG}"  # noqa: S608 - our own words
+_FLOWS = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE true"  # noqa: S608 - our own names
+_RETRIES = f"SELECT {columns(RETRY_FIELDS)} FROM retry_queue WHERE true"  # noqa: S608 - our own names
+_DEAD = f"SELECT {columns(DEAD_FIELDS)} FROM dead_letters WHERE true"  # noqa: S608 - our own names
+# Unread messages are few, and the flows of an owner may be many: begin with the messages.
+_MAIL = """
+SELECT messages.id, flow_id, at, body FROM messages CROSS JOIN flows ON flows.id = flow_id
+WHERE owner = ? ORDER BY messages.id
+"""
+_QUEUES = """
+SELECT name, most, sum(ready), sum(waiting), sum(running) FROM (
+    SELECT queue AS name, count(*) AS ready, 0 AS waiting, 0 AS running FROM flows WHERE status = 'ready' GROUP BY 1
+    UNION ALL SELECT queue, 0, count(*), 0 FROM flows WHERE status = 'waiting' GROUP BY 1
+    UNION ALL SELECT queue, 0, 0, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY 1
+    UNION ALL SELECT queue, 0, 0, 0 FROM queue_limits
+) LEFT JOIN queue_limits ON queue_limits.queue = name
+GROUP BY name ORDER BY name
+"""
+
+_Filters = Iterable[tuple[str, Any]]
+
+
+def read_events(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
+    logs: dict[str, list[EventRow]] = {flow_id: [] for flow_id in flow_ids}
+    for event in map(EventRow._make, connection.execute(_EVENTS, (json_list(flow_ids),))):
+        logs[event.flow_id].append(event)
+    return logs
+
+
+def read_heartbeats(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> list[HeartbeatRow]:
+    return [HeartbeatRow._make(row) for row in connection.execute(_HEARTBEATS, (json_list(flow_ids),))]
+
+
+def read_mail(connection: sqlite3.Connection, lease: Lease) -> list[Message]:
+    return [Message(*row) for row in connection.execute(_MAIL, (lease.epoch,))]
+
+
+def find_flows(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> dict[str, FlowRecord]:
+    rows = connection.execute(f"{_FLOWS} AND id {_AMONG}", (json_list(flow_ids),))
+    return {flow.id: flow for flow in map(flow_record, rows)}
+
+
+def list_flows(connection: sqlite3.Connection, query: FlowQuery) -> list[FlowRecord]:
+    filters = [
+        (f"status {_AMONG}", json_list(query.status) if query.status else None),
+        ("definition = ?", query.definition),
+        ("queue = ?", query.queue),
+        ("key = ?", query.key),
+        ("number < (SELECT number FROM flows WHERE id = ?)", query.before),
+    ]
+    return [flow_record(row) for row in _select(connection, _FLOWS, filters, "number DESC", query.limit)]
+
+
+def list_retries(connection: sqlite3.Connection, query: RetryQuery) -> list[RetryRow]:
+    filters = [("flow_id = ?", query.flow_id), ("queue = ?", query.queue)]
+    rows = _select(connection, _RETRIES, filters, "scheduled_at, flow_id, item", query.limit)
+    return [retry_row(row) for row in rows]
+
+
+def list_dead(connection: sqlite3.Connection, query: DeadQuery) -> list[DeadLetter]:
+    filters = [
+        (f"flow_id {_AMONG}", json_list(query.flow_ids) if query.flow_ids else None),
+        ("state = ?", query.state),
+        ("definition = ?", query.definition),
+        ("step = ?", query.step),
+        ("kind = ?", query.kind),
+        ("error_type = ?", query.error_type),
+        ("queue = ?", query.queue),
+        ("(at, flow_id) > (SELECT at, flow_id FROM dead_letters WHERE flow_id = ?)", query.after),
+    ]
+    return [dead_letter(row) for row in _select(connection, _DEAD, filters, "at, flow_id", query.limit)]
+
+
+def list_queues(connection: sqlite3.Connection) -> list[QueueRecord]:
+    return [
+        QueueRecord(name=name, limit=limit, ready=ready, waiting=waiting, running=running)
+        for name, limit, ready, waiting, running in connection.execute(_QUEUES)
+    ]
+
+
+def _select(connection: sqlite3.Connection, rows: str, filters: _Filters, order: str, limit: int) -> sqlite3.Cursor:
+    """The first rows that pass the filters; those with None let everything pass."""
+    used = [(condition, value) for condition, value in filters if value is not None]
+    conditions = "".join(f" AND {condition}" for condition, _ in used)
+    return connection.execute(f"{rows}{conditions} ORDER BY {order} LIMIT ?", [*(value for _, value in used), limit])

@@ -1,0 +1,92 @@
+"""Whether a worker of this machine is alive: it holds a lock on a file beside the database, until it ends.
+
+The kernel lets the lock go when the process dies, however it dies. All but `let_go` is called inside a write
+transaction, so that one process at a time does it.
+"""
+
+import contextlib
+import os
+import weakref
+from collections.abc import Collection
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: there only the expiry of leases counts
+    fcntl = None  # type: ignore[assignment]  # asked for below
+
+_SUFFIX = ".lock"
+
+
+class WorkerLocks:
+    """The locks that one store holds, and a look at those of others."""
+
+    def __init__(self, database: str) -> None:
+        self._folder = Path(f"{database}-workers")
+        self._held: dict[int, int] = {}
+        """Epoch -> file descriptor."""
+        _EVERYWHERE.add(self)
+
+    def hold(self, epoch: int) -> None:
+        """Where that is not possible, the worker does without: only its lease's expiry counts then."""
+        if fcntl is None:
+            return
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(exist_ok=True)
+            descriptor = os.open(self._file(epoch), os.O_RDWR | os.O_CREAT, 0o666)
+            self._held[epoch] = descriptor
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def is_gone(self, epoch: int) -> bool:
+        """Whether the holder is known to have ended. False where there is no lock to tell by."""
+        if fcntl is None or epoch in self._held:
+            return False
+        try:
+            descriptor = os.open(self._file(epoch), os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def forget(self, epoch: int) -> None:
+        """The worker has ended: remove its file."""
+        descriptor = self._held.pop(epoch, None)
+        if descriptor is not None:
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            self._file(epoch).unlink()
+
+    def tidy(self, epochs: Collection[int]) -> None:
+        """Remove what is left of workers other than these."""
+        with contextlib.suppress(OSError):
+            for file in self._folder.glob(f"*{_SUFFIX}"):
+                if file.stem.isdecimal() and int(file.stem) not in epochs:
+                    self.forget(int(file.stem))
+            if not epochs:
+                self._folder.rmdir()
+
+    def let_go(self) -> None:
+        """Hold nothing any more; the files stay, for others to see that their holder is gone."""
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+    def _file(self, epoch: int) -> Path:
+        return self._folder / f"{epoch}{_SUFFIX}"
+
+
+_EVERYWHERE: "weakref.WeakSet[WorkerLocks]" = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    """A forked child would hold its parent's locks beyond the parent's death."""
+    for locks in _EVERYWHERE:
+        locks.let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)

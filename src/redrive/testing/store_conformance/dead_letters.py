@@ -1,0 +1,130 @@
+# ruff: noqa: S101 - assert is how a test speaks
+"""Dead letters: listed, and settled once by someone with a reason."""
+
+import asyncio
+
+import msgspec
+
+from redrive.stores.interface import Store
+from redrive.stores.records import Batch, DeadLetter, DeadQuery, FlowChange, Lease
+from redrive.testing.store_conformance.flows import letter
+from redrive.testing.store_conformance.scenario import (
+    NOW,
+    Stores,
+    add,
+    claim,
+    found,
+    join,
+    scenario,
+    status_of,
+)
+
+
+async def fail(store: Store, lease: Lease, number: int, *letters: DeadLetter) -> None:
+    """Add flows, and have them fail with these letters."""
+    ids = [one.flow_id for one in letters]
+    await add(store, *ids)
+    await claim(store, lease)
+    changes = [FlowChange(flow_id=one, status="failed", finished_at=NOW) for one in ids]
+    await store.commit(lease, Batch(number=number, flows=changes, dead=list(letters)))
+
+
+class DeadLetterConformance:
+    @scenario
+    async def test_a_letter_is_kept_whole_and_replaced_by_the_next_of_its_flow(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        first = msgspec.structs.replace(letter("a"), message="ü 🦊 'quoted' \"twice\"", payload='{"x": "\\u0000"}')
+        await fail(store, lease, 1, first)
+        assert await store.list_dead(DeadQuery()) == [first]
+        await store.settle_dead(["a"], "redriven", "me", "fixed", NOW + 1, "{}")
+        await claim(store, lease)
+        second = msgspec.structs.replace(first, kind="poison", attempts=9, step="")
+        await store.commit(lease, Batch(number=2, dead=[second]))
+        assert await store.list_dead(DeadQuery(state=None)) == [second]
+
+    @scenario
+    async def test_letters_are_listed_oldest_first_and_page_by_page(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        letters = [msgspec.structs.replace(letter(f"f{number}"), at=NOW + 9 - number // 2) for number in range(7)]
+        await fail(store, lease, 1, *letters)
+        everything = await store.list_dead(DeadQuery())
+        assert [one.at for one in everything] == sorted(one.at for one in letters)
+        assert {one.flow_id for one in everything} == {one.flow_id for one in letters}
+        paged: list[DeadLetter] = []
+        while page := await store.list_dead(DeadQuery(limit=3, after=paged[-1].flow_id if paged else None)):
+            assert len(page) <= 3
+            paged += page
+            # Settling what was seen does not lose the place.
+            await store.settle_dead([one.flow_id for one in page], "discarded", "me", "seen", NOW, None)
+        assert paged == everything
+
+    @scenario
+    async def test_letters_are_narrowed_by_what_is_asked(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await fail(
+            store,
+            lease,
+            1,
+            letter("plain"),
+            msgspec.structs.replace(letter("definition"), definition="action:other"),
+            msgspec.structs.replace(letter("step"), step="ship"),
+            msgspec.structs.replace(letter("kind"), kind="poison"),
+            msgspec.structs.replace(letter("error"), error_type="TimeoutError"),
+            msgspec.structs.replace(letter("queue"), queue="slow"),
+            letter("gone"),
+        )
+        await store.settle_dead(["gone"], "discarded", "me", "old", NOW, None)
+
+        async def ids(query: DeadQuery) -> list[str]:
+            return sorted(one.flow_id for one in await store.list_dead(query))
+
+        assert await ids(DeadQuery()) == ["definition", "error", "kind", "plain", "queue", "step"]
+        assert await ids(DeadQuery(flow_ids=("plain", "gone", "unknown"))) == ["plain"]
+        assert await ids(DeadQuery(flow_ids=("plain", "gone"), state=None)) == ["gone", "plain"]
+        assert await ids(DeadQuery(state="discarded")) == ["gone"]
+        assert await ids(DeadQuery(definition="action:other")) == ["definition"]
+        assert await ids(DeadQuery(step="ship")) == ["step"]
+        assert await ids(DeadQuery(kind="poison")) == ["kind"]
+        assert await ids(DeadQuery(error_type="TimeoutError")) == ["error"]
+        assert await ids(DeadQuery(queue="slow")) == ["queue"]
+        assert await ids(DeadQuery(queue="slow", kind="poison")) == []
+
+    @scenario
+    async def test_settling_says_who_and_why_and_reopens_with_a_message(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await fail(store, lease, 1, letter("a"), letter("b"), letter("c"))
+        settled = await store.settle_dead(["a", "b", "unknown"], "redriven", "ü@ops", "it's back", NOW + 5, '"go"')
+        assert sorted(settled) == ["a", "b"]
+        redriven = await store.list_dead(DeadQuery(state="redriven"))
+        assert sorted(one.flow_id for one in redriven) == ["a", "b"]
+        for one in redriven:
+            assert (one.by, one.why, one.settled_at) == ("ü@ops", "it's back", NOW + 5)
+        for flow_id in ("a", "b"):
+            flow = await found(store, flow_id)
+            assert (flow.status, flow.finished_at, flow.mail) == ("ready", None, 1)
+        assert await status_of(store, "c") == "failed"
+        assert sorted(await claim(store, lease)) == ["a", "b"]
+        mail = await store.read_mail(lease)
+        assert sorted((one.flow_id, one.body) for one in mail) == [("a", '"go"'), ("b", '"go"')]
+
+    @scenario
+    async def test_a_letter_is_settled_once(self, stores: Stores) -> None:
+        several = [await stores.open() for _ in range(3)]
+        lease = await join(several[0])
+        await fail(several[0], lease, 1, letter("a"), letter("b"))
+        answers = await asyncio.gather(
+            *(store.settle_dead(["a"], "redriven", "me", "why", NOW, "{}") for store in several * 2)
+        )
+        assert sorted(map(len, answers)) == [0, 0, 0, 0, 0, 1]
+        assert (await found(several[0], "a")).mail == 1
+        assert await several[1].settle_dead(["b"], "discarded", "me", "why", NOW, None) == ["b"]
+        assert await several[2].settle_dead(["b"], "redriven", "you", "no", NOW, "{}") == []
+        (discarded,) = await several[0].list_dead(DeadQuery(state="discarded"))
+        assert (discarded.flow_id, discarded.by) == ("b", "me")
+        assert await status_of(several[0], "b") == "failed"
+        assert (await found(several[0], "b")).mail == 0
+        assert await several[0].settle_dead([], "discarded", "me", "why", NOW, None) == []

@@ -1,0 +1,263 @@
+# ruff: noqa: S101 - assert is how a test speaks
+"""Flows: added once, found, listed and, when they have long finished, removed."""
+
+import asyncio
+
+import pytest
+
+from redrive.stores.errors import StoreError
+from redrive.stores.records import Batch, DeadLetter, FlowQuery, HeartbeatRow, RetryQuery, RetryRow
+from redrive.testing.store_conformance.scenario import (
+    NOW,
+    WORK,
+    Stores,
+    add,
+    claim,
+    event,
+    finish,
+    found,
+    join,
+    new_flow,
+    release,
+    scenario,
+)
+
+TEXTS = [
+    '{"b":1, "a" : "ü 漢字 🦊 \u202e"}',
+    r'"nul \u0000 inside"',
+    r"""{"quote": "' and \" and \\ and \/"}""",
+    "[1.0, 12345678901234567890, -0]",
+    "null",
+]
+
+
+class FlowConformance:
+    @scenario
+    async def test_a_flow_is_found_as_it_was_added(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(
+            store,
+            new_flow("a", input='{"x": 1}', queue="q", priority=-3, key="order-17", created_at=NOW, start_at=NOW + 5),
+            new_flow("b", start_at=NOW - 1),
+        )
+        flow = await found(await stores.open(), "a")
+        assert (flow.id, flow.definition, flow.input, flow.queue, flow.priority) == ("a", WORK, '{"x": 1}', "q", -3)
+        assert (flow.key, flow.status, flow.created_at, flow.start_at) == ("order-17", "waiting", NOW, NOW + 5)
+        assert (flow.wake_at, flow.owner, flow.claims, flow.mail, flow.mail_read) == (NOW + 5, None, 0, 0, 0)
+        assert flow.finished_at is None
+        assert ((await found(store, "b")).status, (await found(store, "b")).key) == ("ready", None)
+        assert await store.find_flow("c") is None
+        assert await store.find_flows(["a", "c"]) == {"a": flow}
+        assert await store.find_flows([]) == {}
+
+    @scenario
+    async def test_bodies_come_back_as_they_were(self, stores: Stores) -> None:
+        store, large = await stores.open(), '"' + "ü" * 2**19 + '"'
+        bodies = [*TEXTS, large]
+        await add(store, *(new_flow(f"f{index}", input=body) for index, body in enumerate(bodies)))
+        lease = await join(store)
+        await claim(store, lease)
+        events = [event("f0", seq, body) for seq, body in enumerate(bodies, start=1)]
+        beats = [HeartbeatRow("f0", item, NOW, body) for item, body in enumerate(bodies)]
+        await store.commit(lease, Batch(number=1, events=events, heartbeats=beats))
+        for body in bodies:
+            await store.send("f0", body, NOW)
+        assert [(await found(store, f"f{index}")).input for index in range(len(bodies))] == bodies
+        assert await store.read_events(["f0"]) == {"f0": events}
+        assert sorted(await store.read_heartbeats(["f0"])) == beats
+        assert [message.body for message in await store.read_mail(lease)] == bodies
+
+    @scenario
+    async def test_a_definition_has_one_flow_of_a_key(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, new_flow("a", key="k", input="1"))
+        added, same, third, none, none_either = await store.add_flows(
+            [
+                new_flow("other definition", definition="action:x", key="k"),
+                new_flow("b", key="k", input="2"),
+                new_flow("c", key="new"),
+                new_flow("d"),
+                new_flow("e"),
+            ]
+        )
+        assert (added, third, none, none_either) == (None, None, None, None)
+        assert same == await found(store, "a")
+        assert await store.find_flow("b") is None
+        lease = await join(store)
+        await claim(store, lease)
+        await finish(store, lease, 1, "a", "completed")
+        (finished,) = await store.add_flows([new_flow("f", key="k")])
+        assert finished is not None
+        assert (finished.id, finished.status) == ("a", "completed")
+
+    @scenario
+    async def test_the_first_of_a_call_has_the_key(self, stores: Stores) -> None:
+        store = await stores.open()
+        first, second = await store.add_flows([new_flow("a", key="k"), new_flow("b", key="k")])
+        assert first is None
+        assert second == await found(store, "a")
+
+    @scenario
+    async def test_many_who_add_the_same_key_at_once_share_one_flow(self, stores: Stores) -> None:
+        several = [await stores.open() for _ in range(3)]
+        for round_ in range(10):
+            answers = await asyncio.gather(
+                *(
+                    store.add_flows([new_flow(f"{round_}-{place}-{copy}", key=f"k{round_}")])
+                    for place, store in enumerate(several)
+                    for copy in range(3)
+                )
+            )
+            others = [flow for (flow,) in answers if flow is not None]
+            assert len(others) == len(answers) - 1
+            assert len({flow.id for flow in others}) == 1
+
+    @scenario
+    async def test_an_id_is_added_once_and_a_refused_call_adds_nothing(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "a")
+        with pytest.raises(StoreError):
+            await store.add_flows([new_flow("b"), new_flow("a")])
+        assert await store.find_flow("b") is None
+        assert await store.add_flows([]) == []
+
+    @scenario
+    async def test_lists_come_newest_first_and_page_by_page(self, stores: Stores) -> None:
+        store = await stores.open()
+        for number in range(7):
+            await add(store, new_flow(f"f{number}", created_at=NOW + number // 2))
+        assert [flow.id for flow in await store.list_flows(FlowQuery(limit=1))] == ["f6"]
+        everything = [flow.id for flow in await store.list_flows(FlowQuery())]
+        assert sorted(everything) == [f"f{number}" for number in range(7)]
+        created = [(await found(store, flow_id)).created_at for flow_id in everything]
+        assert created == sorted(created, reverse=True)
+        paged: list[str] = []
+        while page := await store.list_flows(FlowQuery(limit=3, before=paged[-1] if paged else None)):
+            assert len(page) <= 3
+            paged += [flow.id for flow in page]
+        assert paged == everything
+
+    @scenario
+    async def test_lists_are_narrowed_by_what_is_asked(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "done", "bad")
+        lease = await join(store)
+        await claim(store, lease)
+        await finish(store, lease, 1, "done", "completed")
+        await finish(store, lease, 2, "bad", "failed")
+        await add(
+            store,
+            new_flow("fast", queue="fast", key="k"),
+            new_flow("other", definition="action:other", key="k"),
+            new_flow("late", start_at=NOW + 1),
+        )
+
+        async def ids(query: FlowQuery) -> list[str]:
+            return sorted(flow.id for flow in await store.list_flows(query))
+
+        assert await ids(FlowQuery()) == ["bad", "done", "fast", "late", "other"]
+        assert await ids(FlowQuery(status=("completed", "failed"))) == ["bad", "done"]
+        assert await ids(FlowQuery(status=("waiting",))) == ["late"]
+        assert await ids(FlowQuery(definition="action:other")) == ["other"]
+        assert await ids(FlowQuery(queue="fast")) == ["fast"]
+        assert await ids(FlowQuery(key="k")) == ["fast", "other"]
+        assert await ids(FlowQuery(key="k", definition=WORK, queue="fast", status=("ready",))) == ["fast"]
+        assert await ids(FlowQuery(key="none")) == []
+
+    @scenario
+    async def test_pruning_removes_what_finished_before_in_small_batches(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await add(store, *(f"f{number}" for number in range(6)), "running")
+        await claim(store, lease)
+        for number in range(6):
+            await finish(store, lease, number + 1, f"f{number}", "completed", at=NOW + number)
+        await add(store, "ready", new_flow("waiting", start_at=NOW + 9))
+        assert await store.prune(NOW, 10) == 0
+        assert await store.prune(NOW + 5, 3) == 3
+        assert await store.prune(NOW + 5, 3) == 2
+        assert await store.prune(NOW + 5, 3) == 0
+        left = {flow.id for flow in await store.list_flows(FlowQuery())}
+        assert left == {"f5", "running", "ready", "waiting"}
+
+    @scenario
+    async def test_pruning_takes_all_that_belongs_to_a_flow_and_its_key_is_free_again(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await add(store, new_flow("a", key="k"), "b")
+        await claim(store, lease)
+        await store.send("a", "unread", NOW)
+        await store.commit(
+            lease,
+            Batch(
+                number=1,
+                events=[event("a", 1), event("b", 1)],
+                retries=[retry("a", 1), retry("b", 1)],
+                heartbeats=[HeartbeatRow("a", 1, NOW, "{}"), HeartbeatRow("b", 1, NOW, "{}")],
+            ),
+        )
+        await finish(store, lease, 2, "a", "completed")
+        assert await store.prune(NOW + 1, 10) == 1
+        assert await store.read_events(["a", "b"]) == {"a": [], "b": [event("b", 1)]}
+        assert [row.flow_id for row in await store.list_retries(RetryQuery())] == ["b"]
+        assert [row.flow_id for row in await store.read_heartbeats(["a", "b"])] == ["b"]
+        await add(store, new_flow("a", key="k"))
+        assert await claim(store, lease) == ["a"]
+        assert await store.read_mail(lease) == []
+
+    @scenario
+    async def test_a_flow_with_an_unsettled_dead_letter_is_not_pruned(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await add(store, "dead", "settled", "letterless")
+        await claim(store, lease)
+        await store.commit(lease, Batch(number=1, dead=[letter("dead"), letter("settled")]))
+        for number, flow_id in enumerate(("dead", "settled", "letterless"), start=2):
+            await finish(store, lease, number, flow_id, "failed")
+        await store.settle_dead(["settled"], "discarded", "me", "old", NOW, None)
+        assert await store.prune(NOW + 1, 10) == 2
+        assert [flow.id for flow in await store.list_flows(FlowQuery())] == ["dead"]
+
+    @scenario
+    async def test_a_released_flow_says_when_it_wakes(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await add(store, "a")
+        await claim(store, lease)
+        assert (await found(store, "a")).owner == lease.epoch
+        await release(store, lease, 1, "a", "waiting", wake_at=NOW + 30)
+        flow = await found(store, "a")
+        assert (flow.status, flow.wake_at, flow.owner) == ("waiting", NOW + 30, None)
+
+
+def retry(flow_id: str, item: int) -> RetryRow:
+    return RetryRow(
+        flow_id=flow_id,
+        item=item,
+        step="charge",
+        queue="default",
+        status="waiting",
+        attempt_number=1,
+        max_retries=None,
+        timeout_seconds=None,
+        timeout_retry_limit=None,
+        backoff_kind="constant",
+        backoff_base_delay_ms=5.0,
+        retry_kind="exception",
+        scheduled_at=NOW,
+    )
+
+
+def letter(flow_id: str) -> DeadLetter:
+    return DeadLetter(
+        flow_id=flow_id,
+        definition=WORK,
+        queue="default",
+        at=NOW,
+        kind="exhausted",
+        step="charge",
+        attempts=3,
+        error_type="ConnectionError",
+        message="no route",
+        payload="{}",
+    )

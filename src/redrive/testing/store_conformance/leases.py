@@ -1,0 +1,167 @@
+# ruff: noqa: S101 - assert is how a test speaks
+"""Leases: who may own flows, for how long, and what happens to those of a worker that is gone."""
+
+import asyncio
+
+import pytest
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import LeaseLost
+from redrive.stores.interface import Store
+from redrive.stores.records import Batch, Lease, NewWorker
+from redrive.testing.store_conformance.scenario import (
+    LONG,
+    NOW,
+    SHORT,
+    WORK,
+    Stores,
+    add,
+    claim,
+    event,
+    expired,
+    finish,
+    join,
+    scenario,
+    status_of,
+    until,
+)
+
+
+async def is_fenced(store: Store, lease: Lease) -> None:
+    """Whoever holds the lease can do nothing with it any more."""
+    assert not await store.renew(lease, LONG)
+    with pytest.raises(LeaseLost):
+        await store.commit(lease, Batch(number=1, events=[event("a", 1)]))
+    with pytest.raises(LeaseLost):
+        await store.claim(lease, [WORK], None, 10, NOW)
+    assert await store.read_events(["a"]) == {"a": []}
+
+
+class LeaseConformance:
+    @scenario
+    async def test_no_epoch_is_given_twice(self, stores: Stores) -> None:
+        one, other = await stores.open(), await stores.open()
+        first = await join(one)
+        await one.leave(first)
+        leases = [first, await join(one), await join(other), await join(one)]
+        await stores.close(one)
+        leases.append(await join(await stores.open()))
+        assert len({lease.epoch for lease in leases}) == len(leases)
+
+    @scenario
+    async def test_workers_are_listed_with_what_they_do_and_own(self, stores: Stores) -> None:
+        store = await stores.open()
+        before = SYSTEM_CLOCK.wall()
+        every = await store.join(NewWorker(name="host:1", definitions=(WORK, "action:ü")), LONG)
+        some = await store.join(NewWorker(name="host:2", definitions=(WORK,), queues=("fast", "slow")), LONG)
+        assert (every.worker, some.worker) == ("host:1", "host:2")
+        await add(store, "a", "b")
+        await claim(store, some)
+        workers = {worker.epoch: worker for worker in await store.list_workers()}
+        assert workers.keys() == {every.epoch, some.epoch}
+        first, second = workers[every.epoch], workers[some.epoch]
+        assert (first.name, first.definitions, first.queues, first.flows) == ("host:1", (WORK, "action:ü"), None, 0)
+        assert (second.name, second.queues, second.flows) == ("host:2", ("fast", "slow"), 2)
+        # The store's clock may be another machine's.
+        assert abs(first.joined_at - before) < LONG
+        assert first.expires_at == pytest.approx(first.joined_at + LONG, abs=5)
+
+    @scenario
+    async def test_a_lease_that_ran_out_fences_its_holder_before_anyone_notices(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "a")
+        lease = await join(store, SHORT)
+        await expired(store, lease)
+        await is_fenced(store, lease)
+
+    @scenario
+    async def test_a_renewed_lease_goes_on_from_now(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store, LONG)
+        assert await store.renew(lease, 3 * LONG)
+        (longer,) = await store.list_workers()
+        assert longer.expires_at >= longer.joined_at + 3 * LONG
+        assert await store.renew(lease, LONG)
+        (shorter,) = await store.list_workers()
+        assert shorter.expires_at == pytest.approx(shorter.joined_at + LONG, abs=10)
+        assert await (await stores.open()).reap() == []
+        await store.commit(lease, Batch(number=1))
+
+    @scenario
+    async def test_the_flows_of_a_worker_that_is_gone_are_handed_on(self, stores: Stores) -> None:
+        gone, other = await stores.open(), await stores.open()
+        await add(gone, "a", "b", "c")
+        lost = await join(gone, name="gone:1")
+        assert sorted(await claim(gone, lost)) == ["a", "b", "c"]
+        await finish(gone, lost, 1, "c", "completed")
+        assert await gone.renew(lost, SHORT)
+        await expired(other, lost)
+        alive = await join(other)
+        (reaped,) = await other.reap()
+        assert (reaped.worker, reaped.epoch, reaped.flows) == ("gone:1", lost.epoch, 2)
+        assert await other.reap() == []
+        assert [worker.epoch for worker in await other.list_workers()] == [alive.epoch]
+        assert await status_of(other, "c") == "completed"
+        assert sorted(await claim(other, alive)) == ["a", "b"]
+
+    @scenario
+    async def test_a_lease_that_was_taken_away_fences_its_holder(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        await add(store, "a")
+        lease = await join(store, SHORT)
+        await expired(store, lease)
+        assert len(await other.reap()) == 1
+        await is_fenced(store, lease)
+        with pytest.raises(LeaseLost):
+            await store.committed(lease)
+        assert await status_of(store, "a") == "ready"
+
+    @scenario
+    async def test_a_worker_that_is_gone_is_reaped_once(self, stores: Stores) -> None:
+        reapers = [await stores.open() for _ in range(4)]
+        leases = [await join(reapers[0], SHORT) for _ in range(5)]
+        for lease in leases:
+            await expired(reapers[0], lease)
+        reaped = [one.epoch for found in await asyncio.gather(*(store.reap() for store in reapers)) for one in found]
+        assert sorted(reaped) == sorted(lease.epoch for lease in leases)
+
+    @scenario
+    async def test_workers_that_are_alive_are_left_alone(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        await add(store, "a")
+        lease = await join(store)
+        await claim(store, lease)
+        assert await other.reap() == []
+        assert await store.reap() == []
+        await finish(store, lease, 1, "a", "completed")
+
+    @scenario
+    async def test_leaving_makes_the_flows_ready(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        await add(store, "a", "b")
+        lease = await join(store)
+        await claim(store, lease)
+        await finish(store, lease, 1, "b", "completed")
+        await store.leave(lease)
+        assert await status_of(other, "a") == "ready"
+        assert await status_of(other, "b") == "completed"
+        assert await other.reap() == []
+        assert await other.list_workers() == []
+        assert await claim(other, await join(other)) == ["a"]
+        await is_fenced(store, lease)
+        await store.leave(lease)
+        assert await status_of(other, "a") == "running"
+
+    @scenario
+    async def test_a_process_that_ended_without_leaving_keeps_its_flows_only_as_long_as_its_lease(
+        self, stores: Stores
+    ) -> None:
+        gone, other = await stores.open(), await stores.open()
+        await add(gone, "a")
+        lease = await join(gone)
+        await claim(gone, lease)
+        await gone.renew(lease, 2 * SHORT)
+        await stores.close(gone)
+        (reaped,) = await until(other.reap)
+        assert reaped.flows == 1
+        assert await claim(other, await join(other)) == ["a"]
