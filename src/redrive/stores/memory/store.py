@@ -151,7 +151,8 @@ class MemoryStore:
             mine = msgspec.structs.replace(flow, status="running", owner=lease.epoch, claims=flow.claims + 1)
             data.put(mine)
             claimed.append(mine)
-        return Claimed(claimed, min((wake for wake in wakes if wake is not None), default=None), len(claimed) == limit)
+        next_wake = min((wake for wake in wakes if wake is not None), default=None)
+        return Claimed(claimed, next_wake, len(claimed) == limit, bool(room))
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         data = self._data

@@ -73,7 +73,8 @@ def claim(
     rows: dict[int, FlowRecord] = {
         number: flow_record(tuple(row)) for number, *row in connection.execute(_CLAIMED, (json_list(chosen),))
     }
-    return Claimed([rows[number] for number in chosen], next_wake, len(chosen) == limit or not all_woken)
+    limited = connection.execute(_LIMITS).fetchone() is not None
+    return Claimed([rows[number] for number in chosen], next_wake, len(chosen) == limit or not all_woken, limited)
 
 
 def _wake_due(connection: sqlite3.Connection, asked: _Asked, now: float) -> tuple[float | None, bool]:

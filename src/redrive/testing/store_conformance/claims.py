@@ -146,6 +146,7 @@ class ClaimConformance:
         )
         owned = [one for some in claimed for one in some]
         assert sorted(one[0] for one in owned) == ["o", "s", "s", "s"]
+        assert (await several[0].claim(leases[0], [WORK], None, 2, NOW)).limited, "there is more once one has ended"
         assert await queue(several[0], "small") == QueueRecord(name="small", limit=3, ready=7, waiting=0, running=3)
 
     @scenario

@@ -1,0 +1,75 @@
+"""How records become rows and rows records: times are timestamptz for people, and epoch seconds for the code."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from redrive.stores.records import DeadLetter, EventRow, FlowRecord, HeartbeatRow, Message, NewFlow, RetryRow
+
+FLOW = FlowRecord.__struct_fields__
+NEW_FLOW = NewFlow.__struct_fields__
+EVENT = EventRow._fields
+RETRY = RetryRow.__struct_fields__
+HEARTBEAT = HeartbeatRow._fields
+DEAD_LETTER = DeadLetter.__struct_fields__
+MESSAGE = Message.__struct_fields__
+
+_BODIES = {"input", "body", "details"}
+_NUMBERS = {
+    "seq": "integer",
+    "item": "integer",
+    "priority": "bigint",
+    "attempt_number": "bigint",
+    "max_retries": "bigint",
+    "timeout_seconds": "double precision",
+    "timeout_retry_limit": "bigint",
+    "backoff_base_delay_ms": "double precision",
+    "attempts": "bigint",
+    "mail_read": "bigint",
+}
+
+
+def selected(columns: Sequence[str], table: str) -> str:
+    """The columns for a SELECT: as the record has them."""
+    return ", ".join(_read(column, table) for column in columns)
+
+
+def rows_of_json(parameter: str, columns: Sequence[str], alias: str) -> str:
+    """For a FROM: the rows of a parameter that is a JSON list of objects; `written` makes columns of them."""
+    typed = ", ".join(f'"{column}" {_sent(column)}' for column in columns)
+    return f"json_to_recordset({parameter}::text::json) AS {alias} ({typed})"
+
+
+def written(columns: Sequence[str], alias: str) -> str:
+    return ", ".join(_write(column, alias) for column in columns)
+
+
+def named(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
+
+
+def flow_record(row: Sequence[Any]) -> FlowRecord:
+    """From a row of `selected(FLOW)`."""
+    return FlowRecord(**dict(zip(FLOW, row, strict=True)))
+
+
+def _is_time(column: str) -> bool:
+    return column == "at" or column.endswith("_at")
+
+
+def _read(column: str, table: str) -> str:
+    if _is_time(column):
+        return f'extract(epoch FROM {table}."{column}")::float8 AS "{column}"'
+    if column in _BODIES:
+        # As text in any driver: some turn json into objects.
+        return f'{table}."{column}"::text AS "{column}"'
+    return f'{table}."{column}"'
+
+
+def _sent(column: str) -> str:
+    return "float8" if _is_time(column) else _NUMBERS.get(column, "text")
+
+
+def _write(column: str, alias: str) -> str:
+    if _is_time(column):
+        return f'to_timestamp({alias}."{column}")'
+    return f'{alias}."{column}"' + ("::json" if column in _BODIES else "")

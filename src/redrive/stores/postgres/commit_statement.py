@@ -1,0 +1,181 @@
+"""A batch as one statement. What a batch has nothing of is left out: the common ones are short.
+
+Columns of many rows travel as one text each, because the driver takes long over the elements of an array. No JSON text
+has U+001F in it, so that separates texts; numbers are written the way PostgreSQL reads an array.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from redrive.stores.postgres.columns import DEAD_LETTER, HEARTBEAT, RETRY, named, rows_of_json, written
+from redrive.stores.records import Batch, EventRow, FlowChange
+
+_encode = msgspec.json.Encoder().encode
+_SEPARATOR = "\x1f"
+
+# Whoever takes the lease away deletes this row: the two wait for each other, and the later one finds out.
+_LEASE = """
+lease AS (
+    UPDATE workers SET batch = $2 WHERE epoch = $1 AND commit_fence = $3 AND expires_at > now() RETURNING epoch
+)"""
+
+_EVENTS = r"""
+written AS (
+    INSERT INTO events (flow_id, seq, at, body)
+    SELECT e.flow_id, e.seq, to_timestamp(e.at), e.body FROM lease, unnest(
+        string_to_array({0}, E'\x1f'), {1}::text::integer[], {2}::text::float8[], string_to_array({3}, E'\x1f')::json[]
+    ) AS e (flow_id, seq, at, body)
+)"""
+
+# `f.mail` is that of the row as it is now, though the statement began before: a sender that was faster is seen.
+_FLOWS = """
+changed AS (
+    UPDATE flows AS f SET
+        status = CASE WHEN c.asleep AND f.mail > c.mail_read THEN 'ready' ELSE c.status END,
+        wake_at = CASE
+            WHEN c.status = 'running' OR c.asleep AND f.mail > c.mail_read THEN f.wake_at
+            WHEN c.status IN ('ready', 'waiting') THEN coalesce(to_timestamp(c.wake_at), f.wake_at)
+            ELSE to_timestamp(c.wake_at)
+        END,
+        owner = CASE WHEN c.status = 'running' THEN f.owner END,
+        mail_read = c.mail_read,
+        finished_at = to_timestamp(c.finished_at)
+    FROM lease, (
+        SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked') AS asleep FROM {rows}
+    ) AS c
+    WHERE f.id = c.flow_id AND f.owner = lease.epoch
+    RETURNING f.status
+)"""
+
+_ITEMS_DONE = r"""
+{name} AS (
+    DELETE FROM {table} AS t USING lease,
+        unnest(string_to_array({{0}}, E'\x1f'), {{1}}::text::integer[]) AS done (flow_id, item)
+    WHERE t.flow_id = done.flow_id AND t.item = done.item
+)"""
+
+_MESSAGES_READ = """
+emptied AS (
+    DELETE FROM messages AS m USING lease, unnest({0}::text::bigint[]) AS read (id) WHERE m.id = read.id
+)"""
+
+_PUT = """
+{name} AS (
+    INSERT INTO {table} AS t ({columns}) SELECT {written} FROM lease, {rows}
+    ON CONFLICT ({key}) DO UPDATE SET ({columns}) = ROW ({excluded})
+)"""
+
+# Dividing by zero is how a statement can refuse itself.
+_OWNED = (
+    "1 / (NOT EXISTS (SELECT FROM lease) OR (SELECT count(*) FROM changed) = json_array_length({0}::text::json))::int"
+)
+_TOLD = "(SELECT count(pg_notify({channel}, '')) FROM (SELECT FROM changed WHERE status = 'ready' LIMIT 1) AS one)"
+NOT_OWNED = "22012"
+"""The SQLSTATE that comes of changing a flow which the worker does not own."""
+
+
+def _put(table: str, columns: Sequence[str], key: str) -> str:
+    excluded = ", ".join(f'EXCLUDED."{column}"' for column in columns)
+    rows = rows_of_json("{0}", columns, "r")
+    columns_named, columns_written = named(columns), written(columns, "r")
+    return _PUT.format(
+        name=f"put_{table}",
+        table=table,
+        columns=columns_named,
+        written=columns_written,
+        rows=rows,
+        key=key,
+        excluded=excluded,
+    )
+
+
+_PARTS: dict[str, tuple[str, ...]] = {
+    "events": (_EVENTS,),
+    "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")),),
+    "retries": (_put("retries", RETRY, "flow_id, item"),),
+    "heartbeats": (_put("heartbeats", HEARTBEAT, "flow_id, item"),),
+    "dead": (_put("dead_letters", DEAD_LETTER, "flow_id"),),
+    "items_done": tuple(_ITEMS_DONE.format(name=f"done_{table}", table=table) for table in ("retries", "heartbeats")),
+    "messages_read": (_MESSAGES_READ,),
+}
+_PARAMETERS = {"events": 4, "items_done": 2}
+
+
+@cache
+def _statement(parts: tuple[str, ...], channel: str) -> str:
+    """For batches that have these parts; answers 1 when the lease is valid, else 0."""
+    common_tables, answers, parameter = [_LEASE], ["(SELECT count(*) FROM lease)"], 4
+    for part in parts:
+        names = [f"${parameter + index}" for index in range(_PARAMETERS.get(part, 1))]
+        common_tables += [one.format(*names) for one in _PARTS[part]]
+        if part == "flows":
+            answers += [_OWNED.format(*names), _TOLD.format(channel=channel)]
+        parameter += len(names)
+    return f"WITH {', '.join(common_tables)} SELECT {', '.join(answers)}"
+
+
+def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
+    """The statement, and its parameters after the lease's epoch, the batch's number and the lease's fence."""
+    parts: list[str] = []
+    parameters: list[Any] = []
+
+    def has(part: str, *values: str) -> None:
+        parts.append(part)
+        parameters.extend(values)
+
+    if batch.events:
+        has("events", *_events(batch.events))
+    if batch.flows:
+        has("flows", _json({change.flow_id: change for change in batch.flows}.values()))
+    done = set(batch.retries_done)
+    if retries := {item: row for row in batch.retries if (item := (row.flow_id, row.item)) not in done}:
+        has("retries", _json(retries.values()))
+    if beats := {item: row for row in batch.heartbeats if (item := (row.flow_id, row.item)) not in done}:
+        has("heartbeats", _json(row._asdict() for row in beats.values()))
+    if batch.dead:
+        has("dead", _json({letter.flow_id: letter for letter in batch.dead}.values()))
+    if done:
+        flow_ids, items = zip(*done, strict=True)
+        has("items_done", _SEPARATOR.join(flow_ids), _numbers(items))
+    if batch.messages_read:
+        has("messages_read", _numbers(batch.messages_read))
+    return _statement(tuple(parts), channel), parameters
+
+
+def _events(events: list[EventRow]) -> tuple[str, str, str, str]:
+    flow_ids, seqs, times, bodies = zip(*events, strict=True)
+    return _SEPARATOR.join(flow_ids), _numbers(seqs), _numbers(times), _SEPARATOR.join(bodies)
+
+
+def _numbers(numbers: Sequence[float]) -> str:
+    """As PostgreSQL reads an array."""
+    return f"{{{_encode(numbers)[1:-1].decode()}}}"
+
+
+def _json(rows: Iterable[Any]) -> str:
+    rows = list(rows)
+    try:
+        text = _encode(rows).decode()
+    except UnicodeEncodeError:
+        text = _NUL
+    # Errors bring all kinds of characters. One that PostgreSQL refuses must not keep a worker from writing for ever.
+    if _NUL in text:
+        text = _encode([{field: _storable(value) for field, value in _fields(row)} for row in rows]).decode()
+    return text
+
+
+_NUL = "\\u0000"
+
+
+def _fields(row: Any) -> Iterable[tuple[str, Any]]:
+    return row.items() if isinstance(row, dict) else msgspec.structs.asdict(row).items()
+
+
+def _storable(value: Any) -> Any:
+    """Text without NUL and halves of characters; those are spelled out."""
+    if not isinstance(value, str):
+        return value
+    return value.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")

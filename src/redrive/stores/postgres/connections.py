@@ -1,0 +1,147 @@
+"""Connections: few, opened when first used, and opened again after they were lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from redrive.stores.errors import StoreUnavailable, StoreUnusable
+from redrive.stores.postgres.faults import CONNECTING_FAULTS, DRIVER_FAULTS, connecting_failed, statement_failed
+from redrive.stores.postgres.names import public_address, quoted
+
+try:
+    import asyncpg  # type: ignore[import-untyped]  # it has no annotations
+except ImportError:
+    asyncpg = None
+
+T = TypeVar("T")
+
+CONNECT_WITHIN = 10.0
+ANSWER_WITHIN = 60.0
+"""Seconds after which a server that does not answer counts as lost."""
+LONGEST_PAUSE_IN_TRANSACTION = "5s"
+"""A client that stopped inside a transaction must not hold the others up for longer than a lease lasts."""
+OLDEST_SERVER = 14
+
+# The rules by which statements wait for each other are those of READ COMMITTED, whatever the database's default is.
+_SESSION = """
+SET search_path TO {schema};
+SET jit TO off;
+SET default_transaction_isolation TO 'read committed';
+SET idle_in_transaction_session_timeout TO '{pause}';
+SET idle_session_timeout TO 0
+"""
+
+# The statements of the engine go by index, whatever is in the tables; plans made when they were empty must stay right.
+_BY_INDEX = """;
+SET plan_cache_mode TO force_generic_plan;
+SET enable_seqscan TO off;
+SET enable_hashjoin TO off;
+SET enable_mergejoin TO off
+"""
+
+
+class Server:
+    """Where to connect, and how."""
+
+    def __init__(self, url: str, schema: str) -> None:
+        self.address = public_address(url)
+        self._url = url
+        self._session = _SESSION.format(schema=quoted(schema), pause=LONGEST_PAUSE_IN_TRANSACTION)
+
+    async def connect(self, by_index: bool = False) -> Any:
+        if asyncpg is None:
+            raise StoreUnusable("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
+        try:
+            connection = await asyncpg.connect(
+                self._url,
+                timeout=CONNECT_WITHIN,
+                command_timeout=ANSWER_WITHIN,
+                max_cached_statement_lifetime=0,
+                max_cacheable_statement_size=0,
+            )
+        except CONNECTING_FAULTS as error:
+            raise connecting_failed(self.address, error) from None
+        try:
+            version: int = connection.get_server_version().major
+            if version < OLDEST_SERVER:
+                raise StoreUnusable(f"{self.address}: this is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
+            await connection.execute(self._session + (_BY_INDEX if by_index else ""))
+        except BaseException as error:
+            connection.terminate()
+            if isinstance(error, DRIVER_FAULTS):
+                raise connecting_failed(self.address, error) from None
+            raise
+        return connection
+
+
+class Lane:
+    """One connection; who comes while it is in use waits for their turn."""
+
+    def __init__(self, server: Server, by_index: bool = False) -> None:
+        self._server = server
+        self._by_index = by_index
+        self._turn = asyncio.Lock()
+        self._connection: Any = None
+        self._closed = False
+
+    async def run(self, use: Callable[[Any], Awaitable[T]], writes: bool = False) -> T:
+        """Use the connection. What goes wrong is told in the store's own errors; it is opened again the next time."""
+        async with self._turn:
+            if self._closed:
+                raise StoreUnavailable(f"{self._server.address}: the store is closed")
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await self._server.connect(self._by_index)
+            try:
+                return await use(self._connection)
+            except DRIVER_FAULTS as error:
+                # Not `from error`: what the server adds to it repeats values.
+                raise statement_failed(self._server.address, error, self._lost(error), writes) from None
+
+    def _lost(self, error: Exception) -> bool:
+        """Whether the connection is; after a timeout nobody knows what it would say next."""
+        if isinstance(error, OSError):
+            self._connection.terminate()
+        return bool(self._connection.is_closed())
+
+    async def disconnect(self) -> None:
+        async with self._turn:
+            if self._connection is not None and not self._connection.is_closed():
+                await close_quietly(self._connection)
+
+    async def close(self) -> None:
+        self._closed = True
+        await self.disconnect()
+
+
+class Lanes:
+    """Several lanes; each call takes one that is free, or waits for it."""
+
+    def __init__(self, server: Server, most: int) -> None:
+        self._free = [Lane(server) for _ in range(most)]
+        self._all = tuple(self._free)
+        self._places = asyncio.Semaphore(most)
+
+    async def run(self, use: Callable[[Any], Awaitable[T]], writes: bool = False) -> T:
+        async with self._places:
+            # The one used last: the others need not be opened before they are needed.
+            lane = self._free.pop()
+            try:
+                return await lane.run(use, writes)
+            finally:
+                self._free.append(lane)
+
+    async def disconnect(self) -> None:
+        for lane in self._all:
+            await lane.disconnect()
+
+    async def close(self) -> None:
+        for lane in self._all:
+            await lane.close()
+
+
+async def close_quietly(connection: Any) -> None:
+    """Say goodbye; a server that does not answer is left without one."""
+    try:
+        await connection.close(timeout=2.0)
+    except DRIVER_FAULTS:
+        connection.terminate()

@@ -1,0 +1,79 @@
+"""What PostgreSQL and its driver say when something is wrong, in the store's own errors: one line, without secrets."""
+
+from redrive.failures.redaction import redact
+from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
+from redrive.stores.records import Lease
+
+try:
+    import asyncpg  # type: ignore[import-untyped]  # it has no annotations
+
+    DRIVER_FAULTS: tuple[type[Exception], ...] = (
+        OSError,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+    )
+except ImportError:
+    DRIVER_FAULTS = (OSError,)
+"""All that the driver raises when the database or the way to it is at fault."""
+CONNECTING_FAULTS: tuple[type[Exception], ...] = (*DRIVER_FAULTS, ValueError)
+"""And when the address is."""
+
+# By SQLSTATE, or its first two characters: what waiting cannot mend, and what to do about it.
+_UNUSABLE = {
+    "28": "check the user and the password",
+    "3D": "create the database, or correct its name",
+    "3F": "was the schema dropped? open the store again to create it",
+    "42501": "give the user the right, or use one that has it",
+    "42P01": "was the schema changed or dropped? open the store again to bring it up to date",
+    "42": "was the schema changed by hand? it does not fit this version of redrive",
+    "0A": "this server cannot do what redrive needs",
+}
+
+# What passes: connections, resources, the operator's doing, locks and lost races, a standby that cannot write yet.
+_PASSING = ("08", "53", "57", "55", "40", "25", "58", "XX")
+
+
+def connecting_failed(address: str, error: Exception) -> StoreError:
+    state = _state_of(error)
+    if state.startswith(_PASSING) or (not state and isinstance(error, OSError)):
+        return StoreUnavailable(
+            f"{address}: cannot connect ({_said(error)}); check that PostgreSQL runs there and can be reached"
+        )
+    advice = _advice(state) or "check the address"
+    return StoreUnusable(f"{address}: cannot connect ({_said(error)}); {advice}")
+
+
+def statement_failed(address: str, error: Exception, lost: bool, writes: bool) -> StoreError:
+    if lost:
+        if writes:
+            return CommitUnknown(f"{address}: the connection was lost before the answer came ({_said(error)})")
+        return StoreUnavailable(f"{address}: the connection was lost ({_said(error)})")
+    state = _state_of(error)
+    if state.startswith(_PASSING):
+        return StoreUnavailable(f"{address}: it cannot be done at the moment ({_said(error)}); nothing was changed")
+    if advice := _advice(state):
+        return StoreUnusable(f"{address}: {_said(error)}; {advice}")
+    return StoreError(f"{address}: {_said(error)}; nothing was changed")
+
+
+def lease_lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
+
+
+def _state_of(error: Exception) -> str:
+    return str(getattr(error, "sqlstate", None) or "")
+
+
+def _advice(state: str) -> str | None:
+    return _UNUSABLE.get(state) or _UNUSABLE.get(state[:2])
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    # Only the first line: details repeat the values, which may be secrets; the ids that a key repeats are none.
+    said = (str(error) or type(error).__name__).splitlines()[0]
+    if _state_of(error) == "23505" and (detail := getattr(error, "detail", None)):
+        said = f"{said}: {detail}"
+    return redact(said, 300)

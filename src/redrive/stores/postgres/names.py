@@ -1,0 +1,48 @@
+"""The names a store goes by: its address for people, its schema and the channel that its wake-ups come through."""
+
+from urllib.parse import parse_qs, urlsplit
+
+from redrive.stores.errors import StoreUnusable
+
+# PostgreSQL cuts names off at 63 bytes; the channel has five more than the schema.
+_LONGEST_SCHEMA = 58
+
+
+def public_address(url: str) -> str:
+    """Where it is, without password; refuses what is not an address of PostgreSQL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise StoreUnusable(f"the PostgreSQL address cannot be read ({error}); {_EXAMPLE}") from None
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise StoreUnusable(f"{parts.scheme or 'nothing'}:// is not an address of PostgreSQL; {_EXAMPLE}")
+    query = parse_qs(parts.query)
+    host = parts.hostname or query.get("host", [""])[0]
+    port_text = f":{port}" if port else ""
+    user = f"{parts.username}@" if parts.username else ""
+    return f"postgresql://{user}{f'[{host}]' if ':' in host else host}{port_text}{parts.path}"
+
+
+_EXAMPLE = "write postgresql://user@host:5432/database"
+
+
+def checked_schema(schema: str) -> str:
+    if not schema or "\x00" in schema or len(schema.encode()) > _LONGEST_SCHEMA or schema.startswith("pg_"):
+        raise StoreUnusable(
+            f"schema {schema!r} cannot be used; write 1 to {_LONGEST_SCHEMA} bytes that do not begin with pg_"
+        )
+    return schema
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def channel_of(schema: str) -> str:
+    """What workers listen to; each schema has its own."""
+    return f"{schema}_wake"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,138 @@
+"""The statements of the other verbs, by name. Tables are found through the search path of the connection."""
+
+from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, MESSAGE, selected
+
+# ruff: noqa: S608 - all values are parameters
+
+JOIN = """
+INSERT INTO workers (name, definitions, queues, joined_at, expires_at)
+VALUES ($1, $2, $3, now(), now() + $4::float8 * interval '1 second') RETURNING epoch
+"""
+
+RENEW = """
+UPDATE workers SET expires_at = now() + $2::float8 * interval '1 second'
+WHERE epoch = $1 AND expires_at > now() RETURNING 1
+"""
+
+LEAVE = "DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name"
+
+ANY_EXPIRED = "SELECT EXISTS (SELECT FROM workers WHERE expires_at <= now())"
+REAP = "DELETE FROM workers WHERE expires_at <= now() RETURNING epoch, name"
+
+# After the lease is gone, and as a statement of its own: only then it sees all that was claimed under it.
+HAND_ON = """
+WITH left_behind AS MATERIALIZED (
+    SELECT id, owner FROM flows WHERE owner = ANY ($1::bigint[]) FOR UPDATE
+), handed_on AS (
+    UPDATE flows SET status = 'ready', owner = NULL FROM left_behind WHERE flows.id = left_behind.id
+    RETURNING left_behind.owner
+)
+SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT FROM handed_on LIMIT 1) AS one)
+FROM handed_on GROUP BY owner
+"""
+
+COMMITTED = "SELECT batch FROM workers WHERE epoch = $1"
+
+# Waits for a commit that is under way, and shuts out one that is still to arrive.
+COMMITTED_FOR_SURE = """
+UPDATE workers SET commit_fence = commit_fence + 1 WHERE epoch = $1 RETURNING batch, commit_fence
+"""
+
+LIST_WORKERS = """
+SELECT w.epoch, w.name, w.definitions, w.queues,
+    extract(epoch FROM w.joined_at)::float8 AS joined_at, extract(epoch FROM w.expires_at)::float8 AS expires_at,
+    coalesce(o.flows, 0) AS flows
+FROM workers AS w
+LEFT JOIN (SELECT owner, count(*) AS flows FROM flows WHERE owner IS NOT NULL GROUP BY owner) AS o ON o.owner = w.epoch
+ORDER BY w.epoch
+"""
+
+READ_EVENTS = f"""
+SELECT {selected(EVENT, "events")} FROM events WHERE flow_id = ANY ($1::text[]) ORDER BY flow_id, seq
+"""
+
+READ_HEARTBEATS = f"SELECT {selected(HEARTBEAT, 'heartbeats')} FROM heartbeats WHERE flow_id = ANY ($1::text[])"
+
+FIND_FLOWS = f"SELECT {selected(FLOW, 'flows')} FROM flows WHERE id = ANY ($1::text[])"
+
+PRUNE = """
+WITH old AS MATERIALIZED (
+    SELECT id FROM flows
+    WHERE finished_at < to_timestamp($1) AND status IN ('completed', 'failed', 'cancelled')
+        AND NOT EXISTS (SELECT FROM dead_letters WHERE flow_id = id AND state = 'dead')
+    ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED
+),
+events_gone AS (DELETE FROM events USING old WHERE flow_id = old.id),
+retries_gone AS (DELETE FROM retries USING old WHERE flow_id = old.id),
+heartbeats_gone AS (DELETE FROM heartbeats USING old WHERE flow_id = old.id),
+dead_letters_gone AS (DELETE FROM dead_letters USING old WHERE flow_id = old.id),
+messages_gone AS (DELETE FROM messages USING old WHERE flow_id = old.id),
+flows_gone AS (DELETE FROM flows USING old WHERE flows.id = old.id RETURNING flows.id)
+SELECT count(*) FROM flows_gone
+"""
+
+# `addressee` has the flows as they are now, locked; a message for one that has finished is not kept.
+_DELIVER = """
+delivered AS (
+    UPDATE flows SET
+        mail = mail + 1,
+        status = CASE WHEN flows.status = 'running' THEN 'running' ELSE 'ready' END,
+        wake_at = CASE WHEN flows.status IN ('running', 'ready') THEN flows.wake_at ELSE to_timestamp($1) END,
+        finished_at = NULL
+    FROM addressee WHERE flows.id = addressee.id AND addressee.open
+),
+kept AS (
+    INSERT INTO messages (flow_id, at, body) SELECT id, to_timestamp($1), $2::text::json FROM addressee WHERE open
+),
+told AS (SELECT count(pg_notify($3, '')) FROM (SELECT FROM addressee WHERE open LIMIT 1) AS one)
+"""
+
+SEND = f"""
+WITH addressee AS MATERIALIZED (
+    SELECT id, status, status NOT IN ('completed', 'failed', 'cancelled') OR $5 AND status = 'failed' AS open
+    FROM flows WHERE id = $4 FOR UPDATE
+), {_DELIVER}
+SELECT status FROM addressee, told
+"""
+
+SETTLE_DEAD = """
+UPDATE dead_letters SET state = $2, "by" = $3, why = $4, settled_at = to_timestamp($5)
+WHERE flow_id = ANY ($1::text[]) AND state = 'dead' RETURNING flow_id
+"""
+
+REDRIVE = f"""
+WITH settled AS (
+    UPDATE dead_letters SET state = $5, "by" = $6, why = $7, settled_at = to_timestamp($1)
+    WHERE flow_id = ANY ($4::text[]) AND state = 'dead' RETURNING flow_id
+),
+addressee AS MATERIALIZED (
+    SELECT id, status NOT IN ('completed', 'cancelled') AS open
+    FROM flows JOIN settled ON settled.flow_id = id ORDER BY id FOR UPDATE OF flows
+), {_DELIVER}
+SELECT flow_id FROM settled, told
+"""
+
+READ_MAIL = f"""
+SELECT {selected(MESSAGE, "m")} FROM flows AS f JOIN messages AS m ON m.flow_id = f.id
+WHERE f.owner = $1 AND f.mail > f.mail_read ORDER BY m.id
+"""
+
+SET_QUEUE_LIMIT = """
+WITH changed AS (
+    INSERT INTO queue_limits (name, "limit") VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET "limit" = $2
+)
+SELECT pg_notify($3, '')
+"""
+
+DROP_QUEUE_LIMIT = "WITH changed AS (DELETE FROM queue_limits WHERE name = $1) SELECT pg_notify($2, '')"
+
+LIST_QUEUES = """
+WITH counted (name, ready, waiting, running) AS (
+    SELECT queue, count(*), 0, 0 FROM flows WHERE status = 'ready' GROUP BY queue
+    UNION ALL SELECT queue, 0, count(*), 0 FROM flows WHERE status = 'waiting' GROUP BY queue
+    UNION ALL SELECT queue, 0, 0, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY queue
+    UNION ALL SELECT name, 0, 0, 0 FROM queue_limits
+)
+SELECT name, "limit", sum(ready)::bigint AS ready, sum(waiting)::bigint AS waiting, sum(running)::bigint AS running
+FROM counted LEFT JOIN queue_limits USING (name) GROUP BY name, "limit" ORDER BY name
+"""

@@ -1,0 +1,240 @@
+"""The PostgreSQL store: each verb is one statement where it can be; see `statements` and its neighbours for those."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redrive.stores.errors import CommitUnknown, StoreError
+from redrive.stores.postgres import statements
+from redrive.stores.postgres.claiming import Claiming
+from redrive.stores.postgres.columns import flow_record
+from redrive.stores.postgres.commit_statement import NOT_OWNED, commit_statement
+from redrive.stores.postgres.connections import Lane, Lanes, Server
+from redrive.stores.postgres.faults import lease_lost
+from redrive.stores.postgres.listening import Listening
+from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
+from redrive.stores.postgres.migrating import migrate
+from redrive.stores.postgres.names import channel_of, checked_schema, literal
+from redrive.stores.postgres.start_in_transaction import add_flows_on, add_flows_on_sync, adding, answered
+from redrive.stores.records import (
+    Batch,
+    Claimed,
+    DeadLetter,
+    DeadQuery,
+    DeadState,
+    EventRow,
+    FlowQuery,
+    FlowRecord,
+    FlowStatus,
+    HeartbeatRow,
+    Lease,
+    Message,
+    NewFlow,
+    NewWorker,
+    QueueRecord,
+    Reaped,
+    RetryQuery,
+    RetryRow,
+    WorkerRecord,
+)
+
+MOST_OTHER_CONNECTIONS = 3
+
+
+class PostgresStore:
+    """Up to six connections: one writes commits, one claims, one listens, and the rest do everything else."""
+
+    def __init__(self, url: str, schema: str = "redrive") -> None:
+        self._schema = checked_schema(schema)
+        server = Server(url, schema)
+        self.address = server.address
+        self._channel = channel_of(schema)
+        self._commits = Lane(server, by_index=True)
+        self._claims = Lane(server, by_index=True)
+        self._claiming = Claiming(self._claims)
+        self._others = Lanes(server, MOST_OTHER_CONNECTIONS)
+        self._listening = Listening(server, self._channel)
+        self._fences: dict[int, int] = {}
+        """Epoch -> the fence that its commits must find."""
+        self._unsure: set[int] = set()
+        """The leases whose last commit may or may not have happened."""
+
+    async def open(self) -> None:
+        try:
+            await self._others.run(lambda connection: migrate(connection, self._schema, self.address))
+        except BaseException:
+            await self._others.disconnect()
+            raise
+        self._listening.open()
+
+    async def close(self) -> None:
+        await self._listening.close()
+        for lanes in (self._commits, self._claims, self._others):
+            await lanes.close()
+
+    def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return self._listening.on_wake(wake)
+
+    # Workers
+
+    async def join(self, worker: NewWorker, ttl: float) -> Lease:
+        queues = None if worker.queues is None else list(worker.queues)
+        epoch = await self._write(statements.JOIN, worker.name, list(worker.definitions), queues, ttl)
+        return Lease(epoch[0][0], worker.name)
+
+    async def renew(self, lease: Lease, ttl: float) -> bool:
+        # With the commits: nothing slow is ever in the way there.
+        return bool(await self._commits.run(lambda connection: connection.fetchval(statements.RENEW, lease.epoch, ttl)))
+
+    async def leave(self, lease: Lease) -> None:
+        await self._claims.run(lambda connection: self._end(connection, statements.LEAVE, lease.epoch))
+        self._fences.pop(lease.epoch, None)
+        self._unsure.discard(lease.epoch)
+
+    async def reap(self) -> list[Reaped]:
+        async def reap(connection: Any) -> list[Reaped]:
+            if not await connection.fetchval(statements.ANY_EXPIRED):
+                return []
+            return await self._end(connection, statements.REAP)
+
+        return await self._claims.run(reap)
+
+    async def _end(self, connection: Any, end: str, *parameters: int) -> list[Reaped]:
+        async with connection.transaction():
+            ended = await connection.fetch(end, *parameters)
+            epochs = [epoch for epoch, _ in ended]
+            handed_on = await connection.fetch(statements.HAND_ON, epochs, self._channel)
+        flows = {owner: count for owner, count, _ in handed_on}
+        return [Reaped(name, epoch, flows.get(epoch, 0)) for epoch, name in ended]
+
+    async def list_workers(self) -> list[WorkerRecord]:
+        return [
+            WorkerRecord(
+                **{**row, "definitions": tuple(row["definitions"]), "queues": row["queues"] and tuple(row["queues"])}
+            )
+            for row in await self._read(statements.LIST_WORKERS)
+        ]
+
+    # Flows
+
+    async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+        return await answered(adding(self._schema, flows), self._write)
+
+    async def add_flows_on(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+        """Add flows in the caller's own transaction, on their connection of asyncpg or psycopg (async)."""
+        return await add_flows_on(connection, self._schema, flows)
+
+    def add_flows_on_sync(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+        """The same on a psycopg connection without async."""
+        return add_flows_on_sync(connection, self._schema, flows)
+
+    async def claim(
+        self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
+    ) -> Claimed:
+        return await self._claiming.claim(lease, definitions, queues, limit, now)
+
+    async def commit(self, lease: Lease, batch: Batch) -> None:
+        statement, parameters = commit_statement(batch, literal(self._channel))
+        fence = self._fences.get(lease.epoch, 0)
+
+        async def commit(connection: Any) -> Any:
+            try:
+                return await connection.fetchval(statement, lease.epoch, batch.number, fence, *parameters)
+            except Exception as error:
+                if getattr(error, "sqlstate", None) != NOT_OWNED:
+                    raise
+            raise StoreError(
+                f"{self.address}: {lease.worker} does not own all flows of its commit; nothing was written"
+            )
+
+        try:
+            held = await self._commits.run(commit, writes=True)
+        except (CommitUnknown, asyncio.CancelledError):
+            self._unsure.add(lease.epoch)
+            raise
+        if not held:
+            raise lease_lost(lease)
+
+    async def committed(self, lease: Lease) -> int:
+        sure = lease.epoch not in self._unsure
+        statement = statements.COMMITTED if sure else statements.COMMITTED_FOR_SURE
+        row = await self._commits.run(lambda connection: connection.fetchrow(statement, lease.epoch))
+        if row is None:
+            raise lease_lost(lease)
+        if not sure:
+            self._fences[lease.epoch] = row["commit_fence"]
+            self._unsure.discard(lease.epoch)
+        number: int = row["batch"]
+        return number
+
+    async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
+        logs: dict[str, list[EventRow]] = {flow_id: [] for flow_id in flow_ids}
+        for row in await self._read(statements.READ_EVENTS, list(logs)):
+            logs[row[0]].append(EventRow._make(row))
+        return logs
+
+    async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]:
+        return [HeartbeatRow._make(row) for row in await self._read(statements.READ_HEARTBEATS, list(flow_ids))]
+
+    async def find_flow(self, flow_id: str) -> FlowRecord | None:
+        return (await self.find_flows([flow_id])).get(flow_id)
+
+    async def find_flows(self, flow_ids: Sequence[str]) -> dict[str, FlowRecord]:
+        rows = await self._read(statements.FIND_FLOWS, list(flow_ids))
+        return {flow.id: flow for flow in map(flow_record, rows)}
+
+    async def list_flows(self, query: FlowQuery) -> list[FlowRecord]:
+        statement, parameters = flow_list(query)
+        return [flow_record(row) for row in await self._read(statement, *parameters)]
+
+    async def prune(self, finished_before: float, limit: int) -> int:
+        pruned: int = (await self._write(statements.PRUNE, finished_before, limit))[0][0]
+        return pruned
+
+    # Mail
+
+    async def send(self, flow_id: str, body: str, now: float, reopens: bool = False) -> FlowStatus | None:
+        rows = await self._write(statements.SEND, now, body, self._channel, flow_id, reopens)
+        return rows[0][0] if rows else None
+
+    async def read_mail(self, lease: Lease) -> list[Message]:
+        rows = await self._claims.run(lambda connection: connection.fetch(statements.READ_MAIL, lease.epoch))
+        return [Message(*row) for row in rows]
+
+    # Retries, dead letters, queues
+
+    async def list_retries(self, query: RetryQuery) -> list[RetryRow]:
+        statement, parameters = retry_list(query)
+        return [RetryRow(**row) for row in await self._read(statement, *parameters)]
+
+    async def list_dead(self, query: DeadQuery) -> list[DeadLetter]:
+        statement, parameters = dead_list(query)
+        return [DeadLetter(**row) for row in await self._read(statement, *parameters)]
+
+    async def settle_dead(
+        self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
+    ) -> list[str]:
+        if message is None:
+            rows = await self._write(statements.SETTLE_DEAD, list(flow_ids), state, by, why, now)
+        else:
+            rows = await self._write(statements.REDRIVE, now, message, self._channel, list(flow_ids), state, by, why)
+        return [flow_id for (flow_id,) in rows]
+
+    async def set_queue_limit(self, queue: str, limit: int | None) -> None:
+        if limit is None:
+            await self._write(statements.DROP_QUEUE_LIMIT, queue, self._channel)
+        else:
+            await self._write(statements.SET_QUEUE_LIMIT, queue, limit, self._channel)
+
+    async def list_queues(self) -> list[QueueRecord]:
+        return [QueueRecord(**row) for row in await self._read(statements.LIST_QUEUES)]
+
+    async def _read(self, statement: str, *parameters: Any) -> list[Any]:
+        rows: list[Any] = await self._others.run(lambda connection: connection.fetch(statement, *parameters))
+        return rows
+
+    async def _write(self, statement: str, *parameters: Any) -> list[Any]:
+        rows: list[Any] = await self._others.run(
+            lambda connection: connection.fetch(statement, *parameters), writes=True
+        )
+        return rows
