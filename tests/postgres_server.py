@@ -178,8 +178,12 @@ class PostgresServer:
         """Where the account may run them: in a copy, if they lie in a folder that is closed to it."""
         if self._account is None or all(folder.stat().st_mode & 0o001 for folder in binaries.parents):
             return binaries
-        copied: Path = shutil.copytree(binaries.parent, self._folder / "programs")
-        return copied / binaries.name
+        package, copied = binaries.parents[1], self._folder / "programs" / binaries.parents[1].name
+        shutil.copytree(binaries.parent, copied / binaries.parent.name)
+        # Wheels keep the libraries beside the package.
+        if (libraries := package.with_name(f"{package.name}.libs")).exists():
+            shutil.copytree(libraries, copied.with_name(libraries.name))
+        return copied / binaries.parent.name / binaries.name
 
 
 def _from_wheel() -> Path:

@@ -15,7 +15,7 @@ except ImportError:
 
 T = TypeVar("T")
 
-CONNECT_WITHIN = 10.0
+CONNECT_WITHIN = 10
 ANSWER_WITHIN = 60.0
 """Seconds after which a server that does not answer counts as lost."""
 LONGEST_PAUSE_IN_TRANSACTION = "5s"

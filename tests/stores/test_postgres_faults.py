@@ -1,0 +1,366 @@
+"""The server dies, connections break, workers are too late: nothing is lost, and work goes on when it can."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.postgres_server import PostgresServer, shared_server
+from tests.stores.postgres_scene import NOW, PATIENCE, WORK, Scene, claimed, joined, new_flow, played, until
+
+from redrive.stores.errors import CommitUnknown, LeaseLost, StoreUnavailable
+from redrive.stores.postgres import connections
+from redrive.stores.postgres.store import PostgresStore
+from redrive.stores.records import Batch, EventRow, FlowChange, Lease
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """To be stopped; it runs again afterwards."""
+    server = shared_server()
+    yield server
+    if not server.running:
+        server.start()
+
+
+def batch(number: int, flow_id: str = "a") -> Batch:
+    return Batch(number=number, events=[EventRow(flow_id, number, NOW, str(number))])
+
+
+async def log(store: PostgresStore, flow_id: str = "a") -> list[str]:
+    return [event.body for event in (await store.read_events([flow_id]))[flow_id]]
+
+
+async def waiting_for_locks(connection: Any) -> list[int]:
+    return [pid for (pid,) in await connection.fetch("SELECT DISTINCT pid FROM pg_locks WHERE NOT granted")]
+
+
+async def hold_worker(connection: Any, lease: Lease) -> Any:
+    """Lock the worker's row, so that its commits wait; what is returned lets go."""
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("SELECT FROM workers WHERE epoch = $1 FOR UPDATE", lease.epoch)
+    return transaction
+
+
+# The way to the server
+
+
+def test_a_backend_that_is_terminated_in_mid_commit_leaves_nothing_and_work_goes_on() -> None:
+    async def play(scene: Scene) -> None:
+        store, admin = await scene.store(), await scene.connection()
+        lease = await joined(store)
+        await store.commit(lease, batch(1))
+        held = await hold_worker(admin, lease)
+        commit = asyncio.create_task(store.commit(lease, batch(2)))
+        (pid,) = await until(lambda: waiting_for_locks(admin))
+        await admin.execute("SELECT pg_terminate_backend($1)", pid)
+        with pytest.raises(CommitUnknown, match="connection was lost"):
+            await commit
+        await held.rollback()
+        assert await store.committed(lease) == 1
+        assert await log(store) == ["1"]
+        await store.commit(lease, batch(2))
+        assert await log(store) == ["1", "2"]
+
+    played(play)
+
+
+def test_a_commit_that_is_still_under_way_is_waited_for_before_its_outcome_is_told() -> None:
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store, admin = await scene.store(proxy), await scene.connection()
+        lease = await joined(store)
+        held = await hold_worker(admin, lease)
+        commit = asyncio.create_task(store.commit(lease, batch(1)))
+        await until(lambda: waiting_for_locks(admin))
+        proxy.cut_off_clients()
+        with pytest.raises(CommitUnknown):
+            await commit
+        asked = asyncio.create_task(store.committed(lease))
+
+        async def both_wait() -> bool:
+            return len(await waiting_for_locks(admin)) == 2
+
+        await until(both_wait)
+        await held.rollback()
+        assert await asked == 1
+        assert await log(store) == ["1"]
+        await store.commit(lease, batch(2))
+
+    played(play)
+
+
+def test_a_commit_that_arrives_after_its_outcome_was_told_writes_nothing() -> None:
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store = await scene.store(proxy)
+        direct = await scene.store()
+        lease = await joined(store)
+        await store.commit(lease, batch(1))
+        proxy.keep()
+        commit = asyncio.create_task(store.commit(lease, batch(2)))
+        async with asyncio.timeout(PATIENCE):
+            await proxy.kept.wait()
+        proxy.cut_off_clients()
+        with pytest.raises(CommitUnknown):
+            await commit
+        # What was kept back stays where it is, while new connections get through.
+        assert await store.committed(lease) == 1
+        proxy.deliver()
+        async with asyncio.timeout(PATIENCE):
+            await proxy.late_answers.wait()
+        assert await log(direct) == ["1"]
+        await store.commit(lease, batch(2))
+        assert await log(direct) == ["1", "2"]
+
+    played(play)
+
+
+def test_a_server_that_does_not_answer_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ANSWER_WITHIN", 0.3)
+
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store = await scene.store(proxy)
+        lease = await joined(store)
+        await store.commit(lease, batch(1))
+        proxy.keep()
+        with pytest.raises(CommitUnknown, match="no answer in time"):
+            await store.commit(lease, batch(2))
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            await store.find_flow("a")
+        assert await store.committed(lease) == 1
+        await store.commit(lease, batch(2))
+        assert await log(store) == ["1", "2"]
+
+    played(play)
+
+
+def test_a_cancelled_commit_leaves_the_store_in_order() -> None:
+    async def play(scene: Scene) -> None:
+        store, admin = await scene.store(), await scene.connection()
+        lease = await joined(store)
+        held = await hold_worker(admin, lease)
+        commit = asyncio.create_task(store.commit(lease, batch(1)))
+        await until(lambda: waiting_for_locks(admin))
+        commit.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await commit
+        await held.rollback()
+        known = await store.committed(lease)
+        assert await log(store) == [str(number) for number in range(1, known + 1)]
+        await store.commit(lease, batch(known + 1))
+
+    played(play)
+
+
+def test_a_restart_of_the_server_is_survived_and_wake_ups_go_on(server: PostgresServer) -> None:
+    async def play(scene: Scene) -> None:
+        store, other = await scene.store(), await scene.store()
+        woken = asyncio.Event()
+        store.on_wake(woken.set)
+        lease = await joined(store)
+        await store.add_flows([new_flow("a")])
+        await store.claim(lease, [WORK], None, 10, NOW)
+        await store.commit(lease, batch(1))
+        server.stop()
+        for verb in (
+            lambda: store.commit(lease, batch(2)),
+            lambda: store.commit(lease, batch(2)),
+            lambda: store.claim(lease, [WORK], None, 10, NOW),
+            lambda: store.add_flows([new_flow("b")]),
+            lambda: store.renew(lease, 60.0),
+            store.reap,
+            store.list_queues,
+        ):
+            with pytest.raises(StoreUnavailable, match=f"{server.host}:{server.port}"):
+                await verb()
+        server.start()
+        assert await store.committed(lease) == 1
+        await store.commit(lease, batch(2))
+        assert await log(store) == ["1", "2"]
+        await other.add_flows([new_flow("b")])
+        async with asyncio.timeout(PATIENCE):
+            # Once when it listens again, and then for each flow.
+            await woken.wait()
+            while not await claimed(store, lease):
+                woken.clear()
+                await woken.wait()
+        woken.clear()
+        await other.add_flows([new_flow("c")])
+        async with asyncio.timeout(PATIENCE):
+            await woken.wait()
+
+    played(play)
+
+
+def test_what_was_committed_survives_the_death_of_the_server(server: PostgresServer) -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        lease = await joined(store)
+        known = 0
+
+        async def write() -> None:
+            nonlocal known
+            while True:
+                await store.commit(lease, batch(known + 1))
+                known += 1
+
+        writing = asyncio.create_task(write())
+        await asyncio.sleep(0.2)
+        server.kill()
+        with pytest.raises(StoreUnavailable):
+            await writing
+        server.start()
+        assert known > 0
+        assert await store.committed(lease) in (known, known + 1)
+        assert await log(store) == [str(number) for number in range(1, await store.committed(lease) + 1)]
+
+    played(play)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_claim_whose_answer_was_lost_is_answered_the_next_time(
+    limited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its flows would be owned by a worker that does not know of them, for as long as it lives."""
+    monkeypatch.setattr(connections, "LONGEST_PAUSE_IN_TRANSACTION", "300ms")
+
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store, direct, admin = await scene.store(proxy), await scene.store(), await scene.connection()
+        if limited:
+            await direct.set_queue_limit("default", 100)
+        lease = await joined(store)
+        assert await claimed(store, lease) == []
+        await direct.add_flows([new_flow(f"f{number}") for number in range(5)])
+        holding = admin.transaction()
+        await holding.start()
+        await admin.execute("SELECT FROM workers FOR UPDATE")
+        claim = asyncio.create_task(claimed(store, lease, 3))
+        await until(lambda: waiting_for_locks(admin))
+        proxy.cut_off_clients()
+        with pytest.raises(StoreUnavailable):
+            await claim
+        again = asyncio.create_task(claimed(store, lease, 10))
+        await holding.rollback()
+        flows = await again
+        flows += await claimed(store, lease, 10)
+        assert sorted((flow.id, flow.claims) for flow in flows) == [(f"f{number}", 1) for number in range(5)]
+
+    played(play)
+
+
+def test_a_claim_that_arrives_late_takes_nothing() -> None:
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store, direct = await scene.store(proxy), await scene.store()
+        lease = await joined(store)
+        assert await claimed(store, lease) == []
+        await direct.add_flows([new_flow(f"f{number}") for number in range(5)])
+        proxy.keep()
+        claim = asyncio.create_task(claimed(store, lease, 3))
+        async with asyncio.timeout(PATIENCE):
+            await proxy.kept.wait()
+        proxy.cut_off_clients()
+        with pytest.raises(StoreUnavailable):
+            await claim
+        assert len(await claimed(store, lease, 1)) == 1
+        proxy.deliver()
+        async with asyncio.timeout(PATIENCE):
+            await proxy.late_answers.wait()
+        assert len(await claimed(store, lease)) == 4
+
+    played(play)
+
+
+# Whose turn it is
+
+
+@pytest.mark.parametrize("loop", range(5))
+def test_a_lease_that_is_taken_away_in_mid_commit_lets_all_or_nothing_through(loop: int) -> None:
+    async def play(scene: Scene) -> None:
+        store, other, admin = await scene.store(), await scene.store(), await scene.connection()
+        for number in range(10):
+            flow_id = f"f{number}"
+            lease = await joined(store)
+            await store.add_flows([new_flow(flow_id)])
+            assert len(await claimed(store, lease)) == 1
+
+            async def reap(epoch: int = lease.epoch, turns: int = loop + number) -> int:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await admin.execute("UPDATE workers SET expires_at = now() WHERE epoch = $1", epoch)
+                (reaped,) = await other.reap()
+                return reaped.flows
+
+            done = Batch(
+                number=1,
+                events=[EventRow(flow_id, 1, NOW, "1")],
+                flows=[FlowChange(flow_id=flow_id, status="completed", finished_at=NOW)],
+            )
+            committed, handed_on = await asyncio.gather(store.commit(lease, done), reap(), return_exceptions=True)
+            flow = await other.find_flow(flow_id)
+            assert flow is not None
+            if committed is None:
+                assert (flow.status, handed_on, await log(other, flow_id)) == ("completed", 0, ["1"])
+            else:
+                assert isinstance(committed, LeaseLost)
+                assert (flow.status, handed_on, await log(other, flow_id)) == ("ready", 1, [])
+                await admin.execute("UPDATE flows SET status = 'completed', wake_at = NULL WHERE id = $1", flow_id)
+
+    played(play)
+
+
+@pytest.mark.parametrize("loop", range(5))
+def test_no_flow_stays_with_a_worker_that_was_reaped_while_it_claimed(loop: int) -> None:
+    async def play(scene: Scene) -> None:
+        store, other, admin = await scene.store(), await scene.store(), await scene.connection()
+        await store.add_flows([new_flow(f"f{number}") for number in range(50)])
+        await store.set_queue_limit("default", 1000 if loop % 2 else None)
+        for number in range(10):
+            lease = await joined(store)
+
+            async def reap(epoch: int = lease.epoch, turns: int = loop + number) -> None:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await admin.execute("UPDATE workers SET expires_at = now() WHERE epoch = $1", epoch)
+                await other.reap()
+
+            claim, _ = await asyncio.gather(claimed(store, lease, 20), reap(), return_exceptions=True)
+            assert not isinstance(claim, BaseException) or isinstance(claim, LeaseLost)
+            owned = await admin.fetchval("SELECT count(*) FROM flows WHERE owner IS NOT NULL")
+            assert owned == 0
+
+    played(play)
+
+
+def test_a_worker_that_froze_while_it_claimed_does_not_hold_the_others_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit on the queue a claim takes several statements, and it may be stopped between two of them."""
+    monkeypatch.setattr(connections, "LONGEST_PAUSE_IN_TRANSACTION", "300ms")
+
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        frozen, other = await scene.store(proxy), await scene.store()
+        await other.set_queue_limit("small", 2)
+        await other.add_flows([new_flow(f"s{number}", queue="small") for number in range(5)])
+        lease, others = await joined(frozen), await joined(other)
+        assert len((await frozen.claim(lease, [WORK], None, 1, NOW)).flows) == 1
+        admin = await scene.connection()
+        limits = admin.transaction()
+        await limits.start()
+        await admin.execute("SELECT FROM queue_limits FOR UPDATE")
+        claim = asyncio.create_task(frozen.claim(lease, [WORK], None, 1, NOW))
+        await until(lambda: waiting_for_locks(admin))
+        proxy.keep()
+        await limits.rollback()
+        async with asyncio.timeout(PATIENCE):
+            await proxy.kept.wait()
+            claimed = await other.claim(others, [WORK], None, 10, NOW)
+        assert len(claimed.flows) == 1
+        proxy.cut_off_clients()
+        with pytest.raises(StoreUnavailable):
+            await claim
+
+    played(play)

@@ -1,0 +1,165 @@
+"""What cannot be used is refused in one clear line: what, where, and what to do instead."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
+from tests.stores.postgres_scene import NOW, Scene, fresh_schema, joined, new_flow, played
+
+from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, StoreUnusable
+from redrive.stores.postgres.store import PostgresStore
+from redrive.stores.records import Batch, EventRow
+
+
+def refused(store: PostgresStore) -> StoreError:
+    """How opening it fails."""
+
+    async def open_it() -> None:
+        try:
+            await store.open()
+        finally:
+            await store.close()
+
+    with pytest.raises(StoreError) as raised:
+        asyncio.run(open_it())
+    assert "\n" not in str(raised.value)
+    assert raised.value.__cause__ is None
+    return raised.value
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    error = refused(PostgresStore("postgresql://ann:s3cret-word@127.0.0.1:1/app"))
+    assert isinstance(error, StoreUnavailable)
+    assert str(error).startswith("postgresql://ann@127.0.0.1:1/app: cannot connect (")
+    assert "check that PostgreSQL runs there" in str(error)
+    assert "s3cret" not in str(error)
+
+
+def test_a_host_that_does_not_exist_is_named() -> None:
+    error = refused(PostgresStore("postgresql://ann:s3cret-word@no-such-host.invalid/app"))
+    assert isinstance(error, StoreUnavailable)
+    assert "no-such-host.invalid/app" in str(error)
+    assert "s3cret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "database", "told"),
+    [
+        (GUARDED_USER, "wrong-s3cret", "postgres", "check the user and the password"),
+        (GUARDED_USER, "", "postgres", "check the user and the password"),
+        ("nobody-s", "", "postgres", "check the user and the password"),
+        ("postgres", "", "no_such_database", "create the database, or correct its name"),
+        (GUARDED_USER, GUARDED_PASSWORD, "postgres", "give the user the right"),
+    ],
+)
+def test_what_stands_in_the_way_is_told_with_what_to_do(user: str, password: str, database: str, told: str) -> None:
+    server = shared_server()
+    error = refused(PostgresStore(server.url(database, user, password)))
+    assert isinstance(error, StoreUnusable)
+    assert told in str(error)
+    assert f"{user}@{server.host}:{server.port}/{database}" in str(error)
+    assert not password or password not in str(error)
+
+
+def test_a_user_without_the_right_to_create_schemas_can_use_one_that_is_there() -> None:
+    server = shared_server()
+    database = server.fresh_database().rpartition("/")[2]
+    server.execute(f"CREATE SCHEMA redrive AUTHORIZATION {GUARDED_USER}", database)
+
+    async def play(scene: Scene) -> None:
+        store = await scene.store(schema="redrive")
+        await store.add_flows([new_flow("a")])
+        assert await store.find_flow("a") is not None
+
+    played(play, server.url(database, GUARDED_USER, GUARDED_PASSWORD))
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://ann:s3cret-word@host/app", "ann:s3cret-word@host/app", "", "postgresql://h:x/"]
+)
+def test_what_is_not_an_address_of_postgresql_is_refused_at_once(url: str) -> None:
+    with pytest.raises(StoreUnusable, match="write postgresql://user@host:5432/database") as raised:
+        PostgresStore(url)
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("schema", ["", "x" * 59, "pg_mine", "a\x00b"])
+def test_a_schema_that_cannot_be_is_refused_at_once(schema: str) -> None:
+    with pytest.raises(StoreUnusable, match="schema"):
+        PostgresStore("postgresql://host/app", schema)
+
+
+def test_a_schema_of_a_newer_version_is_refused() -> None:
+    async def play(scene: Scene) -> None:
+        await scene.store()
+        await (await scene.connection()).execute("INSERT INTO migrations (version, name) VALUES (9999, 'to come')")
+        with pytest.raises(StoreUnusable, match=r"version 9999.*upgrade redrive"):
+            await scene.store()
+
+    played(play)
+
+
+def test_many_workers_that_start_at_once_agree_on_the_schema() -> None:
+    async def play(scene: Scene) -> None:
+        for _ in range(3):
+            schema = fresh_schema()
+            stores = await asyncio.gather(*(scene.store(schema=schema) for _ in range(8)))
+            leases = await asyncio.gather(*map(joined, stores))
+            assert len({lease.epoch for lease in leases}) == 8
+
+    played(play)
+
+
+def test_a_schema_that_was_dropped_is_told() -> None:
+    async def play(scene: Scene) -> None:
+        store, connection = await scene.store(), await scene.connection()
+        await connection.execute(f"DROP SCHEMA {scene.schema} CASCADE")
+        with pytest.raises(StoreUnusable, match="open the store again"):
+            await store.add_flows([new_flow("a")])
+        await store.open()
+        await store.add_flows([new_flow("a")])
+
+    played(play)
+
+
+def test_a_database_that_may_only_be_read_says_so() -> None:
+    """As a standby does, until it is promoted."""
+
+    async def play(scene: Scene) -> None:
+        await scene.store()
+        store = await scene.store(url=f"{scene.url}?default_transaction_read_only=on")
+        with pytest.raises(StoreUnavailable, match="read-only") as raised:
+            await store.add_flows([new_flow("a")])
+        assert not isinstance(raised.value, CommitUnknown)
+
+    played(play)
+
+
+def test_errors_do_not_repeat_what_is_in_the_rows() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        lease = await joined(store)
+        broken = Batch(number=1, events=[EventRow("a", 1, NOW, '{"password": s3cret-word}')])
+        with pytest.raises(StoreError) as raised:
+            await store.commit(lease, broken)
+        assert "json" in str(raised.value)
+        assert "s3cret" not in str(raised.value)
+
+    played(play)
+
+
+def test_a_missing_driver_says_what_to_install() -> None:
+    script = """
+import asyncio, sys
+sys.modules["asyncpg"] = None
+from redrive.stores.errors import StoreUnusable
+from redrive.stores.postgres.store import PostgresStore
+try:
+    asyncio.run(PostgresStore("postgresql://host/app").open())
+except StoreUnusable as error:
+    print(error)
+"""
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own script
+    assert finished.stdout.strip() == "PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'"

@@ -1,0 +1,211 @@
+"""The PostgreSQL store passes the suite, on a real server, and can be read with SQL alone."""
+
+import asyncio
+
+import pytest
+from tests.postgres_server import shared_server
+from tests.stores.postgres_scene import (
+    NOW,
+    PATIENCE,
+    WORK,
+    Scene,
+    claimed,
+    fresh_schema,
+    joined,
+    new_flow,
+    played,
+    shared_database,
+)
+
+from redrive.stores.postgres.claim_statement import CLAIM, MOST_DUE
+from redrive.stores.postgres.connections import Server
+from redrive.stores.postgres.store import PostgresStore
+from redrive.stores.records import Batch, DeadLetter, DeadQuery, EventRow, FlowChange, Lease, RetryQuery, RetryRow
+from redrive.testing.store_conformance import MakeStore, StoreConformance
+
+
+class TestPostgresStore(StoreConformance):
+    @pytest.fixture
+    def make_store(self) -> MakeStore:
+        url, schema = shared_database(), fresh_schema()
+
+        async def make_store() -> PostgresStore:
+            store = PostgresStore(url, schema)
+            await store.open()
+            return store
+
+        return make_store
+
+
+def test_stores_in_two_schemas_of_a_database_share_nothing() -> None:
+    async def play(scene: Scene) -> None:
+        one, other = await scene.store(), await scene.store(schema='the "other" schema; ü')
+        woken, other_woken = asyncio.Event(), asyncio.Event()
+        one.on_wake(woken.set)
+        other.on_wake(other_woken.set)
+        async with asyncio.timeout(PATIENCE):
+            # Both are told once, when they have begun to listen.
+            for event in (woken, other_woken):
+                await event.wait()
+                event.clear()
+            await one.add_flows([new_flow("a")])
+            await woken.wait()
+        assert await other.find_flow("a") is None
+        assert not other_woken.is_set()
+        assert await claimed(other, await joined(other)) == []
+        await other.add_flows([new_flow("a")])
+        assert len(await claimed(one, await joined(one))) == 1
+
+    played(play)
+
+
+def test_times_keep_their_microseconds_and_a_flow_is_due_at_its_very_time() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        lease = await joined(store)
+        times = {f"f{number:03}": NOW + number * 1.000_000_1 + number / 7 for number in range(1, 100)}
+        await store.add_flows([new_flow(flow_id, start_at) for flow_id, start_at in times.items()])
+        for flow_id, flow in (await store.find_flows(list(times))).items():
+            assert flow.start_at == pytest.approx(times[flow_id], abs=1e-6, rel=0)
+            assert flow.wake_at == flow.start_at
+        for flow_id, start_at in times.items():
+            (flow,) = await claimed(store, lease, now=start_at)
+            assert flow.id == flow_id
+
+    played(play)
+
+
+@pytest.mark.promise("R6")
+def test_sql_alone_tells_what_waits_and_until_when() -> None:
+    row = RetryRow(
+        flow_id="a",
+        item=1,
+        step="charge",
+        queue="default",
+        status="waiting",
+        attempt_number=1,
+        max_retries=4,
+        timeout_seconds=2.5,
+        timeout_retry_limit=1,
+        backoff_kind="exponential",
+        backoff_base_delay_ms=500.0,
+        retry_kind="timeout",
+        scheduled_at=NOW + 0.5,
+        timeout_at=NOW + 3,
+        delivery_token="t-1",
+    )
+
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        await store.commit(await joined(store), Batch(number=1, retries=[row]))
+        assert await store.list_retries(RetryQuery()) == [row]
+        (answer,) = await (await scene.connection()).fetch(
+            "SELECT max_retries, attempt_number, timeout_seconds, timeout_retry_limit, backoff_kind,"
+            " backoff_base_delay_ms, retry_kind, scheduled_at::text, timeout_at::text, delivery_token FROM retries"
+        )
+        assert tuple(answer) == (
+            *(4, 1, 2.5, 1, "exponential", 500.0, "timeout"),
+            *("2023-11-14 22:13:20.5+00", "2023-11-14 22:13:23+00", "t-1"),
+        )
+
+    played(play)
+
+
+def test_sql_can_look_into_bodies() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        events = [EventRow("a", 1, NOW, '{"type": "started", "step": "charge"}')]
+        await store.commit(await joined(store), Batch(number=1, events=events))
+        assert await (await scene.connection()).fetchval("SELECT body ->> 'step' FROM events") == "charge"
+
+    played(play)
+
+
+def test_a_pile_of_flows_that_are_due_is_claimed_to_the_last_by_priority() -> None:
+    most = MOST_DUE + 150
+
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        lease = await joined(store)
+        await store.add_flows([new_flow(f"f{number}", NOW + number, priority=number % 3) for number in range(most)])
+        flows = []
+        while (answer := await store.claim(lease, [WORK], None, 100, NOW + most)).more:
+            flows += answer.flows
+        flows += answer.flows
+        assert len({flow.id for flow in flows}) == len(flows) == most
+        # Those that were due first were all looked at before any was chosen.
+        assert [flow.priority for flow in flows[:100]] == [2] * 100
+        assert answer.next_wake is None
+
+    played(play)
+
+
+def test_a_claim_goes_by_index_whatever_is_in_the_table() -> None:
+    """Plans are made when the tables are empty, and kept."""
+
+    async def play(scene: Scene) -> None:
+        await scene.store()
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(by_index=True))
+        await connection.execute(f"PREPARE claim AS {CLAIM}")
+        rows = await connection.fetch("EXPLAIN EXECUTE claim (1, '{action:work}', NULL, 10, 1.0, '{}', 1)")
+        plan = "\n".join(line for (line,) in rows)
+        assert "Seq Scan on flows" not in plan
+        assert "Bitmap Heap Scan on flows" not in plan
+        for index in ("flows_ready", "flows_waiting", "flows_pkey"):
+            assert index in plan
+
+    played(play)
+
+
+def test_characters_that_postgresql_refuses_do_not_keep_a_worker_from_writing() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        lease = await joined(store)
+        await store.add_flows([new_flow("a"), new_flow("b")])
+        assert len(await claimed(store, lease)) == 2
+        letters = [letter("a", "nul \x00, half a \ud83e fox"), letter("b", r"a text about \u0000")]
+        changes = [FlowChange(flow_id=one, status="failed", finished_at=NOW) for one in "ab"]
+        await store.commit(lease, Batch(number=1, flows=changes, dead=letters))
+        messages = [one.message for one in await store.list_dead(DeadQuery())]
+        assert messages == [r"nul \x00, half a \ud83e fox", r"a text about \u0000"]
+
+    played(play)
+
+
+def letter(flow_id: str, message: str) -> DeadLetter:
+    return DeadLetter(
+        flow_id=flow_id,
+        definition=WORK,
+        queue="default",
+        at=NOW,
+        kind="unknown",
+        step="work",
+        attempts=1,
+        error_type="ValueError",
+        message=message,
+        payload="{}",
+    )
+
+
+def test_the_defaults_of_the_database_change_nothing() -> None:
+    server = shared_server()
+    url = server.fresh_database()
+    for setting in ("default_transaction_isolation TO serializable", "search_path TO no", "TimeZone TO 'Asia/Tokyo'"):
+        server.execute(f"ALTER DATABASE {url.rpartition('/')[2]} SET {setting}")
+
+    async def play(scene: Scene) -> None:
+        several = [await scene.store() for _ in range(3)]
+        leases = [await joined(store) for store in several]
+        await several[0].add_flows([new_flow(f"f{number}", NOW + 1) for number in range(60)])
+
+        async def work(store: PostgresStore, lease: Lease) -> int:
+            done = 0
+            while flows := await claimed(store, lease, 5, NOW + 1):
+                changes = [FlowChange(flow_id=flow.id, status="completed", finished_at=NOW) for flow in flows]
+                done += len(flows)
+                await store.commit(lease, Batch(number=done, flows=changes))
+            return done
+
+        assert sum(await asyncio.gather(*map(work, several, leases))) == 60
+
+    played(play, url)

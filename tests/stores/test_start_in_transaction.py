@@ -1,0 +1,168 @@
+"""A flow started in the caller's own transaction exists if, and only if, that commits."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]  # it has no annotations
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from tests.stores.postgres_scene import PATIENCE, Scene, claimed, joined, new_flow, played
+
+from redrive.stores.postgres.start_in_transaction import add_flows_on_sync
+from redrive.stores.postgres.store import PostgresStore
+from redrive.stores.records import FlowRecord, NewFlow
+
+Add = Callable[[Sequence[NewFlow]], Awaitable[list[FlowRecord | None]]]
+Execute = Callable[[str], Awaitable[Any]]
+Transaction = Callable[[PostgresStore, str], AbstractAsyncContextManager[tuple[Add, Execute]]]
+"""Inside is a transaction of the caller, which an exception rolls back."""
+
+
+@asynccontextmanager
+async def with_asyncpg(store: PostgresStore, url: str) -> Any:
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            yield lambda flows: store.add_flows_on(connection, flows), connection.execute
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def with_a_pool_of_asyncpg(store: PostgresStore, url: str) -> Any:
+    async with (
+        asyncpg.create_pool(url, min_size=1, max_size=1) as pool,
+        pool.acquire() as connection,
+        connection.transaction(),
+    ):
+        yield lambda flows: store.add_flows_on(connection, flows), connection.execute
+
+
+@asynccontextmanager
+async def with_async_psycopg(store: PostgresStore, url: str) -> Any:
+    # Rows as dicts, which is the caller's own business.
+    async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as connection:
+        yield lambda flows: store.add_flows_on(connection, flows), connection.execute
+
+
+@asynccontextmanager
+async def with_psycopg(store: PostgresStore, url: str) -> Any:
+    with psycopg.connect(url) as connection:
+
+        async def add(flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+            return store.add_flows_on_sync(connection, flows)
+
+        async def execute(statement: str) -> None:
+            connection.execute(statement)
+
+        yield add, execute
+
+
+in_each_way = pytest.mark.parametrize(
+    "transaction", [with_asyncpg, with_a_pool_of_asyncpg, with_async_psycopg, with_psycopg]
+)
+
+
+class Refused(Exception):
+    """What the caller's own code may raise."""
+
+
+@in_each_way
+def test_the_flow_exists_only_if_the_transaction_commits(transaction: Transaction) -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        lease = await joined(store)
+        await (await scene.connection()).execute("CREATE TABLE orders (id text)")
+        insert = f"INSERT INTO {scene.schema}.orders VALUES ('{{}}')"  # noqa: S608 - names of our own
+
+        async def order_and_fail() -> None:
+            async with transaction(store, scene.url) as (add, execute):
+                await execute(insert.format("refused"))
+                assert await add([new_flow("refused", key="k")]) == [None]
+                raise Refused
+
+        with pytest.raises(Refused):
+            await order_and_fail()
+        async with transaction(store, scene.url) as (add, execute):
+            await execute(insert.format("kept"))
+            assert await add([new_flow("kept", key="k", input='{"order": "ü 17"}')]) == [None]
+            assert await store.find_flow("kept") is None
+            assert await claimed(store, lease) == []
+        (flow,) = await claimed(store, lease)
+        assert (flow.id, flow.input, flow.claims) == ("kept", '{"order": "ü 17"}', 1)
+        assert await (await scene.connection()).fetchval("SELECT string_agg(id, ',') FROM orders") == "kept"
+        assert await store.find_flow("refused") is None
+
+    played(play)
+
+
+@in_each_way
+def test_workers_are_woken_when_it_commits_and_not_before(transaction: Transaction) -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        woken = asyncio.Event()
+        store.on_wake(woken.set)
+        async with asyncio.timeout(PATIENCE):
+            # Told once, when it has begun to listen.
+            await woken.wait()
+            woken.clear()
+            async with transaction(store, scene.url) as (add, _):
+                await add([new_flow("a")])
+                # Told of something else, it would have been told of this.
+                assert await (await scene.connection()).fetchval("SELECT count(*) FROM flows") == 0
+                assert not woken.is_set()
+            await woken.wait()
+
+    played(play)
+
+
+@in_each_way
+def test_a_key_that_is_taken_answers_with_its_flow_and_spoils_nothing(transaction: Transaction) -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        await store.add_flows([new_flow("first", key="k", input="1")])
+        async with transaction(store, scene.url) as (add, _):
+            first, added, same = await add([new_flow("again", key="k"), new_flow("b", key="b"), new_flow("c", key="b")])
+            assert (added, same and same.id) == (None, "b")
+            assert await add([]) == []
+        assert first == await store.find_flow("first")
+        assert await store.find_flow("again") is None
+        assert await store.find_flow("b") is not None
+
+    played(play)
+
+
+def test_who_comes_later_waits_for_the_transaction_that_has_the_key() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        for commits in (True, False):
+            key = f"commits {commits}"
+            try:
+                async with with_asyncpg(store, scene.url) as (add, _):
+                    await add([new_flow(f"mine {commits}", key=key)])
+                    other = asyncio.create_task(store.add_flows([new_flow(f"other {commits}", key=key)]))
+                    assert (await asyncio.wait([other], timeout=0.05))[0] == set()
+                    if not commits:
+                        raise Refused
+            except Refused:
+                pass
+            async with asyncio.timeout(PATIENCE):
+                (answer,) = await other
+            assert (answer and answer.id) == ("mine True" if commits else None)
+
+    played(play)
+
+
+def test_any_other_connection_is_refused_with_what_to_give() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        wanted = r"give an asyncpg.Connection or a psycopg.AsyncConnection"
+        with psycopg.connect(scene.url) as connection, pytest.raises(TypeError, match=wanted):
+            await store.add_flows_on(connection, [new_flow("a")])
+        with pytest.raises(TypeError, match=r"on a str; give a psycopg.Connection"):
+            add_flows_on_sync("connection", scene.schema, [new_flow("a")])
+
+    played(play)
