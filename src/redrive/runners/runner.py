@@ -1,7 +1,6 @@
 """Carry out one attempt of an action, wherever it runs, and report how it ended."""
 
 import asyncio
-import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -99,7 +98,10 @@ class Runner:
         loop = asyncio.get_running_loop()
         attempt.beat_from_thread(loop)
         context = copy_context()
-        work = functools.partial(context.run, _call_function, action, attempt, arguments, self._clock)
+
+        def work() -> str:
+            return context.run(_call_function, action, attempt, arguments, self._clock)
+
         await self._outcome(attempt, loop.run_in_executor(self._threads, work))
 
     async def _in_process(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
