@@ -5,9 +5,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-BAD_INPUT = 2
-BROKEN_PIPE = 141
-INTERRUPTED = 130
+from redrive.cli.exit_codes import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,10 +6,23 @@ from typing import Annotated, Any
 import typer
 
 import redrive
-from redrive.cli import policy_convert, policy_lint, policy_preview, policy_schema
+from redrive.cli import (
+    dead,
+    doctor,
+    explain,
+    flows,
+    policy_convert,
+    policy_lint,
+    policy_preview,
+    policy_schema,
+    start,
+    worker,
+)
+from redrive.cli import run as run_flow
+from redrive.cli.bad_input import BadInput
+from redrive.cli.command_groups import ListsByDefault
+from redrive.cli.exit_codes import BAD_INPUT
 from redrive.notation.errors import NotationError, printable
-
-BAD_INPUT = 2
 
 # The base of all errors about the command line itself. typer names only its children, and where the base lives
 # differs between its versions.
@@ -26,6 +39,41 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
+    app.command("run")(run_flow.run_command)
+    app.command("worker")(worker.worker_command)
+    app.command("start")(start.start_command)
+    app.add_typer(_flows(), name="flows")
+    app.command("explain")(explain.explain_command)
+    app.add_typer(_dead(), name="dead")
+    app.command("doctor")(doctor.doctor_command)
+    app.add_typer(_policy(), name="policy")
+    return app
+
+
+def _flows() -> typer.Typer:
+    group = typer.Typer(
+        cls=ListsByDefault, help="List flows, and tell them to stop, pause or go on.", rich_markup_mode=None
+    )
+    group.command("list")(flows.list_command)
+    group.command("cancel")(flows.cancel_command)
+    group.command("pause")(flows.pause_command)
+    group.command("resume")(flows.resume_command)
+    group.command("result")(flows.result_command)
+    return group
+
+
+def _dead() -> typer.Typer:
+    group = typer.Typer(
+        cls=ListsByDefault, help="What failed for good: look at it, put it back to work.", rich_markup_mode=None
+    )
+    group.command("list")(dead.list_command)
+    group.command("show")(dead.show_command)
+    group.command("redrive")(dead.redrive_command)
+    group.command("discard")(dead.discard_command)
+    return group
+
+
+def _policy() -> typer.Typer:
     policy = typer.Typer(
         help="Look at retry policies, in whichever notation they are written.",
         no_args_is_help=True,
@@ -35,8 +83,7 @@ def build() -> typer.Typer:
     policy.command("lint")(policy_lint.lint_command)
     policy.command("convert")(policy_convert.convert_command)
     policy.command("schema")(policy_schema.schema_command)
-    app.add_typer(policy, name="policy")
-    return app
+    return policy
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -48,6 +95,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         )
     except NotationError as error:
         return _complain(str(error))
+    except BadInput as error:
+        return _complain(f"redrive: {printable(str(error), longest=1000)}")
     except _CommandLineError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)

@@ -3,12 +3,14 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from redrive.notation.errors import printable, show_where
 from redrive.notation.reading import NamedWarning
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Wide enough that a table in a pipe or a file is not folded.
 _PLAIN_WIDTH = 160
@@ -18,18 +20,25 @@ def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False) -> None:
-    """A table: coloured in a terminal, plain text anywhere else. `numbers` are set to the right."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, whole: str = ""
+) -> None:
+    """A table: coloured in a terminal, plain text anywhere else. `numbers` are set to the right.
+
+    The column `whole` is never folded: what is to be copied stays in one piece.
+    """
     # Loaded here: it costs more than the rest of a command that prints no table.
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if numbers else "left", no_wrap=numbers)
+        keep = numbers or column == whole
+        table.add_column(column, justify="right" if numbers else "left", no_wrap=keep, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) for cell in row))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
     console.print(table)
 

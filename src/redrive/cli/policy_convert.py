@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from redrive.cli.output import print_json, print_warnings, warnings_as_data
-from redrive.cli.policy_input import FileArgument, FromOption, JsonOption, TextOption, read_input
+from redrive.cli.output import JsonOption, print_json, print_warnings, warnings_as_data
+from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_input
 from redrive.notation.catalogue import WRITABLE
 from redrive.notation.read import read_policy, write_lossy, write_policy
 

@@ -13,7 +13,6 @@ from redrive.notation.source import LARGEST_TEXT
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A file with the policy; - is standard input.")]
 TextOption = Annotated[str, typer.Option("--text", metavar="TEXT", help="The policy itself, instead of a file.")]
 FromOption = Annotated[str, typer.Option("--from", metavar="NOTATION", help=f"auto, or one of {', '.join(READABLE)}.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 STDIN = "-"
 _ONE_SOURCE = "a FILE, - for standard input, or --text"

@@ -5,14 +5,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from redrive.cli.output import print_json, print_table
-from redrive.cli.policy_input import FileArgument, FromOption, JsonOption, TextOption, read_input
+from redrive.cli.exit_codes import FAILED
+from redrive.cli.output import JsonOption, print_json, print_table
+from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_input
 from redrive.notation.errors import NotationError, printable, show_where
 from redrive.notation.linter import RULES, lint_text
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
-
-FOUND = 1
 
 
 def lint_command(
@@ -50,7 +49,7 @@ def lint_command(
             typer.echo(f"{show_where(source, one.line)}: {one.id} {one.severity}: {said}")
         if not findings:
             typer.echo(f"{show_where(source, None)}: nothing to say against it")
-    return FOUND if any(one.severity != "info" for one in findings) else 0
+    return FAILED if any(one.severity != "info" for one in findings) else 0
 
 
 def _print_rules(as_json: bool) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from redrive.cli.output import print_json, print_table, print_warnings, warnings_as_data
-from redrive.cli.policy_input import FileArgument, FromOption, JsonOption, TextOption, read_input
+from redrive.cli.output import JsonOption, print_json, print_table, print_warnings, warnings_as_data
+from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_input
 from redrive.notation.durations import write_duration
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import FAILURE_WORDS

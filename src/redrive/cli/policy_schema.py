@@ -1,7 +1,6 @@
 """`redrive policy schema`: the JSON Schema of redrive's own notation."""
 
-from redrive.cli.output import print_json
-from redrive.cli.policy_input import JsonOption
+from redrive.cli.output import JsonOption, print_json
 from redrive.notation.native_json_schema import native_schema
 
 

@@ -217,8 +217,10 @@ class App:
         """Everything that happened to a flow and why, what it waits for, and what to do next."""
         record, lines = await self.find(flow_id), await self.log(flow_id)
         letters = await self.store.list_dead(DeadQuery(flow_ids=(flow_id,), state=None))
-        workers, queues = await self.store.list_workers(), await self.store.list_queues()
-        return explain(record, lines, letters[0] if letters else None, workers, queues, self._clock.wall())
+        # Leases are in real time, whatever the flow's own clock says.
+        alive = [one for one in await self.store.list_workers() if one.expires_at > SYSTEM_CLOCK.wall()]
+        queues = await self.store.list_queues()
+        return explain(record, lines, letters[0] if letters else None, alive, queues, self._clock.wall())
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return await self.store.list_flows(query or FlowQuery())

@@ -63,17 +63,16 @@ def explain(
 ) -> Explanation:
     """Everything that happened to a flow and why, what it waits for, and what to do next.
 
-    `workers` and `queues` are those of the store: they tell why a flow that could go on does not.
+    `workers` (those that are alive) and `queues` tell why a flow that could go on does not.
     """
     history = fold(lines)
     timeline = Timeline(lines).entries
-    alive = [worker for worker in workers if worker.expires_at > now]
     if history.ending is not None:
         _abandon(timeline)
-    elif record.owner not in [worker.epoch for worker in alive]:
+    elif record.owner not in [worker.epoch for worker in workers]:
         _leave_behind(timeline)
     began = lines[0].at if lines else record.start_at
-    seen = Looking(record, history, timeline, dead, alive, queues, now, began).look()
+    seen = Looking(record, history, timeline, dead, workers, queues, now, began).look()
     return Explanation(
         flow_id=record.id,
         definition=record.definition,

@@ -50,7 +50,7 @@ class Looking:
         if status == "parked":
             problem = summary(self.history.parked or "", 1000)
             mended = self._resume("once the code is mended and its workers run it, go on")
-            return Look(f"parked, its code no longer fits its log: {problem}", [], [mended, self._cancel()])
+            return Look(f"parked: {problem}", [], [mended, self._cancel()])
         if status == "running":
             return self._running()
         return self._waiting()
@@ -133,11 +133,7 @@ class Looking:
         if due:
             return self._not_taken(waits)
         if self.record.wake_at is None:
-            return Look(
-                "waiting for nothing that time brings: its code awaits something that nobody will set",
-                waits,
-                [Advice("look at what its code waits for, then cancel it", self._cancel().command)],
-            )
+            return Look("waiting for nothing that time brings", waits, [self._cancel()])
         if self.record.start_at > self.now and not self._items():
             start = Wait(what="its start", until=self._moment(self.record.start_at))
             return Look(f"waiting for its start {self._in(self.record.start_at)}", [start], [self._cancel()])

@@ -70,6 +70,7 @@ class FlowRun:
         "in_line",
         "last_at",
         "mail_read",
+        "mail_taken",
         "record",
         "released",
         "seq",
@@ -85,6 +86,8 @@ class FlowRun:
         self.seq = 0
         self.last_at = record.created_at
         self.mail_read = record.mail_read
+        self.mail_taken: set[int] = set()
+        """Messages that were delivered: until that is durable they are still in the store."""
         self.active = 0
         """Items that run or wait in line."""
         self.in_line: set[int] = set()
@@ -103,6 +106,7 @@ class FlowRun:
         at = self.time()
         if at >= self.record.start_at and not self.history.paused:
             self.has_begun = True
+            asks: list[Ask]
             try:
                 asks = self.driver.start(at)
             except NotReadable as error:

@@ -32,6 +32,7 @@ def deliver(run: FlowRun, message: Message) -> None:
 def take_out(run: FlowRun, message: Message) -> AnyMessage | None:
     """Read a message and have it removed; None for one that this version cannot read."""
     run.mail_read += 1
+    run.mail_taken.add(message.id)
     run.desk.journal.batch.messages_read.append(message.id)
     run.desk.journal.kick()
     try:

@@ -226,7 +226,6 @@ class Worker:
     async def _reading_mail(self) -> None:
         assert self.lease is not None  # noqa: S101 - it was made when the worker began
         loop = asyncio.get_running_loop()
-        read: set[int] = set()
         while True:
             poll = loop.call_later(self.settings.poll, self._mail.set)
             await self._mail.wait()
@@ -235,12 +234,9 @@ class Worker:
             if not self.runs:
                 continue
             messages = await patiently(self.store, self.store.read_mail, self.lease)
-            # Until its reading is durable a message is still there.
-            read &= {message.id for message in messages}
             for message in messages:
                 run = self.runs.get(message.flow_id)
-                if run is not None and not run.released and message.id not in read:
-                    read.add(message.id)
+                if run is not None and not run.released and message.id not in run.mail_taken:
                     try:
                         deliver(run, message)
                     except Exception:  # noqa: BLE001 - one flow's trouble is not another's

@@ -1,0 +1,147 @@
+"""From what is written on the command line to workflows and actions: MODULE, and MODULE:WORKFLOW."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from redrive.cli.bad_input import BadInput
+from redrive.failures.redaction import redact
+
+if TYPE_CHECKING:
+    from redrive.engine.app import App
+    from redrive.engine.handle import Handle
+    from redrive.flows.action import Action
+    from redrive.flows.workflow import Workflow
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Arguments by position and by name."""
+
+
+class Definition(NamedTuple):
+    """A workflow or an action, and what it is called in messages."""
+
+    what: "type[Workflow] | Action[Any, Any]"
+    name: str
+
+    async def start(self, app: "App", given: Call, **settings: Any) -> "Handle[Any]":
+        """Start it with the arguments and settings; BadInput when these are refused."""
+        args, kwargs = given
+        try:
+            if isinstance(self.what, type):
+                return await app.start(self.what, *args, **settings, **kwargs)
+            return await app.submit(self.what(*args, **kwargs), **settings)
+        except (ValueError, TypeError) as error:
+            raise BadInput(str(error)) from error
+
+
+def load(modules: Sequence[str]) -> None:
+    """Import what the worker is to know."""
+    from redrive.flows.registry import known_definitions
+
+    for module in modules:
+        _module(module)
+    if not known_definitions():
+        raise BadInput(f"{' '.join(modules)}: no @workflow and no @action in it")
+
+
+def find(target: str, imports: Sequence[str] | None = None) -> Definition:
+    """The definition that MODULE:NAME stands for; with imports also a NAME that one of these modules registers."""
+    from redrive.flows.registry import ACTION, WORKFLOW, known_definitions
+
+    for name in imports or ():
+        _module(name)
+    place, separator, name = target.rpartition(":")
+    module = _module(place) if separator else None
+    if module is None and not imports:
+        instead = "" if imports is None else ", or name the module that registers it: --import MODULE"
+        raise BadInput(f"{target}: write MODULE:NAME{instead}")
+    found: Any = getattr(module, name, None) if module else None
+    if _is_definition(found):
+        return Definition(found, name)
+    known = known_definitions()
+    for kind in (WORKFLOW, ACTION):
+        if kind + name in known:
+            return Definition(_registered(kind, name), name)
+    names = sorted({one.partition(":")[2] for one in known} | _definitions_in(module))
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names) or 'none'}"
+    where = f"{place}: " if separator else ""
+    said = f"no workflow or action is named {name!r}" if found is None else f"{name!r} is neither workflow nor action"
+    raise BadInput(f"{where}{said}; {hint}")
+
+
+def _registered(kind: str, name: str) -> Any:
+    from redrive.flows.registry import WORKFLOW, action_named, workflow_named
+
+    return workflow_named(name) if kind == WORKFLOW else action_named(name)
+
+
+def _is_definition(found: Any) -> bool:
+    from redrive.flows.action import Action
+    from redrive.flows.workflow import Workflow
+
+    return isinstance(found, Action) or (
+        isinstance(found, type) and issubclass(found, Workflow) and hasattr(found, "workflow_name")
+    )
+
+
+def _definitions_in(module: ModuleType | None) -> set[str]:
+    return {name for name, value in vars(module).items() if _is_definition(value)} if module else set()
+
+
+def _module(name: str) -> ModuleType:
+    """A dotted module, or a path to a .py file. The current folder is on the path, as with `python -m`."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    path = Path(name)
+    if name.endswith(".py") or os.sep in name:
+        name = _from_file(path)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise BadInput(f"no module is named {name!r}; write a dotted name or a path to a .py file") from None
+        raise BadInput(f"{name} cannot be imported: {_said(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise BadInput(f"{name} cannot be imported: {_said(error)}{_line(error)}") from error
+
+
+def _from_file(path: Path) -> str:
+    """The name under which the file is imported; its folder is put on the path."""
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such file")
+    if not path.stem.isidentifier():
+        raise BadInput(f"{path}: {path.stem!r} cannot be the name of a module; rename the file")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    loaded = sys.modules.get(path.stem)
+    spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(path.stem)
+    origin = spec.origin if spec else None
+    if origin is None or not os.path.exists(origin) or not os.path.samefile(origin, path):
+        raise BadInput(f"{path}: another module is named {path.stem!r} ({origin}); rename the file")
+    return path.stem
+
+
+def _said(error: BaseException) -> str:
+    return redact(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, 300)
+
+
+def _line(error: BaseException) -> str:
+    """Where in the user's own files it was raised."""
+    trace = error.__traceback__
+    place = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith("<") and f"{os.sep}redrive{os.sep}" not in file:
+            place = f" ({os.path.basename(file)}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return place

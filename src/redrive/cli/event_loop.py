@@ -1,0 +1,68 @@
+"""Long-running commands: an event loop, as fast as is installed, that a signal ends."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from redrive.cli.exit_codes import INTERRUPTED
+
+T = TypeVar("T")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_FOR_IDLE_THREADS = 1.0
+
+
+def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Like `asyncio.run`, on uvloop where that is installed."""
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    with contextlib.suppress(ImportError):
+        from uvloop import new_event_loop
+
+        new_loop = new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(main)
+
+
+def on_signals(stop: Callable[[], None]) -> Callable[[], None]:
+    """Call `stop` at the first SIGINT or SIGTERM; the second ends the process at once. What is returned undoes it."""
+    loop = asyncio.get_running_loop()
+    told = False
+
+    def received() -> None:
+        nonlocal told
+        if told:
+            leave_at_once(INTERRUPTED)
+        told = True
+        stop()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, received)
+
+    def undo() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+    return undo
+
+
+def leave_at_once(code: int) -> None:
+    """End the process without waiting for anything."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
+def leave(code: int) -> int:
+    """The exit code; but where plain functions still run, whose threads nothing can stop, the process ends here."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("redrive-action"):
+            # An idle one ends by itself.
+            thread.join(_FOR_IDLE_THREADS)
+            if thread.is_alive():
+                leave_at_once(code)
+    return code

@@ -1,0 +1,9 @@
+"""What a command ends with."""
+
+BAD_INPUT = 2
+FAILED = 1
+"""The command worked, and what it reports is bad."""
+TOO_LATE = 124
+"""What was waited for did not come in time."""
+INTERRUPTED = 130
+BROKEN_PIPE = 141

@@ -1,0 +1,51 @@
+"""`redrive explain`: everything that happened to a flow and why, what it waits for, and what to do next."""
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redrive.cli.bad_input import BadInput
+from redrive.cli.output import JsonOption, print_json
+from redrive.cli.store_use import FlowArgument, StoreOption, ask, store_words
+
+if TYPE_CHECKING:
+    from redrive.engine.app import App
+    from redrive.engine.explanation import Explanation
+
+AllOption = Annotated[bool, typer.Option("--all", help="Show every step and attempt of a long flow.")]
+
+
+def explain_command(
+    flow: FlowArgument, everything: AllOption = False, store: StoreOption = "", as_json: JsonOption = False
+) -> None:
+    """Explain a flow: where it stands, each attempt with its failure and what was decided and why, and what to do.
+
+    \b
+    redrive explain 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2
+    redrive explain 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --json
+    """
+    import msgspec
+
+    explanation = ask(store, lambda app: explained(app, flow))
+    if as_json:
+        print_json(msgspec.to_builtins(explanation))
+    else:
+        print_explanation(explanation, store, everything)
+
+
+async def explained(app: "App", flow_id: str) -> "Explanation":
+    import msgspec
+
+    try:
+        return await app.explain(flow_id)
+    except msgspec.MsgspecError as error:
+        raise BadInput(f"flow {flow_id}: a line of its log cannot be read by this version ({error})") from error
+
+
+def print_explanation(explanation: "Explanation", store: str, everything: bool = False) -> None:
+    from redrive.engine.explain_text import explain_text
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    typer.echo(explain_text(explanation, everything=everything, options=store_words(store), width=width))

@@ -1,0 +1,57 @@
+"""`redrive run`: start a flow, work on it in this process, and print its result."""
+
+from typing import Annotated
+
+import typer
+
+from redrive.cli.bad_input import BadInput
+from redrive.cli.definitions import find
+from redrive.cli.flow_input import InputOption, read_input
+from redrive.cli.store_use import StoreOption, one_line_errors, usable
+
+KeyOption = Annotated[
+    str, typer.Option("--key", metavar="KEY", help="The same key and input: the same flow; another input: refused.")
+]
+
+
+def run_command(
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:WORKFLOW", help="MODULE: a dotted name, or a path to a .py file.")
+    ],
+    text: InputOption = "{}",
+    key: KeyOption = "",
+    queue: Annotated[str, typer.Option(help="The queue of the flow, and of the worker in this process.")] = "default",
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="Wait no longer for the result; the flow is kept.")
+    ] = "",
+    store: StoreOption = "",
+) -> int:
+    """Start a flow with a worker in this process, show its progress, and print its result as JSON.
+
+    An @action may be named instead of a workflow: it is run as a job. Exit code 0: completed, 1: failed or cancelled
+    (stderr explains it), 2: bad input, 124: --timeout came first, 130: interrupted; the last two keep the flow.
+
+    \b
+    redrive run shop.flows:Billing --input '{"user": "u1"}'
+    redrive run flows.py:Billing --input '{"user": "u1"}' --key order-17 --timeout 5m
+    """
+    # Loaded here, so that `redrive --help` is quick.
+    from redrive.cli.event_loop import leave, run_in_loop
+    from redrive.cli.run_in_foreground import FlowInTheForeground
+
+    definition = find(target)
+    with one_line_errors():
+        given = read_input(definition, text)
+        seconds = read_seconds("--timeout", timeout) if timeout else None
+        kept = usable(store, creates=True, memory=True)
+        run = FlowInTheForeground(target, store, seconds)
+        return leave(run_in_loop(run.run(kept, definition, given, key or None, queue)))
+
+
+def read_seconds(option: str, text: str) -> float:
+    from redrive.failures.duration import DurationError, read_duration
+
+    try:
+        return read_duration(text)
+    except DurationError as error:
+        raise BadInput(f"{option}: {error}") from None

@@ -1,0 +1,92 @@
+"""A flow that someone waits for: started, worked on in this process, and told about."""
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from redrive.assembly import open as open_app
+from redrive.cli.definitions import Call, Definition
+from redrive.cli.event_loop import on_signals
+from redrive.cli.exit_codes import FAILED, INTERRUPTED, TOO_LATE
+from redrive.cli.run_progress import Progress
+from redrive.cli.store_use import store_words
+from redrive.engine.explain_text import explain_text
+from redrive.flows.events import FlowCompleted
+from redrive.observability.stream import listen
+from redrive.stores.records import FINISHED
+
+if TYPE_CHECKING:
+    from redrive.engine.app import App
+    from redrive.engine.handle import Handle
+    from redrive.stores.interface import Store
+
+
+class FlowInTheForeground:
+    def __init__(self, target: str, store: str, timeout: float | None) -> None:
+        self._target = target
+        self._store = store
+        self._timeout = timeout
+        self._stopped = False
+
+    async def run(self, store: "Store", definition: Definition, given: Call, key: str | None, queue: str) -> int:
+        async with open_app(store, worker=False, queues=(queue,)) as app:
+            handle = await definition.start(app, given, key=key, queue=queue)
+            progress = Progress(handle.id)
+            silence = listen(progress.listen)
+            working = asyncio.create_task(app.work())
+            result = asyncio.create_task(handle.result(self._timeout))
+            watching = asyncio.create_task(progress.watch(app))
+
+            def stop() -> None:
+                self._stopped = True
+                app.stop()
+                progress.say(
+                    f"stopping: flow {handle.id} is kept; what runs may end within {app.settings.grace:g} s; "
+                    "once more (Ctrl-C) stops at once"
+                )
+
+            undo = on_signals(stop)
+            try:
+                await asyncio.wait([working, result], return_when=asyncio.FIRST_COMPLETED)
+                watching.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await watching
+                progress.clear()
+                if working.done() and not self._stopped:
+                    working.result()
+                return await self._tell(app, handle)
+            finally:
+                silence()
+                app.stop()
+                await asyncio.wait([working])
+                result.cancel()
+                await asyncio.wait([result])
+                if not result.cancelled():
+                    result.exception()
+                undo()
+
+    async def _tell(self, app: "App", handle: "Handle[Any]") -> int:
+        record = await app.find(handle.id)
+        if record.status not in FINISHED:
+            self._say_how_to_go_on(handle.id, record.status, app.store.address)
+            return INTERRUPTED if self._stopped else TOO_LATE
+        ending = (await app.log(handle.id))[-1].event
+        if isinstance(ending, FlowCompleted):
+            typer.echo(bytes(ending.result).decode())
+            return 0
+        typer.echo(explain_text(await app.explain(handle.id), options=store_words(self._store)), err=True)
+        return FAILED
+
+    def _say_how_to_go_on(self, flow_id: str, status: str, address: str) -> None:
+        if address.startswith("memory:"):
+            typer.echo(f"redrive: flow {flow_id} was {status}, and is gone with its store in memory", err=True)
+            return
+        options = store_words(self._store)
+        module = self._target.rpartition(":")[0]
+        typer.echo(
+            f"redrive: flow {flow_id} is kept ({status}); it goes on with: redrive worker {module}{options}; "
+            f"where it stands: redrive explain {flow_id}{options}",
+            err=True,
+        )

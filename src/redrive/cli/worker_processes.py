@@ -1,0 +1,72 @@
+"""Keeps worker processes alive: one that crashes is started again, a signal is passed on to all of them."""
+
+import asyncio
+import os
+import signal
+
+import typer
+
+from redrive.cli.event_loop import SIGNALS
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.retry.backoff import Backoff
+
+# Who crashes soon after its start is started again later each time.
+BACKOFF = Backoff("exponential", 0.5)
+LONGEST_WAIT = 30.0
+LONG_ENOUGH = 60.0
+
+
+async def supervise(command: list[str], count: int) -> int:
+    """Keep `count` processes of the command alive until a signal says to stop."""
+    supervisor = _Supervisor(command)
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
+    typer.echo(f"supervisor {os.getpid()}: {count} worker processes")
+    await asyncio.gather(*(supervisor.keep_one() for _ in range(count)))
+    return 0
+
+
+class _Supervisor:
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._running: set[asyncio.subprocess.Process] = set()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """The first signal asks for a graceful stop, the next one for one at once: each worker sees to that."""
+        self._stopping.set()
+        for process in self._running:
+            _tell(process)
+
+    async def keep_one(self) -> None:
+        crashes = 0
+        while not self._stopping.is_set():
+            began = SYSTEM_CLOCK.monotonic()
+            code, pid = await self._one()
+            if self._stopping.is_set():
+                return
+            crashes = 1 if SYSTEM_CLOCK.monotonic() - began > LONG_ENOUGH else crashes + 1
+            wait = min(BACKOFF.raw(crashes - 1), LONGEST_WAIT)
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            typer.echo(f"redrive: worker process {pid} {how}; another one begins in {wait:g} s", err=True)
+            waiting = asyncio.ensure_future(self._stopping.wait())
+            await asyncio.wait([waiting], timeout=wait)
+            waiting.cancel()
+
+    async def _one(self) -> tuple[int, int]:
+        # In a session of its own it gets no Ctrl-C from the terminal, only what is passed on.
+        process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        self._running.add(process)
+        if self._stopping.is_set():
+            _tell(process)
+        try:
+            return await process.wait(), process.pid
+        finally:
+            self._running.remove(process)
+
+
+def _tell(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
