@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.postgres_server import shared_server
@@ -37,7 +38,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @asynccontextmanager
-async def opened(address: str, **settings: object) -> AsyncIterator[App]:
+async def opened(address: str, **settings: Any) -> AsyncIterator[App]:
     async with redrive.open(address, **{"poll": 0.2, **settings}) as app:
         yield app
 

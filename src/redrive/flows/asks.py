@@ -73,15 +73,16 @@ class PatchAsk:
         self.where = where
 
 
+HowItEnds = Literal["completed", "failed", "cancelled"]
+
+
 class EndAsk:
     """The code has come to its end."""
 
     __slots__ = ("error", "how", "result")
 
-    def __init__(
-        self, how: Literal["completed", "failed", "cancelled"], result: str = "", error: BaseException | None = None
-    ) -> None:
-        self.how = how
+    def __init__(self, how: HowItEnds, result: str = "", error: BaseException | None = None) -> None:
+        self.how: HowItEnds = how
         self.result = result
         self.error = error
 

@@ -1,4 +1,4 @@
-"""For your own tests: a virtual clock, scripted dice, no waits, and servers that fail as told.
+"""For your own tests: a virtual clock, scripted dice, no waits, servers that fail as told, and workers that are killed.
 
     from redrive.testing import virtual_clock
 
@@ -8,9 +8,15 @@
                 fetch()
             assert clock.waits == [0.5, 1.0]
 
+    def test_billing_survives():
+        assert run_flow(Billing, user="u1").waits == [60, 120]
+        crash_everywhere(Billing, user="u1")
+
 Each of them holds for the current context (and the tasks and threads that inherit it), so tests that run in parallel
 do not disturb each other.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from redrive.testing.flaky_server import FlakyServer, Reply
 from redrive.testing.in_context import no_waits, scripted_dice, virtual_clock
@@ -18,13 +24,47 @@ from redrive.testing.no_waits import NoWaits
 from redrive.testing.scripted_dice import ScriptedDice
 from redrive.testing.virtual_clock import VirtualClock
 
+if TYPE_CHECKING:
+    from redrive.testing.crash_points import Execution
+    from redrive.testing.crash_runs import CrashedRun, crash_everywhere
+    from redrive.testing.flow_outcome import FlowOutcome
+    from redrive.testing.flows import FlowApp, flow_app, run_flow
+
 __all__ = [
+    "CrashedRun",
+    "Execution",
     "FlakyServer",
+    "FlowApp",
+    "FlowOutcome",
     "NoWaits",
     "Reply",
     "ScriptedDice",
     "VirtualClock",
+    "crash_everywhere",
+    "flow_app",
     "no_waits",
+    "run_flow",
     "scripted_dice",
     "virtual_clock",
 ]
+
+# pytest loads this package with the plugin; the durable engine is loaded when it is first used.
+_DURABLE = {
+    "CrashedRun": "crash_runs",
+    "Execution": "crash_points",
+    "FlowApp": "flows",
+    "FlowOutcome": "flow_outcome",
+    "crash_everywhere": "crash_runs",
+    "flow_app": "flows",
+    "run_flow": "flows",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _DURABLE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'redrive.testing' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"redrive.testing.{module}"), name)
+    return value

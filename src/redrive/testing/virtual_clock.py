@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from redrive.determinism import event_loops
+from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.event_loops import AsyncioCut
 from redrive.determinism.thread_cut import CutShort
 
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 # 2030-01-01 00:00:00 UTC: a calendar that no test mistakes for today.
 WALL_START = 1_893_456_000.0
+# What waits for a socket, a thread or a process may be slow rather than hang: it gets more of real time.
+SLOW = 20
+LOOK_AGAIN = 0.001
 
 
 class VirtualClock:
@@ -38,6 +42,8 @@ class VirtualClock:
         self._pumping: set[asyncio.AbstractEventLoop] = set()
         self._trio_cuts: list[_TrioCut] = []
         self._busy = 0
+        self._work: dict[asyncio.Task[Any], _Work] = {}
+        """What runs in real time."""
 
     def monotonic(self) -> float:
         return self.now
@@ -94,6 +100,17 @@ class VirtualClock:
         finally:
             self._busy -= 1
 
+    frozen = busy
+    """`with clock.frozen():` time stands still, to look at what waits, or to move it by `advance`."""
+
+    def wait_for_work(self, task: "asyncio.Task[Any]", elsewhere: bool) -> None:
+        """The task works in real time: until it ends, time passes only by its own virtual waits, or once it hangs.
+
+        `elsewhere`: it waits for a thread or a process.
+        """
+        self._work[task] = _Work(elsewhere)
+        task.add_done_callback(lambda done: self._work.pop(done, None))
+
     def _move_to(self, when: float) -> None:
         with self._lock:
             self.now = max(self.now, when)
@@ -110,10 +127,14 @@ class VirtualClock:
                 done.set_result(None)
 
         timer = self._at(when, loop, wake, moves_time=True)
+        task = asyncio.current_task()
+        work = self._work.pop(task, None) if task is not None else None
         try:
             await done
         finally:
             self._forget(timer)
+            if task is not None and work is not None:
+                self._work[task] = _Work(work.elsewhere)
 
     async def _wait_under_trio(self, when: float) -> None:
         import trio
@@ -157,18 +178,35 @@ class VirtualClock:
         if _is_busy(loop):
             loop.call_soon(self._pump, loop)
             return
-        if self._busy:
+        if self._busy or self._works(loop):
             # Work under way elsewhere ends in real time.
-            loop.call_later(0.001, self._pump, loop)
+            loop.call_later(LOOK_AGAIN, self._pump, loop)
             return
         moving = [timer for timer in mine if timer.moves_time]
-        if not moving and (idle_for < self._grace or _waits_for_io(loop)):
+        if not moving and not self._work and (idle_for < self._grace or _waits_for_io(loop)):
             # Only time limits are left: the work may be busy elsewhere (a socket, a thread), so give it real time.
             loop.call_later(self._grace, self._pump, loop, idle_for + self._grace)
             return
         horizon = min(timer.when for timer in moving or mine)
-        self._fire(min((timer for timer in mine if timer.when <= horizon), key=_Timer.order))
         loop.call_soon(self._pump, loop)
+        self._fire(min((timer for timer in mine if timer.when <= horizon), key=_Timer.order))
+
+    def _works(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether there is work in real time that does not hang yet."""
+        now = SYSTEM_CLOCK.monotonic()
+        for task, work in self._work.items():
+            if task.get_loop() is loop:
+                slow = work.elsewhere or _waits_for_io(loop)
+                if now - work.since < self._grace * (SLOW if slow else 1):
+                    return True
+        return False
+
+
+class _Work:
+    def __init__(self, elsewhere: bool) -> None:
+        self.since = SYSTEM_CLOCK.monotonic()
+        """Real seconds."""
+        self.elsewhere = elsewhere
 
 
 class _Timer:

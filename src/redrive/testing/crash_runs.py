@@ -1,0 +1,112 @@
+"""Kill the worker at every commit, once each, and see that nothing changes."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from redrive.flows.action import ActionCall
+from redrive.flows.workflow import Workflow
+from redrive.stores.interface import Store
+from redrive.testing.crash_points import Execution, Side
+from redrive.testing.flow_outcome import FlowOutcome
+from redrive.testing.flows import FlowApp, flow_app, run_now, start
+
+Story = Callable[..., Awaitable[Any]]
+Stores = str | Callable[[], str | Store]
+SIDES: tuple[Side, ...] = ("before", "after")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrashedRun:
+    """One run in which the worker was killed."""
+
+    commit: int
+    side: Side
+    crashed: bool
+    """False when the run had fewer commits than the first one, so that it was over before."""
+    outcome: Any
+    """The FlowOutcome, or what the story returned."""
+    executed: tuple[Execution, ...]
+    """The attempts that were begun, in order."""
+
+    @property
+    def where(self) -> str:
+        return f"killed right {self.side} commit {self.commit}"
+
+
+def crash_everywhere(
+    what: type[Workflow] | ActionCall[Any] | Story,
+    /,
+    *args: Any,
+    store: Stores = "memory://",
+    **kwargs: Any,
+) -> list[CrashedRun]:
+    """Run it once, and then once for every commit and both sides of it, with the worker killed there.
+
+    AssertionError when a run ends otherwise than the first one, or when an attempt began that the log did not know of,
+    or that it had as done: it says where the worker was killed, what differed, and prints the log.
+
+    what: a workflow, the call of an action (as a job), or a coroutine function that gets a FlowApp and returns what is
+    to be the same in every run: for flows that are cancelled, paused or redriven.
+    store: an address, or a function that makes a fresh one (or a store) for each run. With fresh ones the flows have
+    the same ids in every run, and so do `workflow.uuid()` and `random()`.
+
+    The attempt under way when its worker dies counts as one that was lost. So allow one attempt more than the workflow
+    needs: with `attempts=1`, or when the last attempt is lost, the outcome is another, and rightly so. And since the
+    attempt that follows comes a little later, times differ.
+    """
+
+    async def run(crash: tuple[int, Side] | None) -> tuple[Any, FlowApp]:
+        address = store() if callable(store) else store
+        same_ids = callable(store) or address == "memory://"
+        async with flow_app(address, same_ids=same_ids) as app:
+            if crash is not None:
+                app.crash_at(*crash)
+            try:
+                return await _tell(app, what, args, kwargs), app
+            except Exception as error:
+                if crash is not None:
+                    error.add_note(f"the worker was killed right {crash[1]} commit {crash[0]}")
+                raise
+
+    expected, first = run_now(run(None))
+    runs: list[CrashedRun] = []
+    for commit in range(1, first.witness.commits + 1):
+        for side in SIDES:
+            outcome, app = run_now(run((commit, side)))
+            crashed = CrashedRun(
+                commit=commit,
+                side=side,
+                crashed=app.witness.crash_at is None,
+                outcome=outcome,
+                executed=tuple(app.witness.executed),
+            )
+            _compare(expected, crashed, first.witness.commits)
+            runs.append(crashed)
+    return runs
+
+
+async def _tell(app: FlowApp, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if isinstance(what, ActionCall) or (isinstance(what, type) and issubclass(what, Workflow)):
+        return await app.outcome(await start(app, what, *args, **kwargs))
+    return await what(app, *args, **kwargs)
+
+
+def _compare(expected: Any, run: CrashedRun, commits: int) -> None:
+    if _comparable(run.outcome) != _comparable(expected):
+        raise AssertionError(
+            f"{run.where} of {commits}, it ended otherwise than without a crash\n"
+            f"without: {_in_words(expected)}\n"
+            f"with:    {_in_words(run.outcome)}\n\n{run.outcome}"
+        )
+
+
+def _comparable(outcome: Any) -> Any:
+    if isinstance(outcome, FlowOutcome):
+        error = outcome.error
+        return outcome.status, outcome.result, type(error), None if error is None else str(error)
+    return outcome
+
+
+def _in_words(outcome: Any) -> str:
+    return outcome.ending() if isinstance(outcome, FlowOutcome) else repr(outcome)

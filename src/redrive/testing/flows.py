@@ -1,0 +1,223 @@
+"""Run flows in a test: in memory, on a virtual clock, with a worker that can be killed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from redrive.assembly import store_at
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.determinism.dice import Dice
+from redrive.engine.app import App
+from redrive.engine.handle import FlowCancelledError, Handle
+from redrive.engine.settings import WorkerSettings
+from redrive.flows.action import ActionCall
+from redrive.flows.workflow import Workflow
+from redrive.stores.interface import Store
+from redrive.stores.records import FINISHED, FlowStatus, NewFlow
+from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witness
+from redrive.testing.flow_outcome import FlowOutcome
+from redrive.testing.in_context import virtual_clock
+from redrive.testing.virtual_clock import VirtualClock
+
+T = TypeVar("T")
+
+LOOK_AGAIN = 0.001
+PATIENCE = 60.0
+
+
+class FlowApp(App):
+    """An App on a virtual clock. Its worker can be killed, and a new one then goes on with the same store."""
+
+    def __init__(self, store: Store, clock: VirtualClock, settings: WorkerSettings, same_ids: bool) -> None:
+        """`same_ids`: the first flow has the same id in every run, and so on; then its `workflow.uuid()` is too."""
+        super().__init__(store, True, settings)
+        self.clock = clock
+        self.witness = Witness()
+        self._same_ids = same_ids
+        self._started = 0
+        self._point: CrashPoint | None = None
+        self._up = asyncio.Event()
+        self._up.set()
+
+    async def kill(self) -> None:
+        """Drop the worker where it stands, as kill -9 would; nobody works until `revive()`."""
+        self._up.clear()
+        point, worker = self._point, self._worker
+        if point is not None and worker is not None and not point.dead:
+            point.dead = True
+            point.kill()
+        while self._worker is not None:
+            await _real_sleep(0.0)
+
+    def revive(self) -> None:
+        """A new worker goes on from what the store knows."""
+        self._up.set()
+
+    def crash_at(self, commit: int, side: Side) -> None:
+        """Kill the worker right before or right after its n-th commit from now, and let a new one go on."""
+        self.witness.crash_at = (self.witness.commits + commit, side)
+
+    async def until(self, happened: Callable[[], Any], within: float = PATIENCE) -> None:
+        """Wait, in real time, until it is true: `await app.until(lambda: app.witness.executed)`."""
+        until = SYSTEM_CLOCK.monotonic() + within
+        while not happened():
+            self._raise_faults()
+            if SYSTEM_CLOCK.monotonic() > until:
+                raise AssertionError("it has not happened in time")
+            await _real_sleep(LOOK_AGAIN)
+
+    async def settled(self, flow: Handle[Any] | str, within: float = PATIENCE) -> FlowStatus:
+        """Wait until a flow has ended or only waits: for time, or for someone. For use while the clock is frozen."""
+        flow_id = flow if isinstance(flow, str) else flow.id
+        until = SYSTEM_CLOCK.monotonic() + within
+        while True:
+            record = await self.find(flow_id)
+            worker = self._worker
+            run = worker.runs.get(flow_id) if worker is not None else None
+            if record.status not in ("ready", "running"):
+                return record.status
+            if run is not None and worker is not None and not run.active and worker.journal._idle.is_set():
+                return record.status
+            await self._look_again(flow_id, until)
+
+    async def outcome(self, flow: Handle[Any] | str, within: float = PATIENCE) -> FlowOutcome:
+        """Wait for a flow's end (or until it is parked or paused), and tell how it went.
+
+        within: real seconds; a flow that takes longer is an AssertionError with its log.
+        """
+        flow_id = flow if isinstance(flow, str) else flow.id
+        until = SYSTEM_CLOCK.monotonic() + within
+        while (await self.find(flow_id)).status not in (*FINISHED, "parked", "paused"):
+            await self._look_again(flow_id, until)
+        return await self._seen(flow_id)
+
+    async def _seen(self, flow_id: str) -> FlowOutcome:
+        record = await self.find(flow_id)
+        lines = tuple(await self.log(flow_id))
+        result, error = None, None
+        if record.status in FINISHED:
+            try:
+                result = await self.handle(flow_id).result(timeout=PATIENCE)
+            except (Exception, FlowCancelledError) as failure:  # noqa: BLE001 - whatever it failed with
+                error = failure
+        return FlowOutcome(
+            flow_id=flow_id,
+            status=record.status,
+            result=result,
+            error=error,
+            lines=lines,
+            executed=tuple(one for one in self.witness.executed if one.flow_id == flow_id),
+            began=record.created_at,
+            ended=lines[-1].at if lines else record.created_at,
+        )
+
+    async def _look_again(self, flow_id: str, until: float) -> None:
+        if self._working is not None and self._working.done():
+            self._working.result()
+        self._raise_faults()
+        if SYSTEM_CLOCK.monotonic() > until:
+            raise AssertionError(f"it has not ended in time\n{await self._seen(flow_id)}")
+        await _real_sleep(LOOK_AGAIN)
+
+    # What an App does, with a worker that can be killed
+
+    async def work(self) -> None:
+        while not self._closing:
+            await self._up.wait()
+            if not self._closing:
+                await self._live_once()
+
+    async def _live_once(self) -> None:
+        point = CrashPoint(self.store, self.witness)
+        worker = WatchedWorker(point, self.settings, self._results.tell, self.clock)
+        life = asyncio.get_running_loop().create_task(worker.run())
+        point.kill = life.cancel
+        self._point, self._worker = point, worker
+        await asyncio.wait([life])
+        self._worker = None
+        if not point.dead:
+            life.result()
+            return
+        await point.last_words()
+        if worker.lease is not None:
+            # As the next worker does once the lease has run out.
+            await self.store.leave(worker.lease)
+
+    def stop(self) -> None:
+        super().stop()
+        self._up.set()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await super().__aexit__(kind, error, trace)
+        if error is None and self._working is not None:
+            self._working.result()
+        if error is None:
+            self._raise_faults()
+
+    def _raise_faults(self) -> None:
+        if self.witness.faults:
+            raise AssertionError("\n".join(self.witness.faults))
+
+    async def _add(self, flow: NewFlow, connection: Any) -> str:
+        if self._same_ids:
+            self._started += 1
+            flow = msgspec.structs.replace(flow, id=f"00000000-0000-7000-8000-{self._started:012}")
+        return await super()._add(flow, connection)
+
+
+@asynccontextmanager
+async def flow_app(
+    address: str | Store = "memory://",
+    *,
+    dice: Dice | None = None,
+    same_ids: bool | None = None,
+    **settings: Any,
+) -> AsyncIterator[FlowApp]:
+    """An app for a test: `async with flow_app() as app: handle = await app.start(Billing, user="u1"); ...`.
+
+    Time is virtual: `app.clock`. When nothing runs it jumps to what comes next; `with app.clock.frozen():` stops it.
+    An action takes time by `await app.clock.asleep(30)`, and one that hangs is taken to its timeout.
+
+    address: where to keep flows; in memory by default.
+    dice: what jitter draws from; seeded by default, so that waits are the same in every run.
+    same_ids: whether flows have the same ids in every run, and with them workflow.random() and uuid(); by default
+    they do in memory.
+    settings: of the worker, as in `redrive.open`.
+    """
+    with virtual_clock(dice=dice) as clock:
+        store = store_at(address) if isinstance(address, str) else address
+        same_ids = address == "memory://" if same_ids is None else same_ids
+        async with FlowApp(store, clock, WorkerSettings(**{"grace": 0.0, **settings}), same_ids) as app:
+            yield app
+
+
+def run_flow(what: type[Workflow] | ActionCall[Any], /, *args: Any, **kwargs: Any) -> FlowOutcome:
+    """Run a workflow, or a job, to its end on a virtual clock: `run_flow(Billing, user="u1").result`."""
+
+    async def run() -> FlowOutcome:
+        async with flow_app() as app:
+            return await app.outcome(await start(app, what, *args, **kwargs))
+
+    return run_now(run())
+
+
+async def start(app: App, what: type[Workflow] | ActionCall[Any], /, *args: Any, **kwargs: Any) -> Handle[Any]:
+    return await app.submit(what) if isinstance(what, ActionCall) else await app.start(what, *args, **kwargs)
+
+
+def run_now(story: Coroutine[Any, Any, T]) -> T:
+    """Run it to its end, from a test that is not a coroutine itself."""
+    if asyncio._get_running_loop() is not None:
+        story.close()
+        raise RuntimeError("this runs an event loop of its own: in an async test, use `async with flow_app() as app`")
+    return asyncio.run(story)
+
+
+async def _real_sleep(seconds: float) -> None:
+    await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + seconds)
