@@ -1,0 +1,150 @@
+"""redrive: its defaults. The backlog of jobs is submitted by an app without a worker, then drained by one with."""
+
+import asyncio
+from time import perf_counter
+
+import redrive
+from benchmarks.engine_peers.cases import (
+    ATTEMPTS,
+    JOBS,
+    LOOP_RATIO,
+    RETRIED_JOBS,
+    SHORT_LOOP,
+    START_P50,
+    START_P99,
+    STEPS,
+    STEPS_1,
+    STEPS_200,
+    WAITING,
+    Effort,
+)
+from benchmarks.engine_peers.loads import (
+    SHORT_LOOPS,
+    Backlog,
+    FlakyService,
+    Starts,
+    Waiting,
+    loop_ratio,
+    run,
+    start_percentiles,
+    steps_a_second,
+)
+from benchmarks.engine_peers.systems import System
+
+SUBMITTED_AT_ONCE = 500
+
+
+@redrive.action
+async def step(number: int) -> int:
+    return number
+
+
+@redrive.workflow
+class Steps(redrive.Workflow):
+    async def run(self, steps: int) -> int:
+        for number in range(steps):
+            await self.run_action(step(number))
+        return steps
+
+
+class State:
+    """What the registered functions report to; flows find them by name, so they cannot be made for each measurement."""
+
+    def __init__(self) -> None:
+        self.backlog = Backlog(0)
+        self.service = FlakyService()
+        self.starts = Starts(asyncio.Event())
+        self.waiting = Waiting(0)
+
+
+state = State()
+
+
+@redrive.action
+async def job(number: int) -> None:
+    state.backlog.job_done()
+
+
+@redrive.action(retry=redrive.RetryPolicy(attempts=ATTEMPTS, backoff_seconds=0))
+async def retried_job(number: int) -> None:
+    state.service.call(number)
+    state.backlog.job_done()
+
+
+@redrive.action
+async def started_job() -> None:
+    state.starts.job_runs()
+
+
+@redrive.workflow
+class Waits(redrive.Workflow):
+    async def run(self, number: int) -> None:
+        state.waiting.waits(number)
+        await asyncio.sleep(3600)  # noqa: TID251 - in a workflow it is a durable timer
+
+
+def measure(what: str, system: System, url: str, effort: Effort) -> dict[str, float]:
+    match what:
+        case STEPS_200.name:
+            return {what: run(_steps_a_second(url, effort, effort.flows_at_once))}
+        case STEPS_1.name:
+            return {what: run(_steps_a_second(url, effort, 1))}
+        case JOBS.name:
+            return {what: run(_drained_a_second(url, job, system.backlog(effort)))}
+        case RETRIED_JOBS.name:
+            return {what: run(_drained_a_second(url, retried_job, system.retried_backlog(effort)))}
+        case LOOP_RATIO.name:
+            return {what: run(_loop_ratio(url, effort))}
+        case WAITING.name:
+            return {what: run(_waiting_mb(url, effort))}
+    p50, p99 = run(_start_percentiles(url, effort))
+    return {START_P50.name: p50, START_P99.name: p99}
+
+
+async def _steps_a_second(url: str, effort: Effort, flows_at_once: int) -> float:
+    async with redrive.open(url) as app:
+        return await steps_a_second(effort, flows_at_once, lambda: _finished(app, STEPS))
+
+
+async def _finished(app: redrive.App, steps: int) -> None:
+    handle = await app.start(Steps, steps=steps)
+    await handle.result()
+
+
+async def _drained_a_second(url: str, work: redrive.Action[[int], None], jobs: int) -> float:
+    state.backlog = Backlog(jobs)
+    async with redrive.open(url, worker=False) as app:
+        for first in range(0, jobs, SUBMITTED_AT_ONCE):
+            numbers = range(first, min(first + SUBMITTED_AT_ONCE, jobs))
+            await asyncio.gather(*(app.submit(work(number)) for number in numbers))
+    state.backlog.begin()
+    async with redrive.open(url):
+        return await asyncio.to_thread(state.backlog.drained_a_second)
+
+
+async def _start_percentiles(url: str, effort: Effort) -> tuple[float, float]:
+    async with redrive.open(url) as app:
+        return await start_percentiles(effort, state.starts, lambda: app.submit(started_job()))
+
+
+async def _loop_ratio(url: str, effort: Effort) -> float:
+    async with redrive.open(url) as app:
+        await _finished(app, SHORT_LOOP)
+        began = perf_counter()
+        for _ in range(SHORT_LOOPS):
+            await _finished(app, SHORT_LOOP)
+        short = perf_counter() - began
+        began = perf_counter()
+        await _finished(app, effort.loop)
+        return loop_ratio(short, perf_counter() - began, effort.loop)
+
+
+async def _waiting_mb(url: str, effort: Effort) -> float:
+    async with redrive.open(url) as app:
+        await _finished(app, STEPS)
+        state.waiting = Waiting(effort.waiting)
+        for first in range(0, effort.waiting, SUBMITTED_AT_ONCE):
+            numbers = range(first, min(first + SUBMITTED_AT_ONCE, effort.waiting))
+            await asyncio.gather(*(app.start(Waits, number=number) for number in numbers))
+            await asyncio.to_thread(state.waiting.all_wait, numbers.stop)
+        return state.waiting.megabytes()

@@ -1,0 +1,39 @@
+"""The engine's benchmark prints its figures in the shape all benchmarks share, on what the stores alone can do."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_benchmark(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.engine", "--quick", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)  # noqa: S603 - our own command
+
+
+def test_the_limits_of_both_stores_are_measured_as_json() -> None:
+    finished = run_benchmark("--json", "--only", "limit-sqlite", "limit-postgres")
+    assert finished.returncode == 0, finished.stderr
+    figures = json.loads(finished.stdout)
+    assert [list(figure) for figure in figures] == [["system", "case", "value", "unit"]] * 2
+    assert [(figure["system"], figure["case"]) for figure in figures] == [
+        ("limit-sqlite", "commits"),
+        ("limit-postgres", "commits"),
+    ]
+    assert all(isinstance(figure["value"], float) and figure["value"] > 0 for figure in figures)
+
+
+def test_the_table_shows_the_figures_and_what_each_case_means() -> None:
+    finished = run_benchmark("--only", "limit-sqlite")
+    assert finished.returncode == 0, finished.stderr
+    assert "limit-sqlite" in finished.stdout
+    assert "steps_1: the same, one flow after the other" in finished.stdout
+    assert "measuring: limit-sqlite: commits" in finished.stderr
+
+
+def test_a_system_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
+    finished = run_benchmark("--only", "celery")
+    assert finished.returncode == 2
+    assert "redrive-postgres" in finished.stderr
