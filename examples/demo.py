@@ -1,131 +1,113 @@
-"""redrive at work on a real HTTP server that fails as told: `make demo`."""
+"""An order that survives a flaky service and the death of its worker, on SQLite: `make demo`."""
 
-import json
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import time
-from typing import Any
-from urllib.request import urlopen
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import redrive
-from examples.terminal import console, quote, say, scene, show_event, stop_waiting
-from redrive.testing import FlakyServer, Reply
+from examples.flaky_shop import FlakyShop
+from examples.flow_view import FlowView
+from examples.orders import Order
+from examples.terminal import console, scene, stop_waiting, tell
+from redrive.cli import main as redrive_command
 
-# Short, so that nobody has to watch for half a minute how a circuit closes again.
-COOLDOWN = 1.0
-
-
-def get(url: str) -> Any:
-    """An ordinary function that knows nothing about retries."""
-    with urlopen(url, timeout=5) as answer:  # noqa: S310 - the demo's own server, on this machine
-        return json.load(answer)
-
-
-def transient_failures() -> None:
-    scene(1, "The server is overloaded for a moment")
-    fetch = redrive.retry(get)
-    with FlakyServer(503, 503, then=Reply(body={"price": 42})) as server:
-        say(f"the answer: {fetch(server.url)}")
+ROOT = Path(__file__).parents[1]
+LOOK_EVERY = 0.05
+# So long the killed worker's attempt is seen at work.
+BEFORE_THE_KILL = 0.5
 
 
-def retry_after() -> None:
-    scene(2, "The server says when to come back")
-    fetch = redrive.retry(get)
-    with FlakyServer(Reply(status=429, headers={"Retry-After": "1"})) as server:
-        fetch(server.url)
+class WorkerProcess:
+    """`redrive worker examples.orders`, a process of its own."""
+
+    def __init__(self, log: Path) -> None:
+        command = [sys.executable, "-m", "redrive.cli", "worker", "examples.orders"]
+        with log.open("ab") as stderr:
+            began = time.perf_counter()
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr)  # noqa: S603 - ours
+        ready = self._process.stdout.readline() if self._process.stdout else b""
+        if not ready:
+            raise RuntimeError(f"the worker did not start:\n{log.read_text()}")
+        took = time.perf_counter() - began
+        tell(f"$ redrive worker examples.orders   [dim](process {self.pid}, ready in {took:.1f} s)[/]")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self._process.send_signal(how)
+        self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
 
 
-def permanent_failure() -> None:
-    scene(3, "A failure that no retry can mend")
-    fetch = redrive.retry(get)
-    with FlakyServer(then=404) as server:
+@contextmanager
+def kept_in(folder: str, shop: FlakyShop) -> Iterator[Path]:
+    """The store and the service, where this process, the workers and the command line look for them."""
+    settings = {"REDRIVE_STORE": f"sqlite:///{folder}/orders.db", "SHOP_URL": shop.url}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield Path(folder) / "workers.log"
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+async def follow(view: FlowView, until: Callable[[], bool] = lambda: False) -> None:
+    """Show the flow's log until then, or to the flow's end."""
+    while await view.look() and not until():  # noqa: ASYNC110 - another process writes the log
+        await asyncio.sleep(LOOK_EVERY)  # noqa: TID251 - a demo takes real time
+
+
+async def order(shop: FlakyShop, log: Path) -> str:
+    async with redrive.open(worker=False) as app:
+        scene(1, "An order: reserve, charge, pack and notify, a gift, ship. The shop it calls is flaky")
+        worker = WorkerProcess(log)
         try:
-            fetch(server.url + "/no-such-thing")
-        except OSError:
-            say(f"requests that reached the server: {len(server.seen)}")
-
-
-class WarehouseBusy(Exception):
-    """An error of our own: redrive cannot know what it means."""
-
-
-def check_stock(url: str) -> Any:
-    stock = get(url)
-    if stock["busy"]:
-        raise WarehouseBusy("the warehouse is counting")
-    return stock
-
-
-def unknown_failure() -> None:
-    scene(4, "An error redrive knows nothing about, first as it is, then declared")
-    script = Reply(body={"busy": True}), Reply(body={"busy": True}), Reply(body={"busy": False, "left": 7})
-    with FlakyServer(*script) as server:
-        try:
-            redrive.retry(check_stock)(server.url)
-        except WarehouseBusy as error:
-            report = redrive.report_of(error)
-            say(f"next: {report.next_step if report else ''}")
-        say("now with on=(redrive.TRANSIENT, WarehouseBusy):")
-        declared = redrive.retry(on=(redrive.TRANSIENT, WarehouseBusy))(check_stock)
-        say(f"the answer: {declared(server.url)}")
-
-
-def circuit() -> None:
-    scene(5, "A service that is down: the circuit opens, refuses calls, and closes again")
-    redrive.define_dependency("payments", circuit=redrive.CircuitSettings(failures=3, cooldown=COOLDOWN))
-    payments = redrive.Retrier(redrive.Policy(backoff=redrive.constant(0.2)), operation="pay", dependency="payments")
-    with FlakyServer(503, 503, 503) as server:
-        try:
-            payments.call(get, server.url)
-        except OSError:
-            say("the first caller got the error")
-        try:
-            payments.call(get, server.url)
-        except redrive.CircuitOpen as refusal:
-            time.sleep(refusal.retry_in)  # noqa: TID251 - a demo takes real time
-        payments.call(get, server.url)
-        say(f"calls to the server: {len(server.seen)}")
-
-
-@redrive.retry
-def page(url: str) -> Any:
-    return service(url)
-
-
-@redrive.retry
-def service(url: str) -> Any:
-    return client(url)
-
-
-@redrive.retry
-def client(url: str) -> Any:
-    return get(url)
-
-
-def nested_layers() -> redrive.Report | None:
-    scene(6, "Three layers that each allow three attempts")
-    with FlakyServer(then=503) as server:
-        try:
-            page(server.url)
-        except OSError as error:
-            say(f"[bold]calls to the server: {len(server.seen)}, not 27[/]: the outermost layer owns the retries")
-            return redrive.report_of(error)
-    return None
+            handle = await app.start(Order, "order-17", cents=4200, key="order-17")
+            view = FlowView(app, handle.id)
+            await follow(view, until=shop.took_the_money.is_set)
+            killed_at = time.perf_counter() + BEFORE_THE_KILL
+            await follow(view, until=lambda: time.perf_counter() > killed_at)
+            stop_waiting()
+            scene(2, "The shop has taken the money and not answered yet. Now the worker dies")
+            worker.end(signal.SIGKILL)
+            tell(f"[bold red]SIGKILL to process {worker.pid}[/]; what is left of it is the file orders.db")
+            recorded = {path for path in shop.calls if path != "/charge"}
+            scene(3, "Another worker goes on: the attempt number too, and what was recorded does not run again")
+            worker = WorkerProcess(log)
+            view.keep_showing()
+            await follow(view)
+        finally:
+            stop_waiting()
+            worker.end()
+        scene(4, "What the shop saw")
+        for path, calls in shop.calls.items():
+            keys = len(shop.keys[path])
+            again = ": recorded before the kill, and not run again" if path in recorded else ""
+            tell(f"{path:<9} {calls} call{'s' * (calls > 1)}, {keys} idempotency key{'s' * (keys > 1)}{again}")
+        taken = ", ".join(f"{cents / 100:.2f}" for cents in shop.charged.values())
+        tell(f"[bold]money taken: {taken}, once[/]: each charge had the same key, the receipt token of its work item")
+        return handle.id
 
 
 def main() -> None:
-    stop = redrive.listen(show_event)
-    try:
-        transient_failures()
-        retry_after()
-        permanent_failure()
-        unknown_failure()
-        circuit()
-        report = nested_layers()
-    finally:
-        stop()
-        stop_waiting()
-    console.print("\n[bold cyan]What the last error carries[/]: redrive.report_of(error)")
-    quote(str(report))
-    console.print("\n[bold]Try next[/]: redrive policy preview --text 'attempts: 5', README.md, docs/guard-a-call.md")
+    with FlakyShop() as shop, tempfile.TemporaryDirectory() as folder, kept_in(folder, shop) as log:
+        flow_id = asyncio.run(order(shop, log))
+        scene(5, "Why, when, and what came of it")
+        tell(f"$ redrive explain {flow_id}")
+        console.print()
+        redrive_command(["explain", flow_id])
+    console.print("\n[bold]Try next[/]: python -m examples.guarded_calls, examples/orders.py, docs/durable-work.md")
 
 
 if __name__ == "__main__":

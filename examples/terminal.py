@@ -1,5 +1,6 @@
 """Shows redrive's events in the terminal as they happen; without a terminal it prints plain lines."""
 
+from collections.abc import Callable
 from time import perf_counter
 
 from rich.console import Console
@@ -19,6 +20,11 @@ def scene(number: int, title: str) -> None:
 
 def say(text: str) -> None:
     stop_waiting()
+    tell(text)
+
+
+def tell(text: str) -> None:
+    """Say it above the line that changes."""
     console.print(f"   {text}")
 
 
@@ -41,7 +47,7 @@ def show_event(event: Event) -> None:
         if isinstance(event.decision, RetryAt):
             source = " as Retry-After asks" if because.retry_after else ""
             say(f"  [yellow]next attempt in {because.wait:.2f} s{source}[/]")
-            _start_waiting(because.wait)
+            _count_down(because.wait)
         else:
             say(f"  [red]giving up ({event.decision.kind})[/]: {escape(because.detail)}")
     elif isinstance(event, CallRecovered):
@@ -54,27 +60,34 @@ def show_event(event: Event) -> None:
         say(f"[magenta]circuit of {event.dependency}: {event.before} -> {event.after}[/]")
 
 
-class _Countdown:
-    """A line that counts down while a wait goes on."""
+class _ChangingLine:
+    """Asks for its text each time it is drawn."""
 
-    def __init__(self, seconds: float) -> None:
-        self.until = perf_counter() + seconds
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
 
     def __rich__(self) -> Text:
-        return Text(f"   waiting {max(0.0, self.until - perf_counter()):.1f} s", style="yellow")
+        return Text(f"   {self._text()}", style="yellow")
 
 
-_waiting: list[Live] = []
+_shown: list[Live] = []
 
 
-def _start_waiting(seconds: float) -> None:
+def keep_showing(text: Callable[[], str]) -> None:
+    """A line under all others that changes with time, until `stop_waiting()`; without a terminal there is none."""
+    stop_waiting()
     if console.is_terminal:
-        live = Live(_Countdown(seconds), console=console, refresh_per_second=10, transient=True)
+        live = Live(_ChangingLine(text), console=console, refresh_per_second=10, transient=True)
         live.start()
-        _waiting.append(live)
+        _shown.append(live)
 
 
 def stop_waiting() -> None:
-    """Take the countdown off the screen."""
-    while _waiting:
-        _waiting.pop().stop()
+    """Take that line off the screen."""
+    while _shown:
+        _shown.pop().stop()
+
+
+def _count_down(seconds: float) -> None:
+    until = perf_counter() + seconds
+    keep_showing(lambda: f"waiting {max(0.0, until - perf_counter()):.1f} s")

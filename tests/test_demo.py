@@ -1,9 +1,11 @@
-"""`make demo` runs to its end, without a terminal too, and shows what it is about."""
+"""`make demo` and the other examples run to their end, without a terminal too, and show what they are about."""
 
 import gc
 import importlib
+import re
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -12,21 +14,80 @@ from redrive.testing import no_waits
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_demo_runs_and_shows_every_scene(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT)
-    terminal = importlib.import_module("examples.terminal")
-    demo = importlib.import_module("examples.demo")
-    monkeypatch.setattr(demo, "COOLDOWN", 0.05)
+    assert not importlib.import_module("examples.terminal").console.is_terminal
+    return importlib.import_module(f"examples.{request.param}")
+
+
+def in_order(shown: str, *lines: str) -> None:
+    """Each of these is shown, one after the other."""
+    at = 0
+    for line in lines:
+        found = shown.find(line, at)
+        assert found >= 0, f"{line!r} is missing after position {at} of\n{shown}"
+        at = found + len(line)
+
+
+@pytest.mark.promise("A12", "A14", "R9")
+@pytest.mark.parametrize("example", ["demo"], indirect=True)
+def test_the_demo_kills_its_worker_and_the_order_goes_on(
+    example: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example.main()
+    shown = capsys.readouterr().out
+    in_order(
+        shown,
+        "reserve: attempt 1 succeeded",
+        "charge: attempt 1 of 6 failed: 503",
+        "attempt 2 in 1.00 s, as Retry-After asks",
+        "charge: attempt 2 of 6 failed: [Errno",
+        "charge: attempt 3 begins",
+        "SIGKILL to process",
+        "charge: attempt 3 of 6 was lost",
+        "charge: attempt 4 of 6 failed: the attempt took longer than its 2 s",
+        "charge: attempt 5 succeeded",
+        "add_gift: attempt 1 of 3 failed: 404",
+        "no retry (permanent): the workflow's own code handles it",
+        "the flow is complete",
+        "/reserve  1 call, 1 idempotency key: recorded before the kill, and not run again",
+        "/charge   5 calls, 1 idempotency key",
+        "money taken: 42.00, once",
+    )
+    explained = shown.partition("$ redrive explain ")[2]
+    in_order(
+        explained,
+        "Order: completed in",
+        "1. reserve(",
+        "2. charge(",
+        "attempt 1 of 6 failed after",
+        "retry_on matches ClientError; Retry-After asked for 1s",
+        "attempt 3 of 6 was lost with its worker",
+        "attempt 4 of 6 timed out after",
+        "attempt 5 completed after",
+        "3. pack(",
+        "4. notify(",
+        "gave up (permanent)",
+        "6. ship(",
+        "completed: {",
+    )
+    for path in ("/pack", "/gift", "/ship"):
+        assert re.search(rf"{path} +1 call, 1 idempotency key$", shown, re.MULTILINE), shown
+
+
+@pytest.mark.parametrize("example", ["guarded_calls"], indirect=True)
+def test_the_guarded_calls_show_every_scene(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(example, "COOLDOWN", 0.05)
     with no_waits() as clock, warnings.catch_warnings():
         # urllib leaves the socket of an error that nobody closes to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
-        demo.main()
+        example.main()
         gc.collect()
-    shown = capsys.readouterr().out
-    assert not terminal.console.is_terminal
-    for line in (
+    in_order(
+        capsys.readouterr().out,
         "succeeded at attempt 3",
         "next attempt in 1.00 s as Retry-After asks",
         "giving up (permanent)",
@@ -40,7 +101,6 @@ def test_the_demo_runs_and_shows_every_scene(
         "calls to the server: 3, not 27",
         "page: gave up after 3 attempts",
         "next: check the other side",
-    ):
-        assert line in shown, shown
+    )
     # What someone at the terminal would have waited for.
     assert sum(clock.waits) < 14

@@ -1,0 +1,132 @@
+"""Guarded calls to a real HTTP server that fails as told: `python -m examples.guarded_calls`."""
+
+import json
+import time
+from typing import Any
+from urllib.request import urlopen
+
+import redrive
+from examples.terminal import console, quote, say, scene, show_event, stop_waiting
+from redrive.testing import FlakyServer, Reply
+
+# Short, so that nobody has to watch for half a minute how a circuit closes again.
+COOLDOWN = 1.0
+
+
+def get(url: str) -> Any:
+    """An ordinary function that knows nothing about retries."""
+    with urlopen(url, timeout=5) as answer:  # noqa: S310 - the demo's own server, on this machine
+        return json.load(answer)
+
+
+def transient_failures() -> None:
+    scene(1, "The server is overloaded for a moment")
+    fetch = redrive.retry(get)
+    with FlakyServer(503, 503, then=Reply(body={"price": 42})) as server:
+        say(f"the answer: {fetch(server.url)}")
+
+
+def retry_after() -> None:
+    scene(2, "The server says when to come back")
+    fetch = redrive.retry(get)
+    with FlakyServer(Reply(status=429, headers={"Retry-After": "1"})) as server:
+        fetch(server.url)
+
+
+def permanent_failure() -> None:
+    scene(3, "A failure that no retry can mend")
+    fetch = redrive.retry(get)
+    with FlakyServer(then=404) as server:
+        try:
+            fetch(server.url + "/no-such-thing")
+        except OSError:
+            say(f"requests that reached the server: {len(server.seen)}")
+
+
+class WarehouseBusy(Exception):
+    """An error of our own: redrive cannot know what it means."""
+
+
+def check_stock(url: str) -> Any:
+    stock = get(url)
+    if stock["busy"]:
+        raise WarehouseBusy("the warehouse is counting")
+    return stock
+
+
+def unknown_failure() -> None:
+    scene(4, "An error redrive knows nothing about, first as it is, then declared")
+    script = Reply(body={"busy": True}), Reply(body={"busy": True}), Reply(body={"busy": False, "left": 7})
+    with FlakyServer(*script) as server:
+        try:
+            redrive.retry(check_stock)(server.url)
+        except WarehouseBusy as error:
+            report = redrive.report_of(error)
+            say(f"next: {report.next_step if report else ''}")
+        say("now with on=(redrive.TRANSIENT, WarehouseBusy):")
+        declared = redrive.retry(on=(redrive.TRANSIENT, WarehouseBusy))(check_stock)
+        say(f"the answer: {declared(server.url)}")
+
+
+def circuit() -> None:
+    scene(5, "A service that is down: the circuit opens, refuses calls, and closes again")
+    redrive.define_dependency("payments", circuit=redrive.CircuitSettings(failures=3, cooldown=COOLDOWN))
+    payments = redrive.Retrier(redrive.Policy(backoff=redrive.constant(0.2)), operation="pay", dependency="payments")
+    with FlakyServer(503, 503, 503) as server:
+        try:
+            payments.call(get, server.url)
+        except OSError:
+            say("the first caller got the error")
+        try:
+            payments.call(get, server.url)
+        except redrive.CircuitOpen as refusal:
+            time.sleep(refusal.retry_in)  # noqa: TID251 - a demo takes real time
+        payments.call(get, server.url)
+        say(f"calls to the server: {len(server.seen)}")
+
+
+@redrive.retry
+def page(url: str) -> Any:
+    return service(url)
+
+
+@redrive.retry
+def service(url: str) -> Any:
+    return client(url)
+
+
+@redrive.retry
+def client(url: str) -> Any:
+    return get(url)
+
+
+def nested_layers() -> redrive.Report | None:
+    scene(6, "Three layers that each allow three attempts")
+    with FlakyServer(then=503) as server:
+        try:
+            page(server.url)
+        except OSError as error:
+            say(f"[bold]calls to the server: {len(server.seen)}, not 27[/]: the outermost layer owns the retries")
+            return redrive.report_of(error)
+    return None
+
+
+def main() -> None:
+    stop = redrive.listen(show_event)
+    try:
+        transient_failures()
+        retry_after()
+        permanent_failure()
+        unknown_failure()
+        circuit()
+        report = nested_layers()
+    finally:
+        stop()
+        stop_waiting()
+    console.print("\n[bold cyan]What the last error carries[/]: redrive.report_of(error)")
+    quote(str(report))
+    console.print("\n[bold]Try next[/]: redrive policy preview --text 'attempts: 5', README.md, docs/guard-a-call.md")
+
+
+if __name__ == "__main__":
+    main()
