@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev --group bench
 	@touch $(STAMP)
 
-demo: $(STAMP) ## guarded calls to a flaky server, live in the terminal
+demo: $(STAMP) ## an order that survives a flaky service and a killed worker
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) ## all tests

@@ -1,12 +1,15 @@
 """Starting, finding, stopping and limiting flows, on every store."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+import psycopg
 import pytest
 from tests.postgres_server import shared_server
 
@@ -399,5 +402,45 @@ def test_what_cannot_be_meant_is_refused_when_it_is_started(
         async with opened("memory://") as app:
             with pytest.raises((TypeError, ValueError, LookupError), match=says):
                 await start(app)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("library", ["asyncpg", "psycopg", "psycopg async"])
+def test_a_flow_started_in_your_own_transaction_exists_only_if_that_commits(library: str) -> None:
+    address = shared_server().fresh_database()
+
+    async def start(app: App, n: int, undo: bool) -> redrive.Handle[int]:
+        with contextlib.suppress(KeyError):
+            if library == "asyncpg":
+                connection = await asyncpg.connect(address)
+                try:
+                    async with connection.transaction():
+                        handle = await app.start(Doubling, n, connection=connection)
+                        assert not seen, "nobody sees it before the transaction ends"
+                        if undo:
+                            raise KeyError
+                finally:
+                    await connection.close()
+            elif library == "psycopg":
+                with psycopg.connect(address) as plain:
+                    handle = await app.start(Doubling, n, connection=plain)
+                    if undo:
+                        raise KeyError
+            else:
+                async with await psycopg.AsyncConnection.connect(address) as other:
+                    handle = await app.start(Doubling, n, connection=other)
+                    if undo:
+                        raise KeyError
+        return handle
+
+    async def scenario() -> None:
+        async with opened(address) as app:
+            undone = await start(app, 1, undo=True)
+            with pytest.raises(redrive.FlowNotFound):
+                await undone.result(timeout=5)
+            assert seen == []
+            done = await start(app, 2, undo=False)
+            assert await done.result(timeout=10) == 4
 
     asyncio.run(scenario())

@@ -101,7 +101,7 @@ def test_sql_alone_tells_what_waits_and_until_when() -> None:
         assert await store.list_retries(RetryQuery()) == [row]
         (answer,) = await (await scene.connection()).fetch(
             "SELECT max_retries, attempt_number, timeout_seconds, timeout_retry_limit, backoff_kind,"
-            " backoff_base_delay_ms, retry_kind, scheduled_at::text, timeout_at::text, delivery_token FROM retries"
+            " backoff_base_delay_ms, retry_kind, scheduled_at::text, timeout_at::text, delivery_token FROM retry_queue"
         )
         assert tuple(answer) == (
             *(4, 1, 2.5, 1, "exponential", 500.0, "timeout"),

@@ -1,7 +1,6 @@
 """What a program uses: start flows, wait for them, look at them, and put dead ones back to work."""
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Sequence
 from datetime import datetime
@@ -195,10 +194,7 @@ class App:
         add_on = getattr(self.store, "add_flows_on", None)
         if add_on is None:
             raise ValueError(f"connection=... needs a PostgreSQL store; this one is {self.store.address}")
-        answer = add_on(connection, [flow])
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return started(flow, answer[0])
+        return started(flow, (await add_on(connection, [flow]))[0])
 
     # Looking
 

@@ -6,6 +6,10 @@ from redrive.retry.policy import Policy
 from redrive.stores.records import FlowRecord, RetryRow, RetryStatus
 
 
+# What a database column holds.
+MOST_SHOWN = 2**62
+
+
 def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> RetryRow:
     policy = item.policy
     timeouts = item.retries.timeouts if item.retries else 0
@@ -19,7 +23,7 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> R
         attempt_number=item.attempt - (status == "dispatched"),
         max_retries=_max_retries(policy),
         timeout_seconds=policy.attempt_timeout,
-        timeout_retry_limit=None if policy.timeout_retries is None else max(0, policy.timeout_retries - timeouts),
+        timeout_retry_limit=None if policy.timeout_retries is None else max(0, min(policy.timeout_retries - timeouts, MOST_SHOWN)),
         backoff_kind=backoff.kind if backoff.base else "none",
         backoff_base_delay_ms=backoff.base * 1000,
         retry_kind=kind,
@@ -32,14 +36,14 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> R
 def _max_retries(policy: Policy) -> int | None:
     """Retries in all, as far as one number can say it."""
     if policy.attempts is not None:
-        return policy.attempts - 1
+        return min(policy.attempts - 1, MOST_SHOWN)
     limits = [rule.retries for rule in policy.rules]
     return None if policy.retry_on or not limits else _sum(limits)
 
 
 def _sum(limits: list[int | None]) -> int | None:
     known = [limit for limit in limits if limit is not None]
-    return sum(known) if len(known) == len(limits) else None
+    return min(sum(known), MOST_SHOWN) if len(known) == len(limits) else None
 
 
 def _backoff(item: Item) -> Backoff:

@@ -95,10 +95,10 @@ def _put(table: str, columns: Sequence[str], key: str) -> str:
 _PARTS: dict[str, tuple[str, ...]] = {
     "events": (_EVENTS,),
     "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")),),
-    "retries": (_put("retries", RETRY, "flow_id, item"),),
+    "retries": (_put("retry_queue", RETRY, "flow_id, item"),),
     "heartbeats": (_put("heartbeats", HEARTBEAT, "flow_id, item"),),
     "dead": (_put("dead_letters", DEAD_LETTER, "flow_id"),),
-    "items_done": tuple(_ITEMS_DONE.format(name=f"done_{table}", table=table) for table in ("retries", "heartbeats")),
+    "items_done": tuple(_ITEMS_DONE.format(name=f"done_{table}", table=table) for table in ("retry_queue", "heartbeats")),
     "messages_read": (_MESSAGES_READ,),
 }
 _PARAMETERS = {"events": 4, "items_done": 2}

@@ -41,8 +41,8 @@ def flow_list(query: FlowQuery) -> tuple[str, list[Any]]:
 
 def retry_list(query: RetryQuery) -> tuple[str, list[Any]]:
     wanted = _Conditions().equal(query, "flow_id", "queue")
-    select = f"SELECT {selected(RETRY, 'retries')} FROM retries"
-    return wanted.statement(select, "retries.scheduled_at, flow_id, item", query.limit)
+    select = f"SELECT {selected(RETRY, 'retry_queue')} FROM retry_queue"
+    return wanted.statement(select, "retry_queue.scheduled_at, flow_id, item", query.limit)
 
 
 def dead_list(query: DeadQuery) -> tuple[str, list[Any]]:

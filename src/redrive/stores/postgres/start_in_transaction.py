@@ -80,8 +80,10 @@ async def add_flows_on(connection: Any, schema: str, flows: Sequence[NewFlow]) -
     """Add flows in the transaction of this connection, of asyncpg or psycopg. Workers hear of them when it commits."""
     if _is_one_of("asyncpg", "Connection", connection):
         return await answered(adding(schema, flows), connection.fetch)
+    if _is_one_of("psycopg", "Connection", connection):
+        return add_flows_on_sync(connection, schema, flows)
     if not _is_one_of("psycopg", "AsyncConnection", connection):
-        raise _refused(connection, "an asyncpg.Connection or a psycopg.AsyncConnection")
+        raise _refused(connection, "an asyncpg.Connection, a psycopg.AsyncConnection or a psycopg.Connection")
     from psycopg.rows import tuple_row
 
     async with connection.cursor(row_factory=tuple_row) as cursor:

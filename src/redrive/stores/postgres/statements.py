@@ -63,7 +63,7 @@ WITH old AS MATERIALIZED (
     ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ),
 events_gone AS (DELETE FROM events USING old WHERE flow_id = old.id),
-retries_gone AS (DELETE FROM retries USING old WHERE flow_id = old.id),
+retries_gone AS (DELETE FROM retry_queue USING old WHERE flow_id = old.id),
 heartbeats_gone AS (DELETE FROM heartbeats USING old WHERE flow_id = old.id),
 dead_letters_gone AS (DELETE FROM dead_letters USING old WHERE flow_id = old.id),
 messages_gone AS (DELETE FROM messages USING old WHERE flow_id = old.id),

@@ -186,7 +186,7 @@ class FlowConformance:
         lease = await join(store)
         await add(store, new_flow("a", key="k"), "b")
         await claim(store, lease)
-        await store.send("a", "unread", NOW)
+        await store.send("a", '"unread"', NOW)
         await store.commit(
             lease,
             Batch(

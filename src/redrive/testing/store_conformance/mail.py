@@ -96,7 +96,7 @@ class MailConformance:
         finished: list[FlowStatus] = ["completed", "failed", "cancelled"]
         await add(store, *finished)
         await claim(store, lease)
-        await store.send("completed", "too late to matter", NOW)
+        await store.send("completed", '"too late to matter"', NOW)
         for number, status in enumerate(finished, start=1):
             await finish(store, lease, number, status, status)
         before = await store.find_flows(finished)

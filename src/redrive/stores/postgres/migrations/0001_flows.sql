@@ -57,7 +57,7 @@ CREATE TABLE events (
     PRIMARY KEY (flow_id, seq)
 );
 
-CREATE TABLE retries (
+CREATE TABLE retry_queue (
     flow_id text COLLATE "C" NOT NULL,
     item integer NOT NULL,
     step text NOT NULL,
@@ -76,7 +76,7 @@ CREATE TABLE retries (
     PRIMARY KEY (flow_id, item)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE INDEX retries_scheduled ON retries (scheduled_at);
+CREATE INDEX retry_queue_scheduled ON retry_queue (scheduled_at);
 
 CREATE TABLE heartbeats (
     flow_id text COLLATE "C" NOT NULL,
