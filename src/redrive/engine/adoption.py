@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
@@ -112,8 +113,10 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
         run.take([EndAsk("failed", error=error)], run.last_at)
         return
     for beat in heartbeats:
-        if beat.item in run.history.items:
-            run.history.items[beat.item].details = msgspec.Raw(beat.details.encode())
+        item = run.history.items.get(beat.item)
+        # One of an earlier attempt is older than what the log has of that attempt's end.
+        if item is not None and item.state == "running" and beat.at >= item.attempt_began:
+            item.details = msgspec.Raw(beat.details.encode())
     lost = [item for item in run.history.items.values() if item.state == "running"]
     run.take(open_asks, run.time())
     _count_lost(run, lost)
@@ -147,7 +150,8 @@ def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
         if isinstance(said, Redrive) and failed is not None and isinstance(failed.event, FlowFailed):
             at = run.time()
             since = _failure_line(lines, failed.event.item, failed.seq)
-            event = Redriven(by=said.by, why=said.why, item=failed.event.item, since=since)
+            details = next((getattr(line.event, "details", UNSET) for line in lines if line.seq == since), UNSET)
+            event = Redriven(by=said.by, why=said.why, item=failed.event.item, since=since, details=details)
             run.write(at, event)
             lines.append(Line(run.seq, at, event))
             return True

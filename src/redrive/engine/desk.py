@@ -10,6 +10,7 @@ from redrive.flows.history import Item
 
 if TYPE_CHECKING:
     from redrive.engine.flow_run import FlowRun
+    from redrive.engine.owned_flow import OwnedFlow
 
 
 class Desk(Protocol):
@@ -44,7 +45,7 @@ class Desk(Protocol):
         """The run's last event is about to be durable."""
         ...
 
-    def forget(self, run: "FlowRun") -> None:
+    def forget(self, run: "OwnedFlow") -> None:
         """It is no longer ours."""
         ...
 

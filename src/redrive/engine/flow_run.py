@@ -4,13 +4,13 @@ Everything here happens between two awaits: an outcome comes in, events go into 
 until they are durable is left with the journal.
 """
 
-import functools
 import math
 
 import msgspec
 
 from redrive.determinism.ids import random_token
 from redrive.engine.desk import Desk
+from redrive.engine.owned_flow import OwnedFlow
 from redrive.engine.retry_rows import retry_row
 from redrive.engine.waits import Waits
 from redrive.failures.failure import Failure
@@ -19,12 +19,10 @@ from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, TimerA
 from redrive.flows.driver import Driver
 from redrive.flows.endings import ending_of
 from redrive.flows.events import (
-    AnyEvent,
     AttemptFailed,
     AttemptReturned,
     AttemptStarted,
     FlowBegan,
-    FlowParked,
     ItemCancelled,
     ItemCompleted,
     ItemGaveUp,
@@ -33,68 +31,38 @@ from redrive.flows.events import (
     PatchMarked,
     TimerFired,
     TimerSet,
-    write_event,
 )
 from redrive.flows.failed_item import error_of
-from redrive.flows.history import FlowHistory, Item
+from redrive.flows.history import Item
 from redrive.flows.portable_errors import store_error
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values import NotReadable
 from redrive.retry.decide import decide
 from redrive.retry.decision import GiveUp, RetryAt
 from redrive.retry.history import cut_at
-from redrive.stores.records import EventRow, FlowChange, FlowRecord, FlowStatus
+from redrive.stores.records import FlowRecord
 
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
 SHORTEST_SNOOZE = 0.1
-# A named tuple made in one step: there is one for each line of every log.
-_row = functools.partial(tuple.__new__, EventRow)
 NOTHING_COMES = (
     "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. Mend the code, then "
     "resume the flow"
 )
 
 
-class FlowRun:
-    __slots__ = (
-        "__weakref__",
-        "_alarm_at",
-        "active",
-        "desk",
-        "driver",
-        "has_begun",
-        "heartbeats",
-        "history",
-        "id",
-        "in_line",
-        "last_at",
-        "mail_read",
-        "mail_taken",
-        "record",
-        "released",
-        "seq",
-        "waits",
-    )
+class FlowRun(OwnedFlow):
+    """What its code asked for, what runs and what waits."""
+
+    __slots__ = ("_alarm_at", "active", "has_begun", "heartbeats", "in_line", "waits")
 
     def __init__(self, desk: Desk, record: FlowRecord, driver: Driver) -> None:
-        self.desk = desk
-        self.record = record
-        self.id = record.id
-        self.driver = driver
-        self.history = FlowHistory()
-        self.seq = 0
-        self.last_at = record.created_at
-        self.mail_read = record.mail_read
-        self.mail_taken: set[int] = set()
-        """Messages that were delivered: until that is durable they are still in the store."""
+        super().__init__(desk, record, driver)
         self.active = 0
         """Items that run or wait in line."""
         self.in_line: set[int] = set()
         """Items that wait for a free place to run."""
         self.has_begun = False
-        self.released = False
-        """Given back, or about to be: whatever comes in is for the next owner."""
         self.waits = Waits(self.history, driver)
         self._alarm_at = math.inf
         self.heartbeats: dict[int, str] = {}
@@ -277,17 +245,6 @@ class FlowRun:
             self.desk.journal.put_retry(retry_row(self.record, item, "dispatched", kind))
         self.desk.journal.then(lambda: self.desk.begin(self, item, None))
 
-    def log(self, at: float, event: AnyEvent) -> None:
-        self.history.apply(at, event)
-        self.write(at, event)
-
-    def write(self, at: float, event: AnyEvent) -> None:
-        self.seq += 1
-        self.last_at = at
-        journal = self.desk.journal
-        journal.batch.events.append(_row((self.id, self.seq, at, write_event(event))))
-        journal.kick()
-
     def settle(self, at: float) -> None:
         """Set the alarm for what comes next. When nothing runs, wait in memory for a little, or give the flow back."""
         if self.released:
@@ -316,27 +273,7 @@ class FlowRun:
             first = min(first, self.record.start_at)
         return None if first == math.inf else first
 
-    def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
-        """Give the flow back; whoever claims it next goes on from its log."""
-        self.released = True
-        change = FlowChange(
-            flow_id=self.id, status=status, wake_at=wake_at, mail_read=self.mail_read, finished_at=finished_at
-        )
-        journal = self.desk.journal
-        journal.batch.flows.append(change)
-        journal.then(lambda: self.desk.forget(self))
-
-    def park(self, problem: str) -> None:
-        """It cannot go on: leave it alone until someone mends it."""
-        if self.history.parked != problem:
-            self.log(self.time(), FlowParked(problem=problem))
-        self.release("parked", None)
-
     # Inside
-
-    def time(self) -> float:
-        # Within one log time never goes back, whatever the clocks of its owners say.
-        return max(self.desk.now(), self.last_at)
 
     def _under_way(self, number: int, delivery: str) -> Item | None:
         """The item, if the outcome with this token is the one it waits for."""
@@ -422,7 +359,7 @@ class FlowRun:
                 self.desk.journal.put_retry(retry_row(self.record, item, "waiting", item.retry_kind))
 
     def _item_done(self, item: Item) -> None:
-        if item.retry_kind or item.number in self.heartbeats:
+        if item.retry_kind or item.details is not None or item.number in self.heartbeats:
             self.desk.journal.drop_retry(self.id, item.number)
             self.heartbeats.pop(item.number, None)
 

@@ -5,7 +5,6 @@ from redrive.retry.backoff import Backoff
 from redrive.retry.policy import Policy
 from redrive.stores.records import FlowRecord, RetryRow, RetryStatus
 
-
 # What a database column holds.
 MOST_SHOWN = 2**62
 
@@ -13,6 +12,7 @@ MOST_SHOWN = 2**62
 def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> RetryRow:
     policy = item.policy
     timeouts = item.retries.timeouts if item.retries else 0
+    timeout_limit = policy.timeout_retries
     backoff = _backoff(item)
     return RetryRow(
         flow_id=flow.id,
@@ -23,7 +23,7 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> R
         attempt_number=item.attempt - (status == "dispatched"),
         max_retries=_max_retries(policy),
         timeout_seconds=policy.attempt_timeout,
-        timeout_retry_limit=None if policy.timeout_retries is None else max(0, min(policy.timeout_retries - timeouts, MOST_SHOWN)),
+        timeout_retry_limit=None if timeout_limit is None else max(0, min(timeout_limit - timeouts, MOST_SHOWN)),
         backoff_kind=backoff.kind if backoff.base else "none",
         backoff_base_delay_ms=backoff.base * 1000,
         retry_kind=kind,

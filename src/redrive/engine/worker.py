@@ -23,6 +23,7 @@ from redrive.engine.housekeeping import keep_lease, prune_finished
 from redrive.engine.journal import Journal, patiently
 from redrive.engine.mailroom import deliver
 from redrive.engine.outcomes import failure_from
+from redrive.engine.owned_flow import OwnedFlow
 from redrive.engine.places import Places
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.telling import tell_attempt_failed, tell_flow_ended
@@ -321,7 +322,7 @@ class Worker:
 
         self.journal.then(durable)
 
-    def forget(self, run: FlowRun) -> None:
+    def forget(self, run: OwnedFlow) -> None:
         if self.runs.get(run.id) is run:
             del self.runs[run.id]
         self.idle.pop(run.id, None)

@@ -1,0 +1,75 @@
+"""A flow that this worker owns: its log may be appended to, and it may be given back."""
+
+import functools
+
+from redrive.engine.desk import Desk
+from redrive.flows.driver import Driver
+from redrive.flows.events import AnyEvent, FlowParked, write_event
+from redrive.flows.history import FlowHistory
+from redrive.stores.records import EventRow, FlowChange, FlowRecord, FlowStatus
+
+# A named tuple made in one step: there is one for each line of every log.
+_row = functools.partial(tuple.__new__, EventRow)
+
+
+class OwnedFlow:
+    __slots__ = (
+        "__weakref__",
+        "desk",
+        "driver",
+        "history",
+        "id",
+        "last_at",
+        "mail_read",
+        "mail_taken",
+        "record",
+        "released",
+        "seq",
+    )
+
+    def __init__(self, desk: Desk, record: FlowRecord, driver: Driver) -> None:
+        self.desk = desk
+        self.record = record
+        self.id = record.id
+        self.driver = driver
+        self.history = FlowHistory()
+        self.seq = 0
+        self.last_at = record.created_at
+        self.mail_read = record.mail_read
+        self.mail_taken: set[int] = set()
+        """Messages that were delivered: until that is durable they are still in the store."""
+        self.released = False
+        """Given back, or about to be: whatever comes in is for the next owner."""
+
+    def time(self) -> float:
+        # Within one log time never goes back, whatever the clocks of its owners say.
+        return max(self.desk.now(), self.last_at)
+
+    def log(self, at: float, event: AnyEvent) -> None:
+        """Append a line, and let the history know."""
+        self.history.apply(at, event)
+        self.write(at, event)
+
+    def write(self, at: float, event: AnyEvent) -> None:
+        """Append a line that the history knows already."""
+        self.seq += 1
+        self.last_at = at
+        journal = self.desk.journal
+        journal.batch.events.append(_row((self.id, self.seq, at, write_event(event))))
+        journal.kick()
+
+    def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
+        """Give the flow back; whoever claims it next goes on from its log."""
+        self.released = True
+        change = FlowChange(
+            flow_id=self.id, status=status, wake_at=wake_at, mail_read=self.mail_read, finished_at=finished_at
+        )
+        journal = self.desk.journal
+        journal.batch.flows.append(change)
+        journal.then(lambda: self.desk.forget(self))
+
+    def park(self, problem: str) -> None:
+        """It cannot go on: leave it alone until someone mends it."""
+        if self.history.parked != problem:
+            self.log(self.time(), FlowParked(problem=problem))
+        self.release("parked", None)
