@@ -301,3 +301,71 @@ def test_an_action_that_leaves_the_program_fails_and_the_worker_goes_on() -> Non
         assert await (await app.submit(fine())).result() == "fine"
 
     in_virtual_time(scenario)
+
+
+class NetworkError(Exception): ...
+
+
+class RateLimitError(NetworkError): ...
+
+
+ATTEMPTS, SECONDS, NO_JITTER = 4, 2.5, redrive.Jitter("none")
+
+
+@pytest.mark.promise("R5", "R2", "R3", "R10")
+@pytest.mark.parametrize(
+    ("retry", "waits"),
+    [
+        (RetryPolicy(attempts=ATTEMPTS, backoff_seconds=SECONDS), [2.5, 5, 10]),
+        (RetryPolicy(attempts=2, exception_types=["NetworkError"], backoff_seconds=timedelta(minutes=1)), [60]),
+        (RetryPolicy(attempts=3, exception_types=[NetworkError], backoff_seconds=1), [1, 2]),
+        (RetryPolicy(attempts=3, exception_types=["OtherError"], backoff_seconds=1), []),
+        ([RetryPolicy(3, ["RateLimitError"], 7), RetryPolicy(5, ["NetworkError"], 1)], [7, 14]),
+        ([RetryPolicy(5, ["OtherError"], 7), RetryPolicy(3, ["NetworkError"], 1)], [1, 2]),
+        ("[NetworkError -> retry: 2, backoff: 30s] [timeout: 2m]", [30, 60]),
+        (
+            Policy(attempts=2, retry_on=redrive.ANYTHING, backoff=redrive.constant(9), jitter=redrive.Jitter("none")),
+            [9],
+        ),
+    ],
+)
+@pytest.mark.parametrize("timeout", [None, 5, 0.5, timedelta(minutes=2), "2m"])
+def test_run_action_takes_its_policy_in_every_form_and_keeps_to_it(
+    retry: Any, waits: list[float], timeout: Any
+) -> None:
+    @action
+    async def limited() -> None:
+        raise RateLimitError("slow down")
+
+    @workflow
+    class Asking(Workflow):
+        async def run(self) -> str:
+            try:
+                await self.run_action(limited(), retry=retry, timeout=timeout)
+            except NetworkError as error:
+                return f"{type(error).__name__}: {error}"
+            return "?"
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.start(Asking)
+        assert await handle.result() == "RateLimitError: slow down"
+        decisions = [line.event.decision for line in await app.log(handle.id) if isinstance(line.event, AttemptFailed)]
+        assert [one.because.wait for one in decisions if isinstance(one, redrive.RetryAt)] == waits
+        assert clock.now == pytest.approx(sum(waits))
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.promise("P18")
+def test_an_action_that_takes_its_process_down_three_times_is_poison() -> None:
+    from tests.runners.process_actions import die
+
+    async def run() -> None:
+        async with redrive.open("memory://", processes=1) as app:
+            handle = await app.submit(die("SIGSEGV"), retry=RetryPolicy(attempts=None))
+            with pytest.raises(redrive.AttemptLost):
+                await handle.result(timeout=60)
+            (letter,) = await app.dead_letters()
+            assert (letter.kind, letter.attempts) == ("poison", 3)
+
+    asyncio.run(run())

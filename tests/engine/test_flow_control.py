@@ -75,7 +75,7 @@ async def undo(n: int) -> None:
 
 
 @action
-async def fail(message: str) -> None:
+async def never_works(message: str) -> None:
     seen.append(message)
     raise ConnectionError(message)
 
@@ -106,7 +106,7 @@ class AtGate(Workflow):
 @workflow
 class Patient(Workflow):
     async def run(self) -> None:
-        await self.run_action(fail("never"), retry=RetryPolicy(attempts=None, backoff_seconds=3600))
+        await self.run_action(never_works("never"), retry=RetryPolicy(attempts=None, backoff_seconds=3600))
 
 
 @workflow

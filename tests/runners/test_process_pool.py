@@ -488,7 +488,7 @@ def test_a_program_without_a_guard_does_not_multiply(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SCRIPT + REFUSING)
     finished = run_python("shop.py", cwd=tmp_path)
     assert finished.returncode == 1
-    assert 'put what starts it under `if __name__ == "__main__":`' in finished.stderr
+    assert 'what starts the app under `if __name__ == "__main__":`' in finished.stderr
 
 
 def test_code_typed_in_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -194,7 +194,9 @@ def _confirm(what: str, number: int) -> None:
     question = f"{'put back to work' if what == 'redrive' else 'discard'} {_count(number)}?"
     if sys.stdin is None or not sys.stdin.isatty():
         raise BadInput(f"{question} nothing was done, since nobody can be asked here; add --yes")
-    typer.confirm(question, abort=True, err=True)
+    typer.echo(f"{question} [y/N] ", err=True, nl=False)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise BadInput("stopped; nothing was done")
 
 
 async def _chosen(app: "App", flows: list[str], filters: tuple[str, str, str, str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
@@ -62,6 +63,9 @@ class App:
         self._closing = False
 
     async def __aenter__(self) -> Self:
+        # A script that opens its app without `if __name__ == "__main__"` would do so in the children of its actions too.
+        if pool := sys.modules.get("redrive.runners.process_pool"):
+            pool.ProcessPool.refuse_while_loading()
         await self.store.open()
         if self._with_worker:
             self._working = asyncio.get_running_loop().create_task(self.work())

@@ -7,11 +7,16 @@ from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
 from redrive.failures.signals import AttemptLost
 
+LOST = "what ran it is gone, and nobody knows how the attempt ended"
+
 
 def failure_from(error: BaseException, wall_now: float, *, timed_out: bool = False, poison: bool = False) -> Failure:
     failure = DEFAULT_CLASSIFIER.failure_of(error, wall_now, timed_out)
     if poison:
         return structs.replace(failure, category="permanent", reason="no attempt can end otherwise", poison=True)
+    if isinstance(error, AttemptLost):
+        # The process of the attempt died: as when its worker does.
+        return structs.replace(failure, category="transient", reason=LOST, kind="lost")
     return failure
 
 
@@ -20,7 +25,7 @@ def lost_attempt(worker: str) -> tuple[AttemptLost, Failure]:
     error = AttemptLost(f"the worker that made the attempt is gone{worker}")
     failure = Failure(
         category="transient",
-        reason="its worker is gone, and nobody knows how the attempt ended",
+        reason=LOST,
         kind="lost",
         type=lineage(AttemptLost)[0],
         lineage=lineage(AttemptLost),

@@ -178,6 +178,8 @@ class Redriven(Event, frozen=True):
     """The item that is tried again."""
     since: int = 0
     """The line from which on the log was answered anew: with an item, the item's failure, which no longer counts."""
+    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """What the item's last heartbeat left for the next attempt."""
 
 
 Command = ItemStarted | ItemQueued | ItemCancelled | TimerSet | PatchMarked | FlowCompleted | FlowFailed | FlowCancelled

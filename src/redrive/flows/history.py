@@ -241,6 +241,8 @@ class FlowHistory:
             # A fresh allowance, but the attempts count on.
             item.retries = item.started_at = None
             item.gave_up = None
+            if isinstance(event.details, msgspec.Raw):
+                item.details = event.details
             item.wait(at, "redrive")
 
     def _ended(self, at: float, event: AnyEvent) -> None:

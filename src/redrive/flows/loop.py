@@ -6,11 +6,11 @@ futures and timers work on it. Timers do not run by themselves: they are asked f
 
 import asyncio
 import logging
+import os
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -210,11 +210,6 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         self.tasks.clear()
         self._ready.clear()
 
-    def _check_open(self) -> None:
-        """Code that is being closed gets nothing new to wait for: it ends."""
-        if self._closed:
-            raise GeneratorExit
-
     def _where(self) -> str:
         """Where the flow's code is, noted during replay: the nearest line that is neither redrive's nor asyncio's."""
         if not self.replaying:
@@ -243,7 +238,6 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         return call
 
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
-        self._check_open()
         where = self._where()
         ask = TimerAsk(when, callback, args, context if context is not None else copy_context(), where)
         self.asks.append(ask)
@@ -256,7 +250,6 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         return self.now
 
     def create_future(self) -> FlowFuture:
-        self._check_open()
         future = FlowFuture(loop=self)
         future.order = self._next()
         return future
@@ -271,8 +264,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
     ) -> Any:
         coroutine: Any = coro if asyncio.iscoroutine(coro) else _as_coroutine(coro)
         if self._closed:
+            # It is being forgotten, and nothing new begins.
             coroutine.close()
-        self._check_open()
+            return self.create_future()
         task = FlowTask(coroutine, self, self._next(), name, context)
         self.tasks.append(task)
         if len(self.tasks) % 64 == 0:
@@ -301,7 +295,7 @@ def running_flow_loop() -> FlowLoop | None:
 
 
 def _line(frame: FrameType) -> str:
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -90,7 +90,8 @@ class NotImportable(ImportError):
     def __init__(self, action: str, why: str) -> None:
         super().__init__(
             f"action {action} cannot run in a process of its own: {why}; "
-            "put it at module level in a module that can be imported"
+            "put it at module level in a module that can be imported, and what starts the app under "
+            '`if __name__ == "__main__":`'
         )
 
 
@@ -120,12 +121,9 @@ class ProcessPool:
 
     @classmethod
     def refuse_while_loading(cls) -> None:
-        """Loading the module of an action may start no worker: its processes would start others, without end."""
+        """Loading the module of an action may not start the app: its processes would start others, without end."""
         if cls.loading:
-            raise RuntimeError(
-                f"loading {cls.loading} starts a worker, in a process of another one: put what starts it under "
-                '`if __name__ == "__main__":`'
-            )
+            raise RuntimeError(f"loading {cls.loading} for an action in a process of its own starts the app again")
 
     async def call(self, action: Action[Any, Any], attempt: Attempt, arguments: str) -> str:
         """Carry out the attempt: its encoded result. When this is cancelled, the process is killed at once."""

@@ -59,15 +59,15 @@ def crash_everywhere(
     async def run(crash: tuple[int, Side] | None) -> tuple[Any, FlowApp]:
         address = store() if callable(store) else store
         same_ids = callable(store) or address == "memory://"
-        async with flow_app(address, same_ids=same_ids) as app:
-            if crash is not None:
-                app.crash_at(*crash)
-            try:
-                return await _tell(app, what, args, kwargs), app
-            except Exception as error:
+        try:
+            async with flow_app(address, same_ids=same_ids) as app:
                 if crash is not None:
-                    error.add_note(f"the worker was killed right {crash[1]} commit {crash[0]}")
-                raise
+                    app.crash_at(*crash)
+                return await _tell(app, what, args, kwargs), app
+        except Exception as error:
+            if crash is not None:
+                error.add_note(f"the worker was killed right {crash[1]} commit {crash[0]}")
+            raise
 
     expected, first = run_now(run(None))
     runs: list[CrashedRun] = []

@@ -98,7 +98,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "retries": (_put("retry_queue", RETRY, "flow_id, item"),),
     "heartbeats": (_put("heartbeats", HEARTBEAT, "flow_id, item"),),
     "dead": (_put("dead_letters", DEAD_LETTER, "flow_id"),),
-    "items_done": tuple(_ITEMS_DONE.format(name=f"done_{table}", table=table) for table in ("retry_queue", "heartbeats")),
+    "items_done": tuple(_ITEMS_DONE.format(name=f"done_{one}", table=one) for one in ("retry_queue", "heartbeats")),
     "messages_read": (_MESSAGES_READ,),
 }
 _PARAMETERS = {"events": 4, "items_done": 2}
