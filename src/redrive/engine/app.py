@@ -63,7 +63,7 @@ class App:
         self._closing = False
 
     async def __aenter__(self) -> Self:
-        # A script that opens its app without `if __name__ == "__main__"` would do so in the children of its actions too.
+        # A script that opens its app without `if __name__ == "__main__"` would do so in its children too.
         if pool := sys.modules.get("redrive.runners.process_pool"):
             pool.ProcessPool.refuse_while_loading()
         await self.store.open()

@@ -10,6 +10,7 @@ import msgspec
 
 from redrive.determinism.ids import random_token
 from redrive.engine.desk import Desk
+from redrive.engine.outcomes import gave_up_at_deadline
 from redrive.engine.owned_flow import OwnedFlow
 from redrive.engine.retry_rows import retry_row
 from redrive.engine.waits import Waits
@@ -25,7 +26,6 @@ from redrive.flows.events import (
     FlowBegan,
     ItemCancelled,
     ItemCompleted,
-    ItemGaveUp,
     ItemQueued,
     ItemStarted,
     PatchMarked,
@@ -38,13 +38,15 @@ from redrive.flows.portable_errors import store_error
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values import NotReadable
 from redrive.retry.decide import decide
-from redrive.retry.decision import GiveUp, RetryAt
+from redrive.retry.decision import RetryAt
 from redrive.retry.history import cut_at
 from redrive.stores.records import FlowRecord
 
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
 SHORTEST_SNOOZE = 0.1
+# What is due sooner is not shown in the retry queue: it would be gone before anyone looked.
+WORTH_SHOWING = 0.05
 NOTHING_COMES = (
     "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. Mend the code, then "
     "resume the flow"
@@ -54,7 +56,7 @@ NOTHING_COMES = (
 class FlowRun(OwnedFlow):
     """What its code asked for, what runs and what waits."""
 
-    __slots__ = ("_alarm_at", "active", "has_begun", "heartbeats", "in_line", "waits")
+    __slots__ = ("_alarm_at", "active", "has_begun", "heartbeats", "in_line", "shown", "waits")
 
     def __init__(self, desk: Desk, record: FlowRecord, driver: Driver) -> None:
         super().__init__(desk, record, driver)
@@ -66,6 +68,8 @@ class FlowRun(OwnedFlow):
         self.waits = Waits(self.history, driver)
         self._alarm_at = math.inf
         self.heartbeats: dict[int, str] = {}
+        self.shown: set[int] = set()
+        """Items with a row in the retry queue."""
 
     # What comes in
 
@@ -123,7 +127,7 @@ class FlowRun(OwnedFlow):
         self.log(at, event)
         self.desk.attempt_failed(self, item, event)
         if isinstance(decision, RetryAt):
-            self._wait_for_retry(item, item.retry_at or at)
+            self._wait_for_retry(item, item.retry_at or at, at)
         else:
             self._item_done(item)
             self.take(self.driver.failed(item.number, error_of(item, event), at), at)
@@ -134,7 +138,7 @@ class FlowRun(OwnedFlow):
             item=item.number, attempt=item.attempt, until=until, reason=reason, details=self._details(item)
         )
         self.log(at, event)
-        self._wait_for_retry(item, until)
+        self._wait_for_retry(item, until, at)
 
     def ring(self) -> None:
         """Do what is due by now: retries and timers, in the order of their times."""
@@ -155,7 +159,7 @@ class FlowRun(OwnedFlow):
             return
         deadline = item.policy.deadline
         too_late = deadline is not None and item.started_at is not None and at >= item.started_at + deadline
-        if too_late and item.failures:
+        if too_late:
             self._too_late(item, at)
         else:
             self.start_attempt(item, at)
@@ -239,10 +243,9 @@ class FlowRun(OwnedFlow):
             delivery=random_token(),
             timeout_at=cut_at(item.policy, item.so_far, at),
         )
-        kind = item.retry_kind
         self.log(at, event)
-        if kind:
-            self.desk.journal.put_retry(retry_row(self.record, item, "dispatched", kind))
+        if item.number in self.shown:
+            self.desk.journal.put_retry(retry_row(self.record, item, "dispatched"))
         self.desk.journal.then(lambda: self.desk.begin(self, item, None))
 
     def settle(self, at: float) -> None:
@@ -337,29 +340,25 @@ class FlowRun(OwnedFlow):
         self.release(ask.how, None, at)
 
     def _too_late(self, item: Item, at: float) -> None:
-        """The retry is due, but the deadline of the whole has passed: no attempt begins after it."""
-        so_far = item.so_far
-        assert so_far is not None  # noqa: S101 - it has a deadline since its first attempt began
-        last = item.failures[-1].event
-        decision = decide(item.policy, so_far, last.failure, at, self.desk.dice)
-        assert isinstance(decision, GiveUp)  # noqa: S101 - the deadline has passed
-        event = ItemGaveUp(item=item.number, failure=last.failure, error=last.error, decision=decision)
+        """The next attempt is due, but the deadline of the whole has passed: no attempt begins after it."""
+        event = gave_up_at_deadline(item, at)
         self.log(at, event)
         self._item_done(item)
         self.take(self.driver.failed(item.number, error_of(item, event), at), at)
 
-    def _wait_for_retry(self, item: Item, when: float) -> None:
+    def _wait_for_retry(self, item: Item, when: float, at: float) -> None:
         self.waits.retries[item.number] = when
-        self.desk.journal.put_retry(retry_row(self.record, item, "waiting", item.retry_kind))
+        if when - at >= WORTH_SHOWING or item.number in self.shown:
+            self.show_retry(item)
 
-    def show_retries(self) -> None:
-        """Put back what the end of the flow took from the retry queue."""
-        for item in self.history.items.values():
-            if item.state == "waiting":
-                self.desk.journal.put_retry(retry_row(self.record, item, "waiting", item.retry_kind))
+    def show_retry(self, item: Item) -> None:
+        """Put a waiting item into the retry queue, for all to see."""
+        self.shown.add(item.number)
+        self.desk.journal.put_retry(retry_row(self.record, item, "waiting"))
 
     def _item_done(self, item: Item) -> None:
-        if item.retry_kind or item.details is not None or item.number in self.heartbeats:
+        if item.number in self.shown or item.details is not None or item.number in self.heartbeats:
+            self.shown.discard(item.number)
             self.desk.journal.drop_retry(self.id, item.number)
             self.heartbeats.pop(item.number, None)
 

@@ -18,8 +18,14 @@ def deliver(run: FlowRun, message: Message) -> None:
     said = take_out(run, message)
     at = run.time()
     if isinstance(said, Cancel):
+        was_paused = run.history.paused
+        if was_paused:
+            # What its code does to clean up must be able to run.
+            run.log(at, Resumed(by=said.by, why=said.why))
         run.log(at, CancelRequested(by=said.by, why=said.why))
         run.take(run.driver.cancel(at) if run.has_begun else [EndAsk("cancelled")], at)
+        if was_paused and not run.released:
+            run.go_on()
     elif isinstance(said, Pause) and not run.history.paused:
         run.log(at, Paused(by=said.by, why=said.why))
         run.leave_line()

@@ -5,7 +5,11 @@ from msgspec import structs
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
-from redrive.failures.signals import AttemptLost
+from redrive.failures.signals import AttemptLost, DeadlineExceeded
+from redrive.flows.events import ItemGaveUp
+from redrive.flows.history import Item
+from redrive.flows.portable_errors import store_error
+from redrive.retry.decision import Because, GiveUp
 
 LOST = "what ran it is gone, and nobody knows how the attempt ended"
 
@@ -33,3 +37,25 @@ def lost_attempt(worker: str) -> tuple[AttemptLost, Failure]:
         error=error,
     )
     return error, failure
+
+
+def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
+    """An item whose next attempt is due after the deadline of them all."""
+    deadline, began = item.policy.deadline or 0.0, item.started_at or at
+    last = item.failures[-1].event if item.failures else None
+    if last is not None:
+        failure, error = last.failure, last.error
+    else:
+        snoozed = DeadlineExceeded(deadline)
+        failure, error = structs.replace(failure_from(snoozed, at), error=None, lineage=()), store_error(snoozed)
+    because = Because(
+        rule="none",
+        category=failure.category,
+        reason=failure.reason,
+        failure_kind=failure.kind,
+        attempt=item.attempt,
+        attempts=item.policy.attempts,
+        deadline_left=began + deadline - at,
+        detail=f"the {deadline:g} s for all attempts were over when the next one was due",
+    )
+    return ItemGaveUp(item=item.number, failure=failure, error=error, decision=GiveUp("deadline", because))

@@ -9,7 +9,7 @@ from redrive.stores.records import FlowRecord, RetryRow, RetryStatus
 MOST_SHOWN = 2**62
 
 
-def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> RetryRow:
+def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
     policy = item.policy
     timeouts = item.retries.timeouts if item.retries else 0
     timeout_limit = policy.timeout_retries
@@ -26,7 +26,7 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, kind: str) -> R
         timeout_retry_limit=None if timeout_limit is None else max(0, min(timeout_limit - timeouts, MOST_SHOWN)),
         backoff_kind=backoff.kind if backoff.base else "none",
         backoff_base_delay_ms=backoff.base * 1000,
-        retry_kind=kind,
+        retry_kind=item.retry_kind,
         scheduled_at=item.attempt_began if item.retry_at is None else item.retry_at,
         timeout_at=item.timeout_at,
         delivery_token=item.delivery,

@@ -14,7 +14,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Plain functions that run at once."""
     processes: int = max(1, os.cpu_count() or 1)
     """Actions in processes of their own that run at once."""
-    flows: int = 2000
+    flows: int = 1000
     """Flows in memory at once, those that wait for a little included."""
     lease: float = 10.0
     """Seconds without a sign of life after which another worker takes over."""

@@ -189,7 +189,7 @@ class Worker:
             self._wake.clear()
             if registered() != known:
                 definitions, known = known_definitions(), registered()
-            room = self.settings.flows - (len(self.runs) - len(self.idle))
+            room = self._room()
             more = False
             if room > 0:
                 with self.clock.busy():
@@ -212,6 +212,11 @@ class Worker:
                 poll = loop.call_later(self.settings.poll, self._wake.set)
                 await self._wake.wait()
                 poll.cancel()
+
+    def _room(self) -> int:
+        """How many more flows to claim. Those that wait for a little stay, unless there is hardly anything else."""
+        most, active = self.settings.flows, len(self.runs) - len(self.idle)
+        return max(most - len(self.runs), max(1, most // 4) - active)
 
     def _look_again_at(self, when: float | None) -> None:
         """When a flow that nobody owns will wake; one alarm at a time is enough."""

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import zlib
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -67,6 +68,10 @@ class ActionCall(Coroutine[Any, Any, T]):
         if self._coroutine is None:
             self._coroutine = call_action(self, self.action.policy)
         return self._coroutine
+
+    def __hash__(self) -> int:
+        # asyncio puts awaitables into sets: their order there must not depend on where they lie in memory.
+        return zlib.crc32(f"{self.action.name} {self.arguments.encoded}".encode())
 
     def __repr__(self) -> str:
         return f"<call of action {self.action.name}>"

@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from types import FrameType
+from types import CoroutineType, FrameType
 from typing import Any, NoReturn
 
 from redrive.determinism.clock import put_clock
@@ -31,6 +31,16 @@ class NotInWorkflow(RuntimeError):
         super().__init__(
             f"{what} cannot be used in a workflow: after a crash it could not be repeated; put it into an @action and "
             "await that"
+        )
+
+
+class NoOrder(RuntimeError):
+    """`asyncio.as_completed` puts what it is given into a set, in which coroutines lie in any order."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "as_completed() of coroutines has no fixed order, which a workflow needs; give it tasks: "
+            "as_completed([asyncio.create_task(...), ...])"
         )
 
 
@@ -267,6 +277,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             # It is being forgotten, and nothing new begins.
             coroutine.close()
             return self.create_future()
+        if type(coroutine) is CoroutineType and _in_as_completed():
+            coroutine.close()
+            raise NoOrder
         task = FlowTask(coroutine, self, self._next(), name, context)
         self.tasks.append(task)
         if len(self.tasks) % 64 == 0:
@@ -305,6 +318,17 @@ def _is_ours(frame: FrameType) -> bool:
 def _put_in_place(clock: FlowClock, dice: Dice) -> None:
     put_clock(clock)
     put_dice(dice)
+
+
+def _in_as_completed() -> bool:
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(4):
+        if frame is None or not _is_ours(frame):
+            return False
+        if "as_completed" in frame.f_code.co_qualname or "AsCompleted" in frame.f_code.co_qualname:
+            return True
+        frame = frame.f_back
+    return False
 
 
 async def _as_coroutine(awaitable: Any) -> Any:
