@@ -30,7 +30,7 @@ async def nap(seconds: float) -> str:
 
 @action(name="cli_wait_for")
 async def wait_for(path: Path) -> str:
-    path.with_suffix(".begun").touch()  # noqa: ASYNC240 - for who waits until it runs
+    path.with_suffix(".begun").touch()
     while not path.exists():  # noqa: ASYNC110, ASYNC240 - another process makes the file
         await asyncio.sleep(0.01)
     return "it is there"

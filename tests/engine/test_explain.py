@@ -490,9 +490,8 @@ def stories() -> Stories:
     async def scenario(app: FlowApp) -> Stories:
         global is_down
         is_down = True
-        for flow in (Apology, Many, Changing):
-            arguments = {"steps": 2} if flow is Many else {}
-            await app.outcome(await app.start(flow, **arguments))
+        for handle in (await app.start(Apology), await app.start(Many, steps=2), await app.start(Changing)):
+            await app.outcome(handle)
         for job in (poll(), hang(), come_back(after="7s"), refuse_it(why="no")):
             await app.outcome(await app.submit(job))
         is_down = False

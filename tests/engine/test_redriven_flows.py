@@ -131,7 +131,7 @@ def test_siblings_keep_what_they_have_done_and_do_not_count_what_was_stopped() -
     class Gathers(Workflow):
         async def run(self) -> list[str]:
             once = RetryPolicy(attempts=1)
-            return await asyncio.gather(self.first(), self.second(), self.run_action(sometimes(), retry=once))
+            return list(await asyncio.gather(self.first(), self.second(), self.run_action(sometimes(), retry=once)))
 
         async def first(self) -> str:
             return await do("1a") + await do("1b")
@@ -164,9 +164,8 @@ def test_a_sibling_in_backoff_waits_on_and_is_in_the_retry_queue_again() -> None
     @workflow(name="redriven.Beside")
     class Beside(Workflow):
         async def run(self) -> list[str]:
-            return await asyncio.gather(
-                self.run_action(flaky(), retry=RetryPolicy(attempts=2, backoff_seconds=3600)), self.late()
-            )
+            patient = RetryPolicy(attempts=2, backoff_seconds=3600)
+            return list(await asyncio.gather(self.run_action(flaky(), retry=patient), self.late()))
 
         async def late(self) -> str:
             await asyncio.sleep(60)

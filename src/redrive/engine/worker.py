@@ -90,10 +90,8 @@ class Worker:
         """Work until told to stop, then hand over."""
         # Guarded calls in a flow's code must ask for the flow's clock.
         CURRENT.set(UNOWNED)
-        definitions = known_definitions()
-        new = NewWorker(
-            name=f"{socket.gethostname()}:{os.getpid()}", definitions=definitions, queues=self.settings.queues
-        )
+        name, queues = f"{socket.gethostname()}:{os.getpid()}", self.settings.queues
+        new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
         self.lease = await patiently(self.store, self.store.join, new, self.settings.lease)
         self.journal = Journal(self.store, self.lease)
         stop_listening = self.store.on_wake(self._woken)
@@ -306,6 +304,7 @@ class Worker:
         def call() -> None:
             run = still_there()
             if run is not None:
+                self.idle.pop(run.id, None)
                 try:
                     run.ring()
                 except Exception:  # noqa: BLE001 - one flow's trouble is not another's

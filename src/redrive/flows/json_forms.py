@@ -107,9 +107,10 @@ def _read_foreign(kind: Any, value: Any) -> Any:
             return value
         if issubclass(kind, PurePath) and isinstance(value, str):
             return kind(value)
-        if hasattr(kind, "model_validate_json"):
+        validate = getattr(kind, "model_validate_json", None)
+        if validate is not None:
             # As JSON, not as Python objects: a strict model takes a date from text only there.
-            return kind.model_validate_json(_ENCODER.encode(value))
+            return validate(_ENCODER.encode(value))
     raise TypeError(f"{shown_hint(kind)} cannot be read from JSON")
 
 

@@ -61,6 +61,7 @@ def replay(lines: list[Line], driver: Driver, history: FlowHistory, started_at: 
     # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
     anew = [(line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven)]
     redone = _Redone()
+    asks: list[Ask] = []
     for index, turn in enumerate(_turns(lines)):
         seq, at, event = turn[0] if index else (0, started_at, None)
         is_redriven = isinstance(event, Redriven)

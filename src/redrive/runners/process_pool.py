@@ -300,7 +300,7 @@ class _Child(asyncio.SubprocessProtocol):
         # What it wrote last may still be in the pipe.
         asyncio.get_running_loop().call_later(_LAST_WORDS, self._end)
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self._end()
 
     def _end(self) -> None:

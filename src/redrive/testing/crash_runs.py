@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from redrive.failures.signals import AttemptLost
 from redrive.flows.action import ActionCall
 from redrive.flows.workflow import Workflow
 from redrive.stores.interface import Store
@@ -97,8 +98,14 @@ def _compare(expected: Any, run: CrashedRun, commits: int) -> None:
         raise AssertionError(
             f"{run.where} of {commits}, it ended otherwise than without a crash\n"
             f"without: {_in_words(expected)}\n"
-            f"with:    {_in_words(run.outcome)}\n\n{run.outcome}"
+            f"with:    {_in_words(run.outcome)}\n{_hint(run.outcome)}\n{run.outcome}"
         )
+
+
+def _hint(outcome: Any) -> str:
+    if isinstance(outcome, FlowOutcome) and isinstance(outcome.error, AttemptLost):
+        return "An attempt that is lost with its worker counts: allow one more than the workflow needs.\n"
+    return ""
 
 
 def _comparable(outcome: Any) -> Any:

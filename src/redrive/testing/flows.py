@@ -138,14 +138,14 @@ class FlowApp(App):
         point.kill = life.cancel
         self._point, self._worker = point, worker
         await asyncio.wait([life])
+        if point.dead:
+            await point.last_words()
+            if worker.lease is not None:
+                # As the next worker does once the lease has run out.
+                await self.store.leave(worker.lease)
         self._worker = None
         if not point.dead:
             life.result()
-            return
-        await point.last_words()
-        if worker.lease is not None:
-            # As the next worker does once the lease has run out.
-            await self.store.leave(worker.lease)
 
     def stop(self) -> None:
         super().stop()

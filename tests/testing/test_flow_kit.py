@@ -1,0 +1,332 @@
+"""The testing kit for durable flows: virtual time, workers that are killed, and a crash at every commit."""
+
+import asyncio
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import redrive
+from redrive import AttemptTimeout, RetryPolicy, Workflow, action, current_attempt, workflow
+from redrive.determinism.clock import current_clock
+from redrive.stores.errors import StoreUnavailable
+from redrive.stores.memory.store import MemoryStore
+from redrive.stores.records import Batch, Lease
+from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow, virtual_clock
+
+WEEK = 7 * 86_400
+
+
+@action(name="kit.flaky")
+async def flaky(times: int, result: str = "done") -> str:
+    if current_attempt().number <= times:
+        raise ConnectionError("no answer")
+    return result
+
+
+@action(name="kit.plain")
+def plain(seconds: float = 0.0) -> str:
+    time.sleep(seconds)
+    return "plain"
+
+
+@action(name="kit.wait_really")
+async def wait_really(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+@action(name="kit.take_long")
+async def take_long(seconds: float) -> str:
+    clock = current_clock()
+    await clock.asleep_until(clock.monotonic() + seconds)
+    return "took long"
+
+
+@action(name="kit.hang")
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+@workflow(name="kit.Weekly")
+class Weekly(Workflow):
+    async def run(self, times: int) -> str:
+        found = await self.run_action(flaky(times), retry=RetryPolicy(attempts=times + 2, backoff_seconds=86_400))
+        await asyncio.sleep(WEEK)
+        return found
+
+
+def test_a_week_of_backoff_takes_milliseconds() -> None:
+    outcome = run_flow(Weekly, times=3)
+    assert outcome.status == "completed"
+    assert outcome.result == "done"
+    assert outcome.error is None
+    assert outcome.waits == [86_400, 2 * 86_400, 4 * 86_400]
+    assert outcome.sleeps == [WEEK]
+    assert outcome.duration == 2 * WEEK
+    assert outcome.steps == ["kit.flaky"]
+    assert outcome.attempts == {1: 4}
+    assert [one.attempt for one in outcome.executed] == [1, 2, 3, 4]
+
+
+def test_a_failed_flow_has_its_error_and_prints_its_log() -> None:
+    outcome = run_flow(flaky(9))
+    assert outcome.status == "failed"
+    assert isinstance(outcome.error, ConnectionError)
+    text = str(outcome)
+    assert "failed with ConnectionError: no answer" in text
+    assert 'ItemStarted item=1 step=kit.flaky {"times":9} attempt=1' in text
+    assert "AttemptFailed item=1 attempt=3 ConnectionError: no answer [exception] -> gave up: exhausted" in text
+
+
+def test_in_an_async_test_it_says_what_to_use_instead() -> None:
+    async def test() -> None:
+        run_flow(Weekly, times=1)
+
+    with pytest.raises(RuntimeError, match="use `async with flow_app"):
+        asyncio.run(test())
+
+
+def test_time_stands_still_while_the_clock_is_frozen() -> None:
+    async def test() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(Weekly, times=1)
+                assert await app.settled(handle) == "waiting"
+                (retry,) = await app.retries()
+                assert retry.scheduled_at == app.clock.wall() + 86_400
+                app.clock.advance(86_399)
+                assert await app.settled(handle) == "waiting"
+                app.clock.advance(1)
+                await app.until(lambda: len(app.witness.executed) == 2)
+                assert await app.settled(handle) == "waiting"
+                assert await app.retries() == []
+            assert await handle.result() == "done"
+            assert app.clock.now == 86_400 + WEEK
+
+    asyncio.run(test())
+
+
+@workflow(name="kit.Beside")
+class Beside(Workflow):
+    """Work in real time, and then a minute, beside an hour of waiting."""
+
+    async def run(self, what: str) -> list[Any]:
+        return list(await asyncio.gather(self.work(what), asyncio.sleep(3600)))
+
+    async def work(self, what: str) -> str:
+        call = plain(0.02) if what == "thread" else wait_really(0.02) if what == "loop" else take_long(20)
+        found = await self.run_action(call, timeout=60)
+        await asyncio.sleep(60)
+        return found
+
+
+@pytest.mark.parametrize("what", ["thread", "loop", "virtual"])
+def test_time_does_not_jump_over_work_that_takes_real_time(what: str) -> None:
+    outcome = run_flow(Beside, what)
+    assert outcome.status == "completed"
+    assert outcome.duration == 3600
+    assert len(outcome.executed) == 1
+
+
+def test_work_that_hangs_is_taken_to_its_timeout() -> None:
+    @workflow(name="kit.Hangs")
+    class Hangs(Workflow):
+        async def run(self) -> str:
+            try:
+                await self.run_action(hang(), retry=RetryPolicy(attempts=2), timeout=timedelta(minutes=2))
+            except AttemptTimeout:
+                return "cut"
+            return "unreached"
+
+    outcome = run_flow(Hangs)
+    assert outcome.result == "cut"
+    # The attempt after a timeout gets half as much again.
+    assert outcome.duration == pytest.approx(120 + 0.1 + 180)
+
+
+def test_runs_are_the_same_every_time() -> None:
+    @workflow(name="kit.Draws")
+    class Draws(Workflow):
+        async def run(self) -> list[str]:
+            await flaky(2)
+            return [str(workflow.uuid()), workflow.flow_id(), workflow.now().isoformat()]
+
+    one, another = run_flow(Draws), run_flow(Draws)
+    assert one.result == another.result
+    assert one.waits == another.waits
+
+
+def test_a_killed_worker_leaves_everything_as_the_log_has_it() -> None:
+    async def test() -> None:
+        async with flow_app() as app:
+            handle = await app.submit(hang(), retry=RetryPolicy(attempts=3))
+            await app.until(lambda: app.witness.executed)
+            await app.kill()
+            lines = await app.log(handle.id)
+            assert len(lines) == 1
+            assert await handle.status() == "ready"
+            app.clock.advance(3600)
+            app.revive()
+            await app.until(lambda: len(app.witness.executed) == 2)
+            assert [one.attempt for one in app.witness.executed] == [1, 2]
+            await handle.cancel()
+            assert (await app.outcome(handle)).status == "cancelled"
+
+    asyncio.run(test())
+
+
+def test_a_flow_that_does_not_end_fails_the_test_with_its_log() -> None:
+    async def test() -> None:
+        async with flow_app() as app:
+            await app.outcome(await app.submit(hang()), within=0.1)
+
+    with pytest.raises(AssertionError, match=r"(?s)it has not ended in time.*ItemStarted item=1 step=kit.hang"):
+        asyncio.run(test())
+
+
+def test_every_commit_is_a_crash_point_on_both_sides() -> None:
+    runs = crash_everywhere(Weekly, times=2)
+    commits = max(run.commit for run in runs)
+    assert [(run.commit, run.side) for run in runs] == [
+        (commit, side) for commit in range(1, commits + 1) for side in ("before", "after")
+    ]
+    assert all(run.crashed for run in runs)
+    assert {run.outcome.result for run in runs} == {"done"}
+    assert 0 < sum("[lost]" in str(run.outcome) for run in runs) < len(runs)
+
+
+def test_a_difference_says_where_and_what_and_prints_the_log() -> None:
+    left: list[int] = []
+
+    @action(name="kit.careless")
+    async def careless() -> str:
+        """What a process remembers is gone after a crash: here it is found on the second attempt."""
+        left.append(current_attempt().number)
+        return "once" if left[-1] == 1 else "twice"
+
+    with pytest.raises(AssertionError) as failed:
+        crash_everywhere(careless())
+    message = str(failed.value)
+    assert message.startswith("killed right after commit 1 of 2, it ended otherwise than without a crash")
+    assert "without: completed with 'once'" in message
+    assert "with:    completed with 'twice'" in message
+    assert "[lost] -> retry in 0.1 s" in message
+
+
+def test_a_story_may_do_more_than_run_a_flow(tmp_path: Path) -> None:
+    async def story(app: FlowApp) -> list[str]:
+        handles = [await app.submit(flaky(1, f"job {number}")) for number in range(3)]
+        return [await handle.result() for handle in handles]
+
+    for run in crash_everywhere(story):
+        assert run.outcome == ["job 0", "job 1", "job 2"]
+    # One database for all runs: each has flows of its own.
+    for run in crash_everywhere(story, store=f"sqlite:///{tmp_path}/all.db"):
+        assert run.outcome == ["job 0", "job 1", "job 2"]
+
+
+def test_a_store_that_is_away_comes_back_in_real_time() -> None:
+    """Waiting for it must not wait for virtual time, which stands still while it is written to."""
+
+    class Away(MemoryStore):
+        refused = 0
+
+        async def commit(self, lease: Lease, batch: Batch) -> None:
+            if self.refused < 2:
+                self.refused += 1
+                raise StoreUnavailable("out for lunch")
+            await super().commit(lease, batch)
+
+    async def test() -> None:
+        store = Away()
+        async with flow_app(store) as app:
+            outcome = await app.outcome(await app.start(Weekly, times=1), within=20)
+        assert outcome.result == "done"
+        assert store.refused == 2
+
+    asyncio.run(test())
+
+
+def test_an_alarm_that_fails_does_not_stop_the_clock() -> None:
+    async def test() -> list[str]:
+        rung: list[str] = []
+        troubles: list[Any] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: troubles.append(context["exception"]))
+        with virtual_clock() as clock:
+
+            def fail() -> None:
+                raise ValueError("in the alarm")
+
+            clock.alarm(10, fail)
+            clock.alarm(20, lambda: rung.append("rung"))
+            taken_back = clock.alarm(15, lambda: rung.append("taken back"))
+            taken_back()
+            await clock.asleep(30)
+        assert [str(trouble) for trouble in troubles] == ["in the alarm"]
+        return rung
+
+    assert asyncio.run(test()) == ["rung"]
+
+
+def test_nothing_is_left_behind_by_a_worker_with_work_under_way() -> None:
+    """The worker gives back what runs; another app goes on with it, and the attempt does not count."""
+    store = MemoryStore()
+
+    async def first() -> str:
+        async with flow_app(store) as app:
+            handle = await app.submit(hang(), retry=RetryPolicy(attempts=1))
+            await app.until(lambda: app.witness.executed)
+            return handle.id
+
+    async def second(flow_id: str) -> list[int]:
+        async with flow_app(store) as app:
+            await app.until(lambda: app.witness.executed)
+            await app.handle(flow_id).cancel()
+            await app.outcome(flow_id)
+            return [one.attempt for one in app.witness.executed]
+
+    flow_id = asyncio.run(first())
+    assert asyncio.run(second(flow_id)) == [1]
+
+
+def test_settings_of_the_worker_can_be_given() -> None:
+    async def test() -> None:
+        async with flow_app(concurrency=1) as app:
+            handles = [await app.submit(take_long(10)) for _ in range(3)]
+            for handle in handles:
+                await app.outcome(handle)
+            assert app.clock.now == 30
+
+    asyncio.run(test())
+    with pytest.raises(TypeError):
+        asyncio.run(_open(colour="red"))
+
+
+async def _open(**settings: Any) -> None:
+    async with flow_app(**settings):
+        pass
+
+
+def test_dead_letters_and_redrive_work_as_in_real_life() -> None:
+    broken = [True]
+
+    @action(name="kit.broken")
+    async def mended() -> str:
+        if broken[0]:
+            raise redrive.Permanent("broken")
+        return "mended"
+
+    async def test() -> None:
+        async with flow_app() as app:
+            handle = await app.submit(mended())
+            assert (await app.outcome(handle)).status == "failed"
+            broken[0] = False
+            (letter,) = await app.dead_letters()
+            await app.redrive(letter.flow_id, by="ann", why="mended")
+            assert (await app.outcome(handle)).result == "mended"
+
+    asyncio.run(test())
