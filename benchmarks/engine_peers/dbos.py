@@ -195,13 +195,18 @@ def _worker(asked_every: float) -> Iterator[None]:
 
 def _loop_ratio(effort: Effort) -> float:
     flow(SHORT_LOOP)
+    short = _short_loops_seconds()
+    began = perf_counter()
+    done = timed_flow(effort.loop, effort.loop_seconds)
+    long = perf_counter() - began
+    return loop_ratio(short + _short_loops_seconds(), long, done)
+
+
+def _short_loops_seconds() -> float:
     began = perf_counter()
     for _ in range(SHORT_LOOPS):
         flow(SHORT_LOOP)
-    short = perf_counter() - began
-    began = perf_counter()
-    done = timed_flow(effort.loop, effort.loop_seconds)
-    return loop_ratio(short, perf_counter() - began, done)
+    return perf_counter() - began
 
 
 async def _waiting_mb(effort: Effort) -> float:

@@ -16,7 +16,8 @@ from benchmarks.engine_peers.cases import ATTEMPTS, SHORT_LOOP, STEPS, WAITING_F
 
 T = TypeVar("T")
 
-SHORT_LOOPS = 3
+SHORT_LOOPS = 2
+"""Before the long loop, and again after it: what else the machine does is then the same for both."""
 # Long enough for a worker to go to sleep again after a job.
 IDLE_SECONDS = 0.015
 FEWEST_STARTS = 12
@@ -125,8 +126,8 @@ async def steps_a_second(effort: Effort, flows_at_once: int, run_flow: Callable[
 
 
 def loop_ratio(short_seconds: float, long_seconds: float, long_loop: int) -> float:
-    """Cost per action of the long loop over that of SHORT_LOOPS short ones."""
-    return (long_seconds / long_loop) / (short_seconds / (SHORT_LOOPS * SHORT_LOOP))
+    """Cost per action of the long loop over that of the short ones on both sides of it."""
+    return (long_seconds / long_loop) / (short_seconds / (2 * SHORT_LOOPS * SHORT_LOOP))
 
 
 class Waiting:

@@ -141,13 +141,17 @@ async def _start_percentiles(url: str, effort: Effort) -> tuple[float, float]:
 async def _loop_ratio(url: str, effort: Effort) -> float:
     async with redrive.open(url) as app:
         await _finished(app, SHORT_LOOP)
-        began = perf_counter()
-        for _ in range(SHORT_LOOPS):
-            await _finished(app, SHORT_LOOP)
-        short = perf_counter() - began
-        began = perf_counter()
-        await _finished(app, effort.loop)
-        return loop_ratio(short, perf_counter() - began, effort.loop)
+        short = await _loops_seconds(app, SHORT_LOOPS, SHORT_LOOP)
+        long = await _loops_seconds(app, 1, effort.loop)
+        short += await _loops_seconds(app, SHORT_LOOPS, SHORT_LOOP)
+        return loop_ratio(short, long, effort.loop)
+
+
+async def _loops_seconds(app: redrive.App, loops: int, steps: int) -> float:
+    began = perf_counter()
+    for _ in range(loops):
+        await _finished(app, steps)
+    return perf_counter() - began
 
 
 async def _waiting_mb(url: str, effort: Effort) -> float:

@@ -74,13 +74,17 @@ def test_orders_survive_workers_that_are_killed_at_random(address: str, tmp_path
     async def scenario() -> None:
         with Fleet(address, tmp_path, lease=0.6) as fleet:
             async with open_app(address, worker=False) as app:
-                handles = [await app.start(Order, number) for number in range(60)]
-                for _ in range(6):
-                    worker = fleet.start()[0]
-                    await asyncio.sleep(chance.uniform(0.02, 0.3))
-                    fleet.kill(worker)
-                fleet.start(2)
-                await all_done(app)
+                handles = []
+                for _ in range(3):
+                    # An item that loses its worker three times is taken for poison: two kills, then time to finish.
+                    handles += [await app.start(Order, number) for number in range(len(handles), len(handles) + 20)]
+                    for _ in range(2):
+                        worker = fleet.start()[0]
+                        await asyncio.sleep(chance.uniform(0.02, 0.3))
+                        fleet.kill(worker)
+                    fleet.start()
+                    await all_done(app)
+                    fleet.kill(fleet.workers[0])
                 for number, handle in enumerate(handles):
                     assert await handle.result() == expected(number)
                 await check_logs(app, [handle.id for handle in handles], fleet)
@@ -100,8 +104,9 @@ def test_many_flows_on_several_workers_while_some_are_killed(tmp_path: Path) -> 
             async with open_app(address, worker=False) as app:
                 handles = await asyncio.gather(*(app.start(Small, number) for number in range(flows)))
                 fleet.start(4)
-                for _ in range(4):
-                    await asyncio.sleep(chance.uniform(0.2, 0.6))
+                # No more than two: an item that loses its worker three times is taken for poison.
+                for _ in range(2):
+                    await asyncio.sleep(chance.uniform(0.2, 0.8))
                     fleet.kill(chance.choice(fleet.workers))
                     fleet.start()
                 await all_done(app, 120)

@@ -259,3 +259,57 @@ def test_a_flow_that_has_not_begun_can_be_paused_and_cancelled() -> None:
 
     outcomes = asyncio.run(story())
     assert [outcome.status for outcome in outcomes] == ["paused", "cancelled", "cancelled"]
+
+
+def test_a_flow_that_is_paused_and_resumed_before_it_begins_begins_once() -> None:
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            await app.kill()
+            handle = await app.start(CleansUp, "nothing")
+            await handle.pause()
+            await handle.resume()
+            app.revive()
+            return await app.outcome(handle)
+
+    assert asyncio.run(story()).result == "unreached"
+    assert RAN == ["cleaned up"]
+
+
+def test_a_flow_whose_worker_died_after_reading_its_mail_waits_quietly() -> None:
+    """The inbox is empty, but the flow's row does not say so yet: that must not look like unread mail for ever."""
+    gate = asyncio.Event()
+
+    @action(name="told.gated")
+    async def gated() -> None:
+        RAN.append("gated")
+        await gate.wait()
+
+    @workflow(name="told.Gated")
+    class Gated(Workflow):
+        async def run(self) -> str:
+            await gated()
+            await asyncio.sleep(86_400)
+            return "done"
+
+    async def story() -> tuple[int, FlowOutcome]:
+        async with flow_app() as app:
+            handle = await app.start(Gated)
+            await app.until(lambda: RAN)
+            await handle.pause()
+            await handle.resume()
+            await app.until(lambda: app.witness.commits >= 2)
+            while await app.store.read_mail(app._worker.lease):  # type: ignore[union-attr,arg-type]
+                await asyncio.sleep(0.001)
+            await app.kill()
+            gate.set()
+            app.revive()
+            await app.until(lambda: len(RAN) == 2)
+            with app.clock.frozen():
+                await app.settled(handle)
+                await asyncio.sleep(0.05)
+                claims = (await app.find(handle.id)).claims
+            return claims, await app.outcome(handle)
+
+    claims, outcome = asyncio.run(story())
+    assert claims < 5
+    assert outcome.result == "done"

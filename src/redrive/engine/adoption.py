@@ -63,6 +63,8 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
     for record in known:
         run = _enter(worker, record)
         if run is not None:
+            # The last owner may have died after it read some: what is no longer there was read.
+            run.mail_read = max(record.mail_read, record.mail - len(mail[record.id]))
             try:
                 _go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
@@ -101,7 +103,7 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
         for message in mail:
             if not run.released:
                 deliver(run, message)
-        if not run.released:
+        if not run.released and not run.has_begun:
             run.begin()
         return
     try:

@@ -2,6 +2,7 @@
 
 import functools
 
+from redrive.engine.alarms import Alarm
 from redrive.engine.desk import Desk
 from redrive.flows.driver import Driver
 from redrive.flows.events import AnyEvent, FlowParked, write_event
@@ -14,7 +15,7 @@ _row = functools.partial(tuple.__new__, EventRow)
 
 class OwnedFlow:
     __slots__ = (
-        "__weakref__",
+        "alarm",
         "desk",
         "driver",
         "history",
@@ -38,6 +39,8 @@ class OwnedFlow:
         self.mail_read = record.mail_read
         self.mail_taken: set[int] = set()
         """Messages that were delivered: until that is durable they are still in the store."""
+        self.alarm: Alarm | None = None
+        """When it is to be woken."""
         self.released = False
         """Given back, or about to be: whatever comes in is for the next owner."""
 

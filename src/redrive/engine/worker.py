@@ -7,7 +7,6 @@ import logging
 import math
 import os
 import socket
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -298,19 +297,16 @@ class Worker:
             self.places.free(self._place(attempt.step))
 
     def wake_at(self, when: float, run: FlowRun) -> None:
-        # The alarm outlives the run where that ends early, and must not keep it in memory.
-        still_there = weakref.ref(run)
-
         def call() -> None:
-            run = still_there()
-            if run is not None:
-                self.idle.pop(run.id, None)
-                try:
-                    run.ring()
-                except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-                    self.set_aside(run)
+            self.idle.pop(run.id, None)
+            try:
+                run.ring()
+            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+                self.set_aside(run)
 
-        self.alarms.at(when, call)
+        if run.alarm is not None:
+            self.alarms.take_back(run.alarm)
+        run.alarm = self.alarms.at(when, call)
 
     def attempt_failed(self, run: FlowRun, item: Item, event: AttemptFailed) -> None:
         tell_attempt_failed(run, item, event)
@@ -331,6 +327,8 @@ class Worker:
             del self.runs[run.id]
         self.idle.pop(run.id, None)
         run.driver.discard()
+        if run.alarm is not None:
+            self.alarms.take_back(run.alarm)
         if self._wants_ends:
             self._wake.set()
 

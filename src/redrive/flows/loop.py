@@ -21,7 +21,8 @@ from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.flow_clock import FlowClock
 from redrive.retry.policy import Policy
 
-MOST_CLOSES = 100
+# Code that is forgotten and awaits more than this is left where it stands.
+MOST_AWAITED = 1000
 
 
 class NotInWorkflow(RuntimeError):
@@ -215,7 +216,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             before = self._enter()
             for task in pending:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio itself sets for it
-                _close(task.get_coro())
+                self.context.run(_forget, task.get_coro())
             self._leave(*before)
         self.tasks.clear()
         self._ready.clear()
@@ -335,17 +336,17 @@ async def _as_coroutine(awaitable: Any) -> Any:
     return await awaitable
 
 
-def _close(coroutine: Any) -> None:
-    """Close a coroutine, and again when its `finally` awaits something: left alone it would end at any time."""
-    for _ in range(MOST_CLOSES):
+class _Forgotten(BaseException):
+    """Ends code that is no longer needed. Unlike GeneratorExit it lets what is awaited end first."""
+
+
+def _forget(coroutine: Any) -> None:
+    """End a coroutine: whatever its `finally` awaits never comes. Left alone, it would be ended anywhere, at any time."""
+    for _ in range(MOST_AWAITED):
         try:
-            coroutine.close()
-        except RuntimeError:
-            # It awaits something instead of ending.
-            continue
-        except BaseException:  # noqa: BLE001, S110 - it ended, with whatever error
-            pass
-        return
+            coroutine.throw(_Forgotten())
+        except BaseException:  # noqa: BLE001 - it ended, with whatever error
+            return
 
 
 if sys.version_info >= (3, 12):
