@@ -54,7 +54,7 @@ def budgets(figures: Sequence[Figure], cases: Container[str]) -> list[Budget]:
 
 
 def _commits_a_step(system: str, ratio: float, most: float) -> Budget:
-    """A step has a commit of its own, so it cannot be much cheaper than one; then the two did not meet the same disk."""
+    """A step has a commit of its own: where it seems cheaper than one, the two did not meet the same disk."""
     what = f"{system}: a step of a single flow takes at most {most:g} times a bare commit"
     if ratio < LEAST_CREDIBLE:
         return Budget(what=what, measured=f"{ratio:.2f}, not credible: the disk was busy; run again", met=False)

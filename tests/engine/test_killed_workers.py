@@ -15,6 +15,7 @@ from tests.postgres_server import shared_server
 
 from redrive.assembly import open as open_app
 from redrive.engine.app import App
+from redrive.engine.handle import Handle
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCompleted, ItemStarted
 from redrive.stores.records import FlowQuery
 
@@ -74,7 +75,7 @@ def test_orders_survive_workers_that_are_killed_at_random(address: str, tmp_path
     async def scenario() -> None:
         with Fleet(address, tmp_path, lease=0.6) as fleet:
             async with open_app(address, worker=False) as app:
-                handles = []
+                handles: list[Handle[list[str]]] = []
                 for _ in range(3):
                     # An item that loses its worker three times is taken for poison: two kills, then time to finish.
                     handles += [await app.start(Order, number) for number in range(len(handles), len(handles) + 20)]

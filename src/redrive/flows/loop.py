@@ -341,7 +341,7 @@ class _Forgotten(BaseException):
 
 
 def _forget(coroutine: Any) -> None:
-    """End a coroutine: whatever its `finally` awaits never comes. Left alone, it would be ended anywhere, at any time."""
+    """End a coroutine: whatever its `finally` awaits never comes. Left alone, it would be ended at any time."""
     for _ in range(MOST_AWAITED):
         try:
             coroutine.throw(_Forgotten())
