@@ -7,7 +7,9 @@ from benchmarks.figures import Case
 STEPS_200 = Case(
     name="steps_200", unit="/s", what="durable steps, 200 flows of 10 steps at once in one process", compared=False
 )
-STEPS_1 = Case(name="steps_1", unit="/s", what="the same, one flow after the other", compared=False)
+STEPS_1 = Case(
+    name="steps_1", unit="/s", what="durable steps of flows of 100 steps, one flow after the other", compared=False
+)
 COMMITS = Case(
     name="commits",
     unit="/s",
@@ -53,6 +55,14 @@ START = "start"
 """Measured in one go: both percentiles come from the same starts."""
 
 STEPS = 10
+LONG_FLOW = 100
+"""Steps of each flow where there is one at a time: what a step costs, with the start of the flow a small part of it."""
+
+
+def steps_of_a_flow(flows_at_once: int) -> int:
+    return LONG_FLOW if flows_at_once == 1 else STEPS
+
+
 """Steps in a flow."""
 ATTEMPTS = 3
 """Of a retried job: two fail."""

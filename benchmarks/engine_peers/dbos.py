@@ -25,11 +25,11 @@ from benchmarks.engine_peers.cases import (
     SHORT_LOOP,
     START_P50,
     START_P99,
-    STEPS,
     STEPS_1,
     STEPS_200,
     WAITING,
     Effort,
+    steps_of_a_flow,
 )
 from benchmarks.engine_peers.loads import (
     IDLE_SECONDS,
@@ -144,16 +144,17 @@ def _launch(url: str) -> None:
 
 
 def _steps_a_second(effort: Effort, flows_at_once: int) -> float:
-    flow(STEPS)
+    steps = steps_of_a_flow(flows_at_once)
+    flow(steps)
     began = perf_counter()
-    under_way = deque(DBOS.start_workflow(flow, STEPS) for _ in range(flows_at_once))
+    under_way = deque(DBOS.start_workflow(flow, steps) for _ in range(flows_at_once))
     flows = 0
     while under_way:
         under_way.popleft().get_result()
         flows += 1
         if perf_counter() - began < effort.seconds:
-            under_way.append(DBOS.start_workflow(flow, STEPS))
-    return flows * STEPS / (perf_counter() - began)
+            under_way.append(DBOS.start_workflow(flow, steps))
+    return flows * steps / (perf_counter() - began)
 
 
 def _drained_a_second(work: Callable[[int], None], jobs: int) -> float:

@@ -12,7 +12,7 @@ from threading import Event
 from time import perf_counter
 from typing import Any, TypeVar
 
-from benchmarks.engine_peers.cases import ATTEMPTS, SHORT_LOOP, STEPS, WAITING_FLOWS, Effort
+from benchmarks.engine_peers.cases import ATTEMPTS, SHORT_LOOP, WAITING_FLOWS, Effort, steps_of_a_flow
 
 T = TypeVar("T")
 
@@ -109,20 +109,21 @@ async def start_percentiles(
     return starts.percentiles()
 
 
-async def steps_a_second(effort: Effort, flows_at_once: int, run_flow: Callable[[], Awaitable[object]]) -> float:
-    """Start flows of STEPS steps for the time given, then let those under way finish."""
-    await run_flow()
+async def steps_a_second(effort: Effort, flows_at_once: int, run_flow: Callable[[int], Awaitable[object]]) -> float:
+    """Start flows of so many steps for the time given, then let those under way finish."""
+    steps = steps_of_a_flow(flows_at_once)
+    await run_flow(steps)
     began = perf_counter()
     flows = 0
 
     async def lane() -> None:
         nonlocal flows
         while perf_counter() - began < effort.seconds:
-            await run_flow()
+            await run_flow(steps)
             flows += 1
 
     await asyncio.gather(*(lane() for _ in range(flows_at_once)))
-    return flows * STEPS / (perf_counter() - began)
+    return flows * steps / (perf_counter() - began)
 
 
 def loop_ratio(short_seconds: float, long_seconds: float, long_loop: int) -> float:

@@ -114,7 +114,7 @@ def measure(what: str, system: System, url: str, effort: Effort) -> dict[str, fl
 
 async def _steps_a_second(url: str, effort: Effort, flows_at_once: int) -> float:
     async with redrive.open(url) as app:
-        return await steps_a_second(effort, flows_at_once, lambda: _finished(app, STEPS))
+        return await steps_a_second(effort, flows_at_once, lambda steps: _finished(app, steps))
 
 
 async def _finished(app: redrive.App, steps: int) -> None:

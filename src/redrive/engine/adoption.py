@@ -1,5 +1,6 @@
 """Take claimed flows into memory: new ones begin, others go on from their log."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -35,11 +36,17 @@ if TYPE_CHECKING:
     from redrive.engine.worker import Worker
 
 
+BEGUN_AT_ONCE = 25
+
+
 async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
     """Begin the new ones at once; read the logs and the mail of the others, and go on."""
     assert worker.lease is not None  # noqa: S101 - it claimed them
     known: list[FlowRecord] = []
-    for record in records:
+    for number, record in enumerate(records, start=1):
+        if number % BEGUN_AT_ONCE == 0:
+            # What is durable meanwhile must not wait for all of them.
+            await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
         if record.claims == 1 and record.mail == record.mail_read:
             run = _enter(worker, record)
             if run is not None:
@@ -77,6 +84,10 @@ def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
     except UnknownDefinition:
         # Forgotten since it was asked for; whoever knows it takes it at the end of this lease.
         return None
+    before = worker.runs.get(record.id)
+    if before is not None:
+        # Given back, and claimed again before it was forgotten.
+        before.driver.discard()
     worker.runs[record.id] = run
     return run
 

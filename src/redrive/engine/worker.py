@@ -64,13 +64,8 @@ class Worker:
         """Those of the runs that wait for a little, the one unused for longest first."""
         self.lease: Lease | None = None
         self.joined = asyncio.Event()
-        self.places = Places(
-            {
-                "loop": self.settings.concurrency,
-                "thread": self.settings.threads,
-                "process": self.settings.processes,
-            }
-        )
+        most = self.settings
+        self.places = Places({"loop": most.concurrency, "thread": most.threads, "process": most.processes})
         self.alarms = Alarms(self.clock)
         self.runner = Runner(self, self.settings.threads, self.settings.processes)
         self.journal: Journal
@@ -336,6 +331,7 @@ class Worker:
         """The engine itself failed on this flow: leave it as its log has it, for whoever comes after this lease."""
         log.exception("flow %s: the engine failed; the flow is left alone until this worker ends", run.id)
         run.released = True
+        run.driver.discard()
         self.runs.pop(run.id, None)
         self.idle.pop(run.id, None)
 

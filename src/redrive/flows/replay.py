@@ -61,26 +61,23 @@ def replay(lines: list[Line], driver: Driver, history: FlowHistory, started_at: 
     # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
     anew = [(line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven)]
     redone = _Redone()
-    asks: list[Ask] = []
     for index, turn in enumerate(_turns(lines)):
         seq, at, event = turn[0] if index else (0, started_at, None)
-        is_redriven = isinstance(event, Redriven)
-        if is_redriven:
-            # What was asked for anew stands right behind the redrive, once that was answered.
-            asks = redone.take(history)
-        for line in turn:
-            history.apply(line.at, line.event)
-        if is_redriven and turn[-1] is lines[-1] and not _commands(turn):
-            redone.asks = asks
-            break
         is_anew = any(since <= seq < until for since, until in anew)
         driver.replay(patches, is_anew)
-        if not is_redriven:
+        # What was asked for anew stands right behind the redrive, once that was answered.
+        asks = redone.take(history) if isinstance(event, Redriven) else []
+        if event is not None:
+            history.apply(at, event)
+        if not isinstance(event, Redriven):
             asks = _activate(driver, history, event, at)
-        if is_anew:
-            redone.match(asks, turn, driver)
-        else:
-            _match(asks, turn, driver)
+        elif turn[-1] is lines[-1] and not _commands(turn):
+            redone.asks = asks
+            break
+        left_out = redone.match(asks, turn, driver) if is_anew else _match(asks, turn, driver)
+        for line in turn[1:] if index else turn:
+            if line not in left_out:
+                history.apply(line.at, line.event)
     driver.replay(None)
     return redone.asks
 
@@ -94,8 +91,8 @@ class _Redone:
         self.orphans: list[int] = []
         """Items that were asked for then and are not now."""
 
-    def match(self, asks: list[Ask], turn: list[Line], driver: Driver) -> None:
-        """Keep what was asked for then and is again, so that nothing is done twice."""
+    def match(self, asks: list[Ask], turn: list[Line], driver: Driver) -> list[Line]:
+        """Keep what was asked for then and is again, so that nothing is done twice. Answers what did not happen now."""
         commands = _commands(turn)
         for ask in asks:
             line = next((line for line in commands if _same(ask, line.event)), None)
@@ -105,6 +102,7 @@ class _Redone:
                 commands.remove(line)
                 _bind(ask, line.event, driver)
         self.orphans += [line.event.item for line in commands if isinstance(line.event, ItemAdded)]
+        return [line for line in commands if isinstance(line.event, ItemCancelled)]
 
     def take(self, history: FlowHistory) -> list[Ask]:
         """All that is to be asked for behind the redrive: items that nobody waits for any more are cancelled."""
@@ -144,7 +142,8 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
     return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
 
 
-def _match(asks: list[Ask], turn: list[Line], driver: Driver) -> None:
+def _match(asks: list[Ask], turn: list[Line], driver: Driver) -> list[Line]:
+    """NonDeterminism unless the log has just these; so nothing is left out."""
     commands = _commands(turn)
     for index, ask in enumerate(asks):
         line = commands[index] if index < len(commands) else None
@@ -156,6 +155,7 @@ def _match(asks: list[Ask], turn: list[Line], driver: Driver) -> None:
     if len(commands) > len(asks):
         line = commands[len(asks)]
         raise NonDeterminism(line.seq, _in_words(line.event), "nothing is asked for here", "")
+    return []
 
 
 def _bind(ask: Ask, command: Any, driver: Driver) -> None:
