@@ -29,7 +29,7 @@ def test_the_table_shows_the_figures_and_what_each_case_means() -> None:
     finished = run_benchmark("--only", "limit-sqlite")
     assert finished.returncode == 0, finished.stderr
     assert "limit-sqlite" in finished.stdout
-    assert "steps_1: the same, one flow after the other" in finished.stdout
+    assert "steps_1: durable steps of flows of 100 steps, one flow after the other" in finished.stdout
     assert "measuring: limit-sqlite: commits" in finished.stderr
 
 
