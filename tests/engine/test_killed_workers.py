@@ -73,7 +73,7 @@ def test_orders_survive_workers_that_are_killed_at_random(address: str, tmp_path
     chance = random.Random(7)
 
     async def scenario() -> None:
-        with Fleet(address, tmp_path, lease=0.6) as fleet:
+        with Fleet(address, tmp_path, lease=2.0) as fleet:
             async with open_app(address, worker=False) as app:
                 handles: list[Handle[list[str]]] = []
                 for _ in range(3):
@@ -97,11 +97,11 @@ def test_orders_survive_workers_that_are_killed_at_random(address: str, tmp_path
 @pytest.mark.promise("R7", "R8", "A12")
 def test_many_flows_on_several_workers_while_some_are_killed(tmp_path: Path) -> None:
     address = shared_server().fresh_database()
-    flows = int(os.environ.get("REDRIVE_CRASH_FLOWS", "2000"))
+    flows = int(os.environ.get("REDRIVE_CRASH_FLOWS", "1000"))
     chance = random.Random(11)
 
     async def scenario() -> None:
-        with Fleet(address, tmp_path, lease=1.0) as fleet:
+        with Fleet(address, tmp_path, lease=4.0) as fleet:
             async with open_app(address, worker=False) as app:
                 handles = await asyncio.gather(*(app.start(Small, number) for number in range(flows)))
                 fleet.start(4)
@@ -155,7 +155,7 @@ def test_a_killed_workers_flows_are_taken_over_and_the_attempt_number_goes_on(
 @pytest.mark.promise("A14", "A9")
 def test_waiting_retries_fire_at_their_stored_times_after_kill_9(address: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        with Fleet(address, tmp_path, lease=0.5) as fleet:
+        with Fleet(address, tmp_path, lease=2.0) as fleet:
             async with open_app(address, worker=False) as app:
                 worker = fleet.start()[0]
                 handle = await app.start(Later, 2.0)
@@ -185,7 +185,7 @@ def test_waiting_retries_fire_at_their_stored_times_after_kill_9(address: str, t
 @pytest.mark.promise("R8")
 def test_a_worker_that_was_frozen_past_its_lease_cannot_write_and_says_so(address: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        with Fleet(address, tmp_path, lease=1.0) as fleet:
+        with Fleet(address, tmp_path, lease=2.0) as fleet:
             async with open_app(address, worker=False) as app:
                 frozen = fleet.start()[0]
                 handle = await app.start(Long, 0.8)
