@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench-calls bench-engine format clean help
+.PHONY: demo test lint lint-style lint-mypy lint-pyright bench-calls bench-engine format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,12 +22,18 @@ demo: $(STAMP) ## an order that survives a flaky service and a killed worker
 test: $(STAMP) ## all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-lint: $(STAMP) ## style, types and the layers of the house
+lint: lint-style lint-mypy lint-pyright ## style, types and the layers of the house
+
+lint-style: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/pyright
 	@$(BIN)/lint-imports
+
+lint-mypy: $(STAMP)
+	@$(BIN)/mypy
+
+lint-pyright: $(STAMP)
+	@$(BIN)/pyright
 
 format: $(STAMP) ## put the code into its form
 	@$(BIN)/ruff format .
