@@ -59,6 +59,11 @@ class FlowOutcome:
         return {number: item.attempt for number, item in self.history.items.items()}
 
     @property
+    def problem(self) -> str | None:
+        """Why it is parked; None when it is not."""
+        return self.history.parked
+
+    @property
     def steps(self) -> list[str]:
         """The actions that the workflow called, in order."""
         return [line.event.step for line in self.lines if isinstance(line.event, ItemAdded)]

@@ -12,7 +12,7 @@ from redrive.assembly import store_at
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.dice import Dice
 from redrive.engine.app import App
-from redrive.engine.handle import FlowCancelledError, Handle
+from redrive.engine.handle import Handle
 from redrive.engine.settings import WorkerSettings
 from redrive.flows.action import ActionCall
 from redrive.flows.workflow import Workflow
@@ -102,7 +102,7 @@ class FlowApp(App):
         if record.status in FINISHED:
             try:
                 result = await self.handle(flow_id).result(timeout=PATIENCE)
-            except (Exception, FlowCancelledError) as failure:  # noqa: BLE001 - whatever it failed with
+            except Exception as failure:  # noqa: BLE001 - whatever it failed with
                 error = failure
         return FlowOutcome(
             flow_id=flow_id,
