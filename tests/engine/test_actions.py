@@ -369,3 +369,16 @@ def test_an_action_that_takes_its_process_down_three_times_is_poison() -> None:
             assert (letter.kind, letter.attempts) == ("poison", 3)
 
     asyncio.run(run())
+
+
+def test_an_action_that_raises_generator_exit_fails_like_any_other() -> None:
+    @action
+    async def leaves_oddly() -> None:
+        raise GeneratorExit
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(leaves_oddly())
+        with pytest.raises(RuntimeError, match="GeneratorExit"):
+            await handle.result(timeout=5)
+
+    in_virtual_time(scenario)

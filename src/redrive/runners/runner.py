@@ -132,7 +132,7 @@ class Runner:
             self._cancelled.discard(attempt)
 
     def _ended(self, attempt: Attempt, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        if isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not self._runs_here(attempt)):
             raise error
         if attempt in self._cancelled:
             return
@@ -140,6 +140,11 @@ class Runner:
             self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
         else:
             self._reports.failed(attempt, error, poison=isinstance(error, NotStorable | NotReadable))
+
+    def _runs_here(self, attempt: Attempt) -> bool:
+        """Whether the attempt's own task is running; a task that is thrown away is closed from somewhere else."""
+        loop = asyncio._get_running_loop()
+        return loop is not None and asyncio.current_task(loop) is self._running.get(attempt)
 
 
 def _call_function(action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any], clock: Clock) -> str:
