@@ -128,6 +128,7 @@ async def live(program: Any, dies: list[Any], told: Told, after: int, broken: bo
                 app.crash_at(*dies.pop())
             await app.redrive(handle.id, by="ann", why="mended")
         # Nothing is left behind.
+        assert await app.retries() == []
         assert await app.store.read_heartbeats([handle.id]) == []
         assert await app.dead_letters() == []
         worker = app._worker

@@ -376,3 +376,39 @@ def test_a_redriven_flow_survives_a_crash_anywhere() -> None:
 
     for run in crash_everywhere(story):
         assert run.outcome == "charge"
+
+
+GATE: list[asyncio.Event] = []
+
+
+@action(name="redriven.fail_late")
+async def fail_late() -> str:
+    RAN.append("late")
+    await GATE[0].wait()
+    if "late" in BROKEN:
+        raise redrive.Permanent("late is broken")
+    return "late"
+
+
+@workflow(name="redriven.FailsLate")
+class FailsLate(Workflow):
+    async def run(self) -> str:
+        return await fail_late()
+
+
+def test_a_flow_that_failed_while_it_was_paused_runs_when_it_is_redriven() -> None:
+    BROKEN.add("late")
+
+    async def story() -> FlowOutcome:
+        GATE[:] = [asyncio.Event()]
+        async with flow_app() as app:
+            handle = await app.start(FailsLate)
+            await app.until(lambda: RAN == ["late"])
+            await handle.pause()
+            await app.until(lambda: app.witness.commits >= 2)
+            GATE[0].set()
+            assert (await app.outcome(handle)).status == "failed"
+            return await redriven(app, handle)
+
+    done = asyncio.run(story())
+    assert (done.status, done.result) == ("completed", "late")

@@ -132,12 +132,12 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
             item.details = msgspec.Raw(beat.details.encode())
     run.shown |= {item.number for item in run.history.items.values() if item.retry_kind}
     lost = [item for item in run.history.items.values() if item.state == "running"]
-    run.take(open_asks, run.time())
-    _count_lost(run, lost)
     if reopened:
         # The end of the flow took them from the retry queue.
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:
             run.show_retry(item)
+    run.take(open_asks, run.time())
+    _count_lost(run, lost)
     run.take_up()
     for message in mail:
         if not run.released:

@@ -230,6 +230,8 @@ class FlowHistory:
         self.parked = event.problem
 
     def _redriven(self, at: float, event: Redriven) -> None:
+        # Who redrives a flow wants it to run, though it was paused when it failed.
+        self.paused = False
         self.parked = None
         self.ending = self.ended_at = None
         for item in self.items.values():
