@@ -18,7 +18,8 @@ from tests.stores.postgres_scene import (
 )
 
 from redrive.stores.postgres.claim_statement import CLAIM, MOST_DUE
-from redrive.stores.postgres.connections import Server
+from redrive.stores.postgres.commit_statement import commit_statement
+from redrive.stores.postgres.connections import BY_INDEX, Server
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, DeadLetter, DeadQuery, EventRow, FlowChange, Lease, RetryQuery, RetryRow
 from redrive.testing.store_conformance import MakeStore, StoreConformance
@@ -145,7 +146,7 @@ def test_a_claim_goes_by_index_whatever_is_in_the_table() -> None:
 
     async def play(scene: Scene) -> None:
         await scene.store()
-        connection = await scene.connection(Server(scene.url, scene.schema).connect(by_index=True))
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(BY_INDEX))
         await connection.execute(f"PREPARE claim AS {CLAIM}")
         rows = await connection.fetch("EXPLAIN EXECUTE claim (1, '{action:work}', NULL, 10, 1.0, '{}', 1)")
         plan = "\n".join(line for (line,) in rows)
@@ -153,6 +154,22 @@ def test_a_claim_goes_by_index_whatever_is_in_the_table() -> None:
         assert "Bitmap Heap Scan on flows" not in plan
         for index in ("flows_ready", "flows_waiting", "flows_pkey"):
             assert index in plan
+
+    played(play)
+
+
+def test_a_commit_finds_its_flows_by_their_ids() -> None:
+    """By their owner it would come across every flow that this worker ever had, until the table is vacuumed."""
+
+    async def play(scene: Scene) -> None:
+        await scene.store()
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(BY_INDEX))
+        statement, _ = commit_statement(Batch(number=1, flows=[FlowChange(flow_id="a", status="completed")]), "'told'")
+        await connection.execute(f"PREPARE commits AS {statement}")
+        rows = await connection.fetch("EXPLAIN EXECUTE commits (1, 1, 0, '[]')")
+        plan = "\n".join(line for (line,) in rows)
+        assert "flows_pkey" in plan
+        assert "flows_owned" not in plan
 
     played(play)
 

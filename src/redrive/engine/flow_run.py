@@ -127,7 +127,10 @@ class FlowRun(OwnedFlow):
         self.log(at, event)
         self.desk.attempt_failed(self, item, event)
         if isinstance(decision, RetryAt):
-            self._wait_for_retry(item, item.retry_at or at, at)
+            if decision.when <= at and not self.history.paused:
+                self.start_attempt(item, at)
+            else:
+                self._wait_for_retry(item, decision.when, at)
         else:
             self._item_done(item)
             self.take(self.driver.failed(item.number, error_of(item, event), at), at)

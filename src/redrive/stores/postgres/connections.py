@@ -32,11 +32,17 @@ SET idle_session_timeout TO 0
 """
 
 # The statements of the engine go by index, whatever is in the tables; plans made when they were empty must stay right.
-_BY_INDEX = """;
+BY_INDEX = """;
 SET plan_cache_mode TO force_generic_plan;
 SET enable_seqscan TO off;
 SET enable_hashjoin TO off;
 SET enable_mergejoin TO off
+"""
+
+
+# Nothing is done for a claim before a commit that waits for the disk, and that brings all before it to the disk too.
+WITHOUT_WAITING = """;
+SET synchronous_commit TO off
 """
 
 
@@ -48,7 +54,7 @@ class Server:
         self._url = url
         self._session = _SESSION.format(schema=quoted(schema), pause=LONGEST_PAUSE_IN_TRANSACTION)
 
-    async def connect(self, by_index: bool = False) -> Any:
+    async def connect(self, setup: str = "") -> Any:
         if asyncpg is None:
             raise StoreUnusable("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
         try:
@@ -65,7 +71,7 @@ class Server:
             version: int = connection.get_server_version().major
             if version < OLDEST_SERVER:
                 raise StoreUnusable(f"{self.address}: this is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
-            await connection.execute(self._session + (_BY_INDEX if by_index else ""))
+            await connection.execute(self._session + setup)
         except BaseException as error:
             connection.terminate()
             if isinstance(error, DRIVER_FAULTS):
@@ -77,9 +83,9 @@ class Server:
 class Lane:
     """One connection; who comes while it is in use waits for their turn."""
 
-    def __init__(self, server: Server, by_index: bool = False) -> None:
+    def __init__(self, server: Server, setup: str = "") -> None:
         self._server = server
-        self._by_index = by_index
+        self._setup = setup
         self._turn = asyncio.Lock()
         self._connection: Any = None
         self._closed = False
@@ -90,7 +96,7 @@ class Lane:
             if self._closed:
                 raise StoreUnavailable(f"{self._server.address}: the store is closed")
             if self._connection is None or self._connection.is_closed():
-                self._connection = await self._server.connect(self._by_index)
+                self._connection = await self._server.connect(self._setup)
             try:
                 return await use(self._connection)
             except DRIVER_FAULTS as error:

@@ -9,7 +9,7 @@ from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
 from redrive.stores.postgres.columns import flow_record
 from redrive.stores.postgres.commit_statement import NOT_OWNED, commit_statement
-from redrive.stores.postgres.connections import Lane, Lanes, Server
+from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.postgres.listening import Listening
 from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
@@ -49,8 +49,8 @@ class PostgresStore:
         server = Server(url, schema)
         self.address = server.address
         self._channel = channel_of(schema)
-        self._commits = Lane(server, by_index=True)
-        self._claims = Lane(server, by_index=True)
+        self._commits = Lane(server, BY_INDEX)
+        self._claims = Lane(server, BY_INDEX + WITHOUT_WAITING)
         self._claiming = Claiming(self._claims)
         self._others = Lanes(server, MOST_OTHER_CONNECTIONS)
         self._listening = Listening(server, self._channel)
