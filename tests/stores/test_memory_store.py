@@ -64,7 +64,9 @@ def test_a_worker_whose_store_was_closed_is_gone_at_once() -> None:
         lease = await crashed.join(WORKER, 3600)
         await crashed.claim(lease, ["workflow:Work"], None, 10, 2.0)
         assert await restarted.reap() == []
+        assert len(await restarted.list_workers()) == 1
         await crashed.close()
+        assert await restarted.list_workers() == []
         assert [(one.epoch, one.flows) for one in await restarted.reap()] == [(lease.epoch, 1)]
 
     asyncio.run(scenario())

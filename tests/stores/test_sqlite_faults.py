@@ -207,8 +207,50 @@ def test_a_file_that_became_read_only_is_said(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = await opened(tmp_path / "app.db")
         await store._writer.do(lambda connection: connection.execute("PRAGMA query_only = ON"))
-        with pytest.raises(StoreUnavailable, match=r"app\.db: it is read-only for this user; allow writing"):
+        # Waiting does not mend it.
+        with pytest.raises(StoreUnusable, match=r"app\.db: it is read-only for this user; allow writing"):
+            await store.join(WORKER, HOUR)
+        with pytest.raises(StoreUnusable, match="read-only"):
             await store.add_flows([new_flow("a")])
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fate", ["deleted", "moved", "replaced"])
+def test_a_file_that_is_gone_while_it_is_in_use_is_said(
+    tmp_path: Path, fate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that, work would go on in a file that nobody can find."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    async def scenario() -> None:
+        store = await opened(Path("app.db"))
+        lease = await store.join(WORKER, HOUR)
+        # Where the process is has nothing to do with it.
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        await store.commit(lease, Batch(number=1))
+        if fate == "moved":
+            (tmp_path / "app.db").rename(tmp_path / "moved.db")
+        else:
+            (tmp_path / "app.db").unlink()
+        if fate == "replaced":
+            (tmp_path / "app.db").touch()
+        told = r"app\.db: the file was deleted, moved or replaced while it was in use; put it back and open the store"
+        with pytest.raises(StoreUnusable, match=told):
+            await store.claim(lease, ["workflow:Work"], None, 1, 2.0)
+        with pytest.raises(StoreUnusable, match=told):
+            await store.commit(lease, Batch(number=2))
+        with pytest.raises(StoreUnusable, match=told):
+            await store.list_flows(FlowQuery())
+        if fate == "moved":
+            (tmp_path / "moved.db").rename(tmp_path / "app.db")
+            assert await store.committed(lease) == 1
+        await store.close()
+        monkeypatch.chdir(tmp_path)
+        await store.open()
+        await store.add_flows([new_flow("a")])
         await store.close()
 
     asyncio.run(scenario())
@@ -314,9 +356,12 @@ def test_a_child_that_outlives_its_worker_does_not_pass_for_it(tmp_path: Path) -
             epoch, child = int(said(worker).removeprefix("worker ")), int(said(worker).removeprefix("child "))
             store = await opened(tmp_path / "app.db")
             assert await store.reap() == []
+            assert [one.epoch for one in await store.list_workers()] == [epoch]
             worker.send_signal(signal.SIGKILL)
             worker.wait()
             try:
+                # Its lease has an hour left, and nobody has reaped it.
+                assert await store.list_workers() == []
                 assert [reaped.epoch for reaped in await store.reap()] == [epoch]
             finally:
                 os.kill(child, signal.SIGKILL)
@@ -404,7 +449,7 @@ def test_a_store_from_a_newer_version_is_refused(tmp_path: Path) -> None:
         )
         await store.close()
         assert await refused(str(tmp_path / "app.db")) == (
-            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive knows up to 1;"
+            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive knows up to 2;"
             " upgrade redrive, or use another store"
         )
 

@@ -21,7 +21,7 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
         queue=flow.queue,
         status=status,
         attempt_number=item.attempt - (status == "dispatched"),
-        max_retries=_max_retries(policy),
+        max_retries=_max_retries(policy, _written_off(item, status)),
         timeout_seconds=policy.attempt_timeout,
         timeout_retry_limit=None if timeout_limit is None else max(0, min(timeout_limit - timeouts, MOST_SHOWN)),
         backoff_kind=backoff.kind if backoff.base else "none",
@@ -33,12 +33,18 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
     )
 
 
-def _max_retries(policy: Policy) -> int | None:
+def _written_off(item: Item, status: RetryStatus) -> int:
+    """Attempts made before a redrive: they are counted on, but the allowance began anew."""
+    begun = item.retries.attempts - (status == "waiting") if item.retries else int(status == "dispatched")
+    return item.attempt - begun
+
+
+def _max_retries(policy: Policy, written_off: int) -> int | None:
     """Retries in all, as far as one number can say it."""
     if policy.attempts is not None:
-        return min(policy.attempts - 1, MOST_SHOWN)
+        return min(policy.attempts - 1 + written_off, MOST_SHOWN)
     limits = [rule.retries for rule in policy.rules]
-    return None if policy.retry_on or not limits else _sum(limits)
+    return None if policy.retry_on or not limits else _sum([*limits, written_off])
 
 
 def _sum(limits: list[int | None]) -> int | None:

@@ -14,6 +14,7 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
+    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -22,6 +23,7 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
+    StepRow,
     WorkerRecord,
 )
 
@@ -63,7 +65,9 @@ class Store(Protocol):
         """End all leases that ran out, or whose holder is known to be gone; their flows become ready."""
         ...
 
-    async def list_workers(self) -> list[WorkerRecord]: ...
+    async def list_workers(self) -> list[WorkerRecord]:
+        """All that have a lease, or had one that ran out and was not reaped yet; not those known to be gone."""
+        ...
 
     # Flows
 
@@ -94,6 +98,10 @@ class Store(Protocol):
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         """The logs of these flows, each in order; flows without events have an empty list."""
+        ...
+
+    async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
+        """The next events of a flow's log after `seq`, in order, up to `limit` of them."""
         ...
 
     async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]: ...
@@ -142,6 +150,32 @@ class Store(Protocol):
     async def set_queue_limit(self, queue: str, limit: int | None) -> None: ...
 
     async def list_queues(self) -> list[QueueRecord]: ...
+
+    # The catalogue of steps, and the keys that let people in
+
+    async def put_step(self, step: StepRow) -> bool:
+        """Put it in place of the one with its name; True when there was none."""
+        ...
+
+    async def drop_step(self, name: str) -> bool:
+        """False when there is none."""
+        ...
+
+    async def list_steps(self) -> list[StepRow]:
+        """All, by name."""
+        ...
+
+    async def add_key(self, key: KeyRow) -> None:
+        """StoreError when there is a key with its id."""
+        ...
+
+    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
+        """False when there is none."""
+        ...
+
+    async def list_keys(self) -> list[KeyRow]:
+        """All, oldest first."""
+        ...
 
 
 Connect = Callable[[str], Store]

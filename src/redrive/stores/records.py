@@ -1,4 +1,4 @@
-"""What stores keep: flows, their events, retries that wait, dead letters, messages and workers; times in epoch seconds.
+"""What stores keep: flows, their events, retries, dead letters, messages, workers, steps, keys; times in epoch seconds.
 
 Bodies are JSON texts; a store does not look into them.
 """
@@ -93,7 +93,7 @@ class RetryRow(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     status: RetryStatus
     attempt_number: int
-    """From 0: 1 is the first retry."""
+    """From 0: 1 is the first retry. That of the attempt which waits, or is under way: so many were made before it."""
     max_retries: int | None
     """None: no limit."""
     timeout_seconds: float | None
@@ -109,6 +109,10 @@ class RetryRow(msgspec.Struct, frozen=True, kw_only=True):
     """When the attempt under way will have taken too long."""
     delivery_token: str | None = None
     """The token of the attempt under way."""
+    retryable: bool = True
+    """Whether it may be tried again after the first attempt."""
+    dependencies_satisfied: bool = True
+    """Whether what it needs of other steps is there."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,3 +265,23 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
     ready: int
     waiting: int
     running: int
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of the catalogue: what flows that are planned by their goals are made of."""
+
+    name: str
+    body: str
+    """The step as it was registered."""
+    updated_at: float
+
+
+class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that lets someone in. The key itself is kept nowhere."""
+
+    id: str
+    name: str
+    """Whose it is, for people."""
+    role: str
+    digest: str
+    created_at: float

@@ -14,10 +14,12 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
+    KeyRow,
     Lease,
     Message,
     NewWorker,
     RetryRow,
+    StepRow,
 )
 
 
@@ -49,6 +51,8 @@ class MemoryData:
         """Those that are unread."""
         self.workers: dict[int, Worker] = {}
         self.limits: dict[str, int] = {}
+        self.steps: dict[str, StepRow] = {}
+        self.access_keys: dict[str, KeyRow] = {}
         self.listeners: dict[object, Callable[[], None]] = {}
         self.last_epoch = 0
         self.last_message = 0

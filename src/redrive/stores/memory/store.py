@@ -21,6 +21,7 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
+    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -29,6 +30,7 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
+    StepRow,
     WorkerRecord,
 )
 
@@ -100,6 +102,7 @@ class MemoryStore:
                 flows=len(self._data.owned.get(epoch, ())),
             )
             for epoch, one in self._data.workers.items()
+            if not one.gone
         ]
 
     # Flows
@@ -195,6 +198,10 @@ class MemoryStore:
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         return {one: [event for _, event in sorted(self._data.events.get(one, {}).items())] for one in flow_ids}
+
+    async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
+        log = self._data.events.get(flow_id, {})
+        return [log[one] for one in heapq.nsmallest(limit, (one for one in log if one > seq))]
 
     async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]:
         wanted = set(flow_ids)
@@ -303,6 +310,30 @@ class MemoryStore:
             )
             for queue, of_queue in sorted(counts.items())
         ]
+
+    # The catalogue of steps, and the keys that let people in
+
+    async def put_step(self, step: StepRow) -> bool:
+        new = step.name not in self._data.steps
+        self._data.steps[step.name] = step
+        return new
+
+    async def drop_step(self, name: str) -> bool:
+        return self._data.steps.pop(name, None) is not None
+
+    async def list_steps(self) -> list[StepRow]:
+        return [step for _, step in sorted(self._data.steps.items())]
+
+    async def add_key(self, key: KeyRow) -> None:
+        if key.id in self._data.access_keys:
+            raise StoreError(f"{self.address}: there is a key {key.id} already; nothing was added")
+        self._data.access_keys[key.id] = key
+
+    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
+        return self._data.access_keys.pop(id, None) is not None
+
+    async def list_keys(self) -> list[KeyRow]:
+        return sorted(self._data.access_keys.values(), key=lambda key: (key.created_at, key.id))
 
 
 def _added(flow: NewFlow) -> FlowRecord:

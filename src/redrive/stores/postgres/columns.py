@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from redrive.stores.records import DeadLetter, EventRow, FlowRecord, HeartbeatRow, Message, NewFlow, RetryRow
+from redrive.stores.records import (
+    DeadLetter,
+    EventRow,
+    FlowRecord,
+    HeartbeatRow,
+    KeyRow,
+    Message,
+    NewFlow,
+    RetryRow,
+    StepRow,
+)
 
 FLOW = FlowRecord.__struct_fields__
 NEW_FLOW = NewFlow.__struct_fields__
@@ -12,9 +22,11 @@ RETRY = RetryRow.__struct_fields__
 HEARTBEAT = HeartbeatRow._fields
 DEAD_LETTER = DeadLetter.__struct_fields__
 MESSAGE = Message.__struct_fields__
+STEP = StepRow.__struct_fields__
+KEY = KeyRow.__struct_fields__
 
 _BODIES = {"input", "body", "details"}
-_NUMBERS = {
+_TYPES = {
     "seq": "integer",
     "item": "integer",
     "priority": "bigint",
@@ -25,6 +37,8 @@ _NUMBERS = {
     "backoff_base_delay_ms": "double precision",
     "attempts": "bigint",
     "mail_read": "bigint",
+    "retryable": "boolean",
+    "dependencies_satisfied": "boolean",
 }
 
 
@@ -67,7 +81,7 @@ def _read(column: str, table: str) -> str:
 
 
 def _sent(column: str) -> str:
-    return "float8" if _is_time(column) else _NUMBERS.get(column, "text")
+    return "float8" if _is_time(column) else _TYPES.get(column, "text")
 
 
 def _write(column: str, alias: str) -> str:

@@ -1,6 +1,6 @@
 """The statements of the other verbs, by name. Tables are found through the search path of the connection."""
 
-from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, MESSAGE, selected
+from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, KEY, MESSAGE, STEP, selected
 
 # ruff: noqa: S608 - all values are parameters
 
@@ -49,6 +49,10 @@ ORDER BY w.epoch
 
 READ_EVENTS = f"""
 SELECT {selected(EVENT, "events")} FROM events WHERE flow_id = ANY ($1::text[]) ORDER BY flow_id, seq
+"""
+
+READ_EVENTS_AFTER = f"""
+SELECT {selected(EVENT, "events")} FROM events WHERE flow_id = $1 AND seq > $2::bigint ORDER BY seq LIMIT $3
 """
 
 READ_HEARTBEATS = f"SELECT {selected(HEARTBEAT, 'heartbeats')} FROM heartbeats WHERE flow_id = ANY ($1::text[])"
@@ -136,3 +140,18 @@ WITH counted (name, ready, waiting, running) AS (
 SELECT name, "limit", sum(ready)::bigint AS ready, sum(waiting)::bigint AS waiting, sum(running)::bigint AS running
 FROM counted LEFT JOIN queue_limits USING (name) GROUP BY name, "limit" ORDER BY name
 """
+
+# Only a row that was not there has never been locked by an update.
+PUT_STEP = """
+INSERT INTO step_catalogue (name, body, updated_at) VALUES ($1, $2::text::json, to_timestamp($3))
+ON CONFLICT (name) DO UPDATE SET body = EXCLUDED.body, updated_at = EXCLUDED.updated_at RETURNING xmax = 0
+"""
+DROP_STEP = "DELETE FROM step_catalogue WHERE name = $1 RETURNING 1"
+LIST_STEPS = f"SELECT {selected(STEP, 'step_catalogue')} FROM step_catalogue ORDER BY name"
+
+ADD_KEY = """
+INSERT INTO access_keys (id, name, role, digest, created_at) VALUES ($1, $2, $3, $4, to_timestamp($5))
+ON CONFLICT (id) DO NOTHING RETURNING 1
+"""
+DROP_KEY = "DELETE FROM access_keys WHERE id = $1 RETURNING 1"
+LIST_KEYS = f"SELECT {selected(KEY, 'access_keys')} FROM access_keys ORDER BY access_keys.created_at, id"

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import astuple
+
 from redrive.stores.errors import CommitUnknown, StoreError
 from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
@@ -27,6 +29,7 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
+    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -35,6 +38,7 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
+    StepRow,
     WorkerRecord,
 )
 
@@ -173,6 +177,9 @@ class PostgresStore:
             logs[row[0]].append(EventRow._make(row))
         return logs
 
+    async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
+        return [EventRow._make(row) for row in await self._read(statements.READ_EVENTS_AFTER, flow_id, seq, limit)]
+
     async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]:
         return [HeartbeatRow._make(row) for row in await self._read(statements.READ_HEARTBEATS, list(flow_ids))]
 
@@ -228,6 +235,28 @@ class PostgresStore:
 
     async def list_queues(self) -> list[QueueRecord]:
         return [QueueRecord(**row) for row in await self._read(statements.LIST_QUEUES)]
+
+    # The catalogue of steps, and the keys that let people in
+
+    async def put_step(self, step: StepRow) -> bool:
+        new: bool = (await self._write(statements.PUT_STEP, step.name, step.body, step.updated_at))[0][0]
+        return new
+
+    async def drop_step(self, name: str) -> bool:
+        return bool(await self._write(statements.DROP_STEP, name))
+
+    async def list_steps(self) -> list[StepRow]:
+        return [StepRow(**row) for row in await self._read(statements.LIST_STEPS)]
+
+    async def add_key(self, key: KeyRow) -> None:
+        if not await self._write(statements.ADD_KEY, *astuple(key)):
+            raise StoreError(f"{self.address}: there is a key {key.id} already; nothing was added")
+
+    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
+        return bool(await self._write(statements.DROP_KEY, id))
+
+    async def list_keys(self) -> list[KeyRow]:
+        return [KeyRow(**row) for row in await self._read(statements.LIST_KEYS)]
 
     async def _read(self, statement: str, *parameters: Any) -> list[Any]:
         rows: list[Any] = await self._others.run(lambda connection: connection.fetch(statement, *parameters))

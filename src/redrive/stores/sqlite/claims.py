@@ -43,7 +43,7 @@ _FIRST = """
 SELECT -priority, wake_at, number FROM flows WHERE status = 'ready' AND queue = ? AND definition = ?
 ORDER BY priority DESC, wake_at LIMIT ?
 """
-_LIMITS = "SELECT queue, most FROM queue_limits"
+_LIMITS = 'SELECT name, "limit" FROM queue_limits'
 _OWNED = "SELECT queue, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY queue"
 _OWN = "UPDATE flows SET status = 'running', owner = ?, claims = claims + 1 WHERE number = ?"
 _CLAIMED = f"SELECT number, {columns(FLOW_FIELDS)} FROM flows WHERE number IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own names

@@ -37,13 +37,20 @@ class DatabaseThread:
     """
 
     def __init__(
-        self, where: str, begin: str, connect: Callable[[], sqlite3.Connection], busy_timeout: float = 0.0
+        self,
+        where: str,
+        begin: str,
+        connect: Callable[[], sqlite3.Connection],
+        check: Callable[[], None],
+        busy_timeout: float = 0.0,
     ) -> None:
+        """`check` is called before each transaction; what it raises is the outcome."""
         self._where = where
         self._begin_with = begin
         self._busy_timeout = busy_timeout
         """How long a transaction may wait for its turn, in seconds."""
         self._connect = connect
+        self._check = check
         self._jobs: _Jobs = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopping: _Waiting | None = None
@@ -148,6 +155,7 @@ class DatabaseThread:
     ) -> tuple[Any, Exception | None]:
         committing = False
         try:
+            self._check()
             if flush != self._flush:
                 connection.execute(f"PRAGMA synchronous = {flush}")
                 self._flush = flush

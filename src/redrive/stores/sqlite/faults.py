@@ -14,7 +14,7 @@ _BY_CODE: dict[int, tuple[_Kind, str]] = {
     3: (StoreUnusable, "this user may not use it; allow reading and writing the file and its folder"),  # SQLITE_PERM
     5: _BUSY,  # SQLITE_BUSY
     6: _BUSY,  # SQLITE_LOCKED
-    8: (StoreUnavailable, "it is read-only for this user; allow writing the file and its folder"),  # SQLITE_READONLY
+    8: (StoreUnusable, "it is read-only for this user; allow writing the file and its folder"),  # SQLITE_READONLY
     10: (StoreUnavailable, "the disk failed to read or write; look at the disk and the system's log"),  # SQLITE_IOERR
     11: (StoreUnusable, "the database is damaged; restore a copy, or try sqlite3's `.recover`"),  # SQLITE_CORRUPT
     13: (StoreUnavailable, "the disk is full; nothing was changed, make room"),  # SQLITE_FULL

@@ -76,7 +76,8 @@ def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int) -> int:
     return connection.execute(_HAND_ON, (epoch,)).rowcount
 
 
-def list_workers(connection: sqlite3.Connection) -> list[WorkerRecord]:
+def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[WorkerRecord]:
+    """Not those whose process has ended, though nobody has reaped them yet."""
     return [
         WorkerRecord(
             epoch=epoch,
@@ -88,4 +89,5 @@ def list_workers(connection: sqlite3.Connection) -> list[WorkerRecord]:
             flows=flows,
         )
         for epoch, name, definitions, queues, joined_at, expires_at, flows in connection.execute(_WORKERS)
+        if not locks.is_gone(epoch)
     ]

@@ -36,6 +36,30 @@ def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
     return connection
 
 
+class OpenedFile:
+    """The file as it was opened. SQLite does not notice when it is deleted, and goes on with what nobody can find."""
+
+    def __init__(self, path: str, where: str) -> None:
+        self._path = os.path.abspath(path)
+        self._where = where
+        self._opened = os.stat(self._path)
+
+    def check(self) -> None:
+        """StoreUnusable when the path no longer leads to it."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            found = None
+        except OSError:
+            # Whatever that is, it is the database's to tell.
+            return
+        if found is None or not os.path.samestat(found, self._opened):
+            raise StoreUnusable(
+                f"{self._where}: the file was deleted, moved or replaced while it was in use;"
+                " put it back and open the store again"
+            )
+
+
 def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout: float, where: str) -> None:
     end = SYSTEM_CLOCK.monotonic() + busy_timeout
     while True:

@@ -30,6 +30,7 @@ from redrive.stores.sqlite.rows import (
 
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _EVENTS = f"SELECT flow_id, seq, at, body FROM events WHERE flow_id {_AMONG} ORDER BY flow_id, seq"  # noqa: S608 - our own words
+_EVENTS_AFTER = "SELECT flow_id, seq, at, body FROM events WHERE flow_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 _HEARTBEATS = f"SELECT flow_id, item, at, details FROM heartbeats WHERE flow_id {_AMONG}"  # noqa: S608 - our own words
 _FLOWS = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE true"  # noqa: S608 - our own names
 _RETRIES = f"SELECT {columns(RETRY_FIELDS)} FROM retry_queue WHERE true"  # noqa: S608 - our own names
@@ -40,13 +41,13 @@ SELECT messages.id, flow_id, at, body FROM messages CROSS JOIN flows ON flows.id
 WHERE owner = ? ORDER BY messages.id
 """
 _QUEUES = """
-SELECT name, most, sum(ready), sum(waiting), sum(running) FROM (
+SELECT counted.name, "limit", sum(ready), sum(waiting), sum(running) FROM (
     SELECT queue AS name, count(*) AS ready, 0 AS waiting, 0 AS running FROM flows WHERE status = 'ready' GROUP BY 1
     UNION ALL SELECT queue, 0, count(*), 0 FROM flows WHERE status = 'waiting' GROUP BY 1
     UNION ALL SELECT queue, 0, 0, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY 1
-    UNION ALL SELECT queue, 0, 0, 0 FROM queue_limits
-) LEFT JOIN queue_limits ON queue_limits.queue = name
-GROUP BY name ORDER BY name
+    UNION ALL SELECT name, 0, 0, 0 FROM queue_limits
+) AS counted LEFT JOIN queue_limits ON queue_limits.name = counted.name
+GROUP BY counted.name ORDER BY counted.name
 """
 
 _Filters = Iterable[tuple[str, Any]]
@@ -57,6 +58,10 @@ def read_events(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> dict
     for event in map(EventRow._make, connection.execute(_EVENTS, (json_list(flow_ids),))):
         logs[event.flow_id].append(event)
     return logs
+
+
+def read_events_after(connection: sqlite3.Connection, flow_id: str, seq: int, limit: int) -> list[EventRow]:
+    return [EventRow._make(row) for row in connection.execute(_EVENTS_AFTER, (flow_id, seq, limit))]
 
 
 def read_heartbeats(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> list[HeartbeatRow]:

@@ -26,7 +26,8 @@ def flow_record(row: tuple[Any, ...]) -> FlowRecord:
 
 
 def retry_row(row: tuple[Any, ...]) -> RetryRow:
-    return RetryRow(**dict(zip(RETRY_FIELDS, row, strict=True)))
+    fields = dict(zip(RETRY_FIELDS, row, strict=True))
+    return RetryRow(**fields | {name: bool(fields[name]) for name in ("retryable", "dependencies_satisfied")})
 
 
 def dead_letter(row: tuple[Any, ...]) -> DeadLetter:

@@ -16,6 +16,7 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
+    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -24,13 +25,14 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
+    StepRow,
     WorkerRecord,
 )
-from redrive.stores.sqlite import leases, reading, writing
+from redrive.stores.sqlite import leases, reading, registry, writing
 from redrive.stores.sqlite.claims import claim
 from redrive.stores.sqlite.commits import commit
 from redrive.stores.sqlite.database_thread import DatabaseThread
-from redrive.stores.sqlite.opening import connect, migrate
+from redrive.stores.sqlite.opening import OpenedFile, connect, migrate
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 
 _Listener = tuple[asyncio.AbstractEventLoop, Callable[[], None]]
@@ -47,8 +49,11 @@ class SqliteStore:
         self._path = path
         self._busy_timeout = busy_timeout
         self._locks = WorkerLocks(path)
-        self._writer = DatabaseThread(self.address, "BEGIN IMMEDIATE", self._connect_writer, busy_timeout)
-        self._reader = DatabaseThread(self.address, "BEGIN", self._connect)
+        self._file: OpenedFile | None = None
+        self._writer = DatabaseThread(
+            self.address, "BEGIN IMMEDIATE", self._connect_writer, self._check_file, busy_timeout
+        )
+        self._reader = DatabaseThread(self.address, "BEGIN", self._connect, self._check_file)
         self._listeners: dict[object, _Listener] = {}
         self._seen = 0
         """The version of the data when it was last looked at."""
@@ -73,6 +78,7 @@ class SqliteStore:
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
         try:
+            self._file = OpenedFile(self._path, self.address)
             migrate(connection, self.address)
             self._seen = _data_version(connection)
             connection.execute("PRAGMA busy_timeout = 0")
@@ -80,6 +86,10 @@ class SqliteStore:
             connection.close()
             raise
         return connection
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
 
     # Wake-ups
 
@@ -130,7 +140,7 @@ class SqliteStore:
         return reaped
 
     async def list_workers(self) -> list[WorkerRecord]:
-        return await self._reader.do(leases.list_workers)
+        return await self._reader.do(leases.list_workers, self._locks)
 
     # Flows
 
@@ -155,6 +165,9 @@ class SqliteStore:
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         return await self._reader.do(reading.read_events, flow_ids)
+
+    async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
+        return await self._reader.do(reading.read_events_after, flow_id, seq, limit)
 
     async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]:
         return await self._reader.do(reading.read_heartbeats, flow_ids)
@@ -202,6 +215,26 @@ class SqliteStore:
 
     async def list_queues(self) -> list[QueueRecord]:
         return await self._reader.do(reading.list_queues)
+
+    # The catalogue of steps, and the keys that let people in
+
+    async def put_step(self, step: StepRow) -> bool:
+        return await self._writer.do(registry.put_step, step)
+
+    async def drop_step(self, name: str) -> bool:
+        return await self._writer.do(registry.drop_step, name)
+
+    async def list_steps(self) -> list[StepRow]:
+        return await self._reader.do(registry.list_steps)
+
+    async def add_key(self, key: KeyRow) -> None:
+        await self._writer.do(registry.add_key, key)
+
+    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
+        return await self._writer.do(registry.drop_key, id)
+
+    async def list_keys(self) -> list[KeyRow]:
+        return await self._reader.do(registry.list_keys)
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

@@ -1,7 +1,8 @@
 """Whether a worker of this machine is alive: it holds a lock on a file beside the database, until it ends.
 
-The kernel lets the lock go when the process dies, however it dies. All but `let_go` is called inside a write
-transaction, so that one process at a time does it.
+The kernel lets the lock go when the process dies, however it dies. All but `let_go` and `is_gone` is called inside a
+write transaction, so that one process at a time does it; `is_gone` is asked of workers whose rows can be seen, so that
+it never comes between a new worker and its lock.
 """
 
 import contextlib

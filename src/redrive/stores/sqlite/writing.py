@@ -23,8 +23,8 @@ WHERE id = ?
 _SETTLE = """
 UPDATE dead_letters SET state = ?, "by" = ?, why = ?, settled_at = ? WHERE flow_id = ? AND state = 'dead'
 """
-_SET_LIMIT = "INSERT OR REPLACE INTO queue_limits (queue, most) VALUES (?, ?)"
-_NO_LIMIT = "DELETE FROM queue_limits WHERE queue = ?"
+_SET_LIMIT = 'INSERT OR REPLACE INTO queue_limits (name, "limit") VALUES (?, ?)'
+_NO_LIMIT = "DELETE FROM queue_limits WHERE name = ?"
 _PRUNED = """
 SELECT id FROM flows
 WHERE finished_at < ? AND status IN ('completed', 'failed', 'cancelled')

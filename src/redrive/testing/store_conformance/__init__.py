@@ -23,6 +23,7 @@ from redrive.testing.store_conformance.dead_letters import DeadLetterConformance
 from redrive.testing.store_conformance.flows import FlowConformance
 from redrive.testing.store_conformance.leases import LeaseConformance
 from redrive.testing.store_conformance.mail import MailConformance
+from redrive.testing.store_conformance.registry import RegistryConformance
 from redrive.testing.store_conformance.scenario import MakeStore
 from redrive.testing.store_conformance.wakes import WakeConformance
 
@@ -34,6 +35,7 @@ class StoreConformance(
     CommitConformance,
     MailConformance,
     DeadLetterConformance,
+    RegistryConformance,
     WakeConformance,
 ):
     """Everything that holds for every store."""

@@ -128,6 +128,23 @@ class CommitConformance:
         assert after.expires_at == before.expires_at
 
     @scenario
+    async def test_a_log_is_read_on_from_where_one_is(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        lease = await join(store)
+        await add(store, "a", "b")
+        await claim(store, lease)
+        log = [event("a", seq, f'{{"n":  {seq}}}', NOW + seq) for seq in range(1, 13)]
+        await store.commit(lease, Batch(number=1, events=[*reversed(log), event("b", 1), event("b", 13)]))
+        assert await other.read_events_after("a", 0, 100) == log
+        assert await other.read_events_after("a", 0, 5) == log[:5]
+        assert await other.read_events_after("a", 5, 5) == log[5:10]
+        assert await other.read_events_after("a", 10, 5) == log[10:]
+        assert await other.read_events_after("a", 12, 5) == []
+        assert await other.read_events_after("a", 2**40, 5) == []
+        assert await other.read_events_after("a", 0, 0) == []
+        assert await other.read_events_after("none", 0, 5) == []
+
+    @scenario
     async def test_a_running_flow_stays_with_its_owner(self, stores: Stores) -> None:
         store = await stores.open()
         lease = await join(store)
@@ -177,6 +194,8 @@ class CommitConformance:
             backoff_base_delay_ms=0.5,
             retry_kind="timeout",
             scheduled_at=NOW + 5,
+            retryable=False,
+            dependencies_satisfied=False,
         )
         await store.commit(lease, Batch(number=1, retries=[full, retry("b", 1), retry("b", 2)]))
         assert await store.list_retries(RetryQuery(flow_id="a")) == [full]

@@ -1,0 +1,195 @@
+"""A store of an older version is brought up to date with all that is in it; one of a newer version is refused."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]  # it has no annotations
+import pytest
+from tests.stores.postgres_scene import fresh_schema, shared_database
+
+from redrive.stores.errors import StoreUnusable
+from redrive.stores.interface import Store
+from redrive.stores.migrations import migrations_of
+from redrive.stores.postgres import migrating
+from redrive.stores.postgres.store import PostgresStore
+from redrive.stores.records import Batch, FlowChange, KeyRow, NewFlow, NewWorker, RetryQuery, RetryRow, StepRow
+from redrive.stores.sqlite import opening
+from redrive.stores.sqlite.store import SqliteStore
+
+NOW = 1_700_000_000.0
+WORK = "action:work"
+
+# As a worker of version 1 left it: one flow with a retry that waits, two more in a queue that lets one run.
+RETRY = RetryRow(
+    flow_id="waits",
+    item=1,
+    step="charge",
+    queue="default",
+    status="waiting",
+    attempt_number=1,
+    max_retries=4,
+    timeout_seconds=2.5,
+    timeout_retry_limit=None,
+    backoff_kind="exponential",
+    backoff_base_delay_ms=500.0,
+    retry_kind="exception",
+    scheduled_at=NOW + 0.25,
+)
+FILL = """
+INSERT INTO flows (id, definition, input, queue, priority, key, status, created_at, start_at, wake_at) VALUES
+    ('waits', 'action:work', '{"n": 1}', 'default', 0, 'order-17', 'waiting', TIME(0), TIME(0), TIME(0.25)),
+    ('one', 'action:work', '{}', 'narrow', 0, NULL, 'ready', TIME(0), TIME(0), TIME(0)),
+    ('two', 'action:work', '{}', 'narrow', 0, NULL, 'ready', TIME(1), TIME(1), TIME(1));
+INSERT INTO events (flow_id, seq, at, body) VALUES ('waits', 1, TIME(0), '{"type": "started"}');
+INSERT INTO retry_queue (
+    flow_id, item, step, queue, status, attempt_number, max_retries, timeout_seconds, timeout_retry_limit,
+    backoff_kind, backoff_base_delay_ms, retry_kind, scheduled_at
+) VALUES (
+    'waits', 1, 'charge', 'default', 'waiting', 1, 4, 2.5, NULL, 'exponential', 500.0, 'exception', TIME(0.25)
+);
+INSERT INTO queue_limits VALUES ('narrow', 1);
+"""
+
+
+def fill(time: str) -> str:
+    return FILL.replace("TIME(", time.replace("NOW", f"{NOW:.0f}"))
+
+
+def at_version_1(monkeypatch: pytest.MonkeyPatch, module: Any) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(module, "migrations_of", lambda package: migrations_of(package)[:1])
+    return monkeypatch
+
+
+async def closed(store: Store) -> None:
+    try:
+        await store.open()
+    finally:
+        await store.close()
+
+
+class Old:
+    """A database that version 1 made and filled."""
+
+    def __init__(self, module: Any, make: Callable[[], Store], fill: Callable[[], None], ask: Callable[[str], Any]):
+        self.module = module
+        self.make = make
+        self.fill = fill
+        self.ask = ask
+        """With plain SQL."""
+
+
+def _sqlite(path: Path) -> Old:
+    def do(script: str) -> None:
+        connection = sqlite3.connect(path)
+        connection.executescript(script)
+        connection.close()
+
+    def ask(statement: str) -> Any:
+        connection = sqlite3.connect(path)
+        rows = connection.execute(statement).fetchall()
+        connection.close()
+        return rows
+
+    return Old(opening, lambda: SqliteStore(str(path)), lambda: do(fill("(NOW + ")), ask)
+
+
+def _postgres() -> Old:
+    url, schema = shared_database(), fresh_schema()
+
+    def run(use: Callable[[Any], Awaitable[Any]]) -> Any:
+        async def connected() -> Any:
+            connection = await asyncpg.connect(url, server_settings={"search_path": schema})
+            try:
+                return await use(connection)
+            finally:
+                await connection.close()
+
+        return asyncio.run(connected())
+
+    return Old(
+        migrating,
+        lambda: PostgresStore(url, schema),
+        lambda: run(lambda connection: connection.execute(fill("to_timestamp(NOW + "))),
+        lambda statement: [tuple(row) for row in run(lambda connection: connection.fetch(statement))],
+    )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Old:
+    old = _sqlite(tmp_path / "app.db") if request.param == "sqlite" else _postgres()
+    with monkeypatch.context() as before:
+        at_version_1(before, old.module)
+        asyncio.run(closed(old.make()))
+    old.fill()
+    return old
+
+
+def test_what_version_1_left_goes_on(old: Old) -> None:
+    async def scenario() -> None:
+        store = old.make()
+        await store.open()
+        try:
+            await goes_on(store)
+        finally:
+            await store.close()
+
+    async def goes_on(store: Store) -> None:
+        assert await store.list_retries(RetryQuery()) == [RETRY]
+        assert [(queue.name, queue.limit, queue.ready) for queue in await store.list_queues()] == [
+            *(("default", None, 0), ("narrow", 1, 2)),
+        ]
+        assert [event.body for event in (await store.read_events(["waits"]))["waits"]] == ['{"type": "started"}']
+        (same,) = await store.add_flows(
+            [NewFlow(id="new", definition=WORK, input="{}", created_at=NOW, start_at=NOW, key="order-17")]
+        )
+        assert same is not None
+        assert (same.id, same.input) == ("waits", '{"n": 1}')
+        # The limit holds, and can be lifted.
+        lease = await store.join(NewWorker(name="host:1", definitions=(WORK,)), 60)
+        claimed = await store.claim(lease, [WORK], None, 10, NOW + 5)
+        assert sorted(flow.id for flow in claimed.flows) == ["one", "waits"]
+        await store.set_queue_limit("narrow", None)
+        assert [flow.id for flow in (await store.claim(lease, [WORK], None, 10, NOW + 5)).flows] == ["two"]
+        done = Batch(
+            number=1,
+            flows=[FlowChange(flow_id="waits", status="completed", finished_at=NOW + 6)],
+            retries_done=[("waits", 1)],
+        )
+        await store.commit(lease, done)
+        assert await store.list_retries(RetryQuery()) == []
+        # And there is room for what is new.
+        assert await store.put_step(StepRow(name="ship", body="{}", updated_at=NOW))
+        await store.add_key(KeyRow(id="k1", name="ann", role="viewer", digest="d", created_at=NOW))
+        await store.leave(lease)
+
+    asyncio.run(scenario())
+
+
+def test_both_databases_have_the_same_views_and_names(old: Old) -> None:
+    asyncio.run(closed(old.make()))
+    # Once more: nothing is left to do.
+    asyncio.run(closed(old.make()))
+    assert old.ask('SELECT name, "limit" FROM queue_limits') == [("narrow", 1)]
+    assert old.ask(
+        "SELECT next_attempt_utc, flow_id, item, step, queue, attempt_number, max_retries, retry_kind, backoff_kind,"
+        " backoff_base_delay_ms, timeout_seconds FROM waiting_retries"
+    ) == [
+        ("2023-11-14 22:13:20.250", "waits", 1, "charge", "default", 1, 4, "exception", "exponential", 500.0, 2.5),
+    ]
+    assert old.ask("SELECT flow_id, item, attempts, max_attempts, ready, reason FROM retry_eligibility") == [
+        ("waits", 1, 1, 5, True, "may be retried"),
+    ]
+    assert old.ask("SELECT name, body, updated_at FROM step_catalogue") == []
+    assert old.ask("SELECT id, name, role, digest, created_at FROM access_keys") == []
+
+
+def test_version_1_refuses_what_was_brought_up_to_date(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(closed(old.make()))
+    at_version_1(monkeypatch, old.module)
+    with pytest.raises(
+        StoreUnusable, match="its schema has version 2, and this redrive knows up to 1; upgrade redrive"
+    ):
+        asyncio.run(closed(old.make()))
