@@ -42,21 +42,28 @@ from redrive.retry.report import AttemptRecord, Report, report_of
 if TYPE_CHECKING:
     from redrive.assembly import open  # noqa: A004 - it is called redrive.open
     from redrive.engine.app import App
-    from redrive.engine.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle
+    from redrive.engine.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle, NotPossible
     from redrive.engine.starting import KeyTaken
     from redrive.flows.action import Action, ActionCall, action
+    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.problems import GraphError
+    from redrive.flows.graphs.reading import read_graph
+    from redrive.flows.registry import register_graph
     from redrive.flows.replay import NonDeterminism
     from redrive.flows.retry_policy import RetryPolicy
     from redrive.flows.values import NotReadable, NotStorable
     from redrive.flows.workflow import Workflow, workflow
     from redrive.runners.attempt import current_attempt
+    from redrive.runners.http.answers import Accepted
+    from redrive.runners.http.settings import HttpSettings
+    from redrive.serving.callbacks import OutcomeRefused, complete_step
+    from redrive.serving.headers import callback_url
+    from redrive.serving.steps import StepServer, serve_steps
     from redrive.stores.errors import LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 
 __all__ = [
     "ANYTHING",
-    "NOTHING",
-    "TRANSIENT",
-    "UNKNOWN",
+    "Accepted",
     "Action",
     "ActionCall",
     "App",
@@ -82,15 +89,21 @@ __all__ = [
     "FlowFinished",
     "FlowNotFound",
     "GiveUp",
+    "Graph",
+    "GraphError",
     "Handle",
     "History",
+    "HttpSettings",
     "Jitter",
     "KeyTaken",
     "LeaseLost",
     "Match",
+    "NOTHING",
     "NonDeterminism",
+    "NotPossible",
     "NotReadable",
     "NotStorable",
+    "OutcomeRefused",
     "Permanent",
     "Policy",
     "PolicyError",
@@ -102,15 +115,20 @@ __all__ = [
     "RetryPolicy",
     "Rule",
     "Snooze",
+    "StepServer",
     "StoreError",
     "StoreUnavailable",
     "StoreUnusable",
+    "TRANSIENT",
+    "UNKNOWN",
     "Verdict",
     "Workflow",
     "__version__",
     "action",
     "as_match",
     "attempts",
+    "callback_url",
+    "complete_step",
     "constant",
     "correlate",
     "current_attempt",
@@ -121,8 +139,11 @@ __all__ = [
     "linear",
     "listen",
     "open",
+    "read_graph",
+    "register_graph",
     "report_of",
     "retry",
+    "serve_steps",
     "time_left",
     "workflow",
 ]
@@ -131,26 +152,38 @@ __version__ = "0.1.0"
 
 # The durable engine is loaded when it is first used.
 _DURABLE = {
+    "Accepted": "runners.http.answers",
     "Action": "flows.action",
     "ActionCall": "flows.action",
     "App": "engine.app",
     "FlowCancelledError": "engine.handle",
     "FlowFinished": "engine.handle",
     "FlowNotFound": "engine.handle",
+    "Graph": "flows.graphs.builder",
+    "GraphError": "flows.graphs.problems",
     "Handle": "engine.handle",
+    "HttpSettings": "runners.http.settings",
     "KeyTaken": "engine.starting",
     "LeaseLost": "stores.errors",
     "NonDeterminism": "flows.replay",
+    "NotPossible": "engine.handle",
     "NotReadable": "flows.values",
     "NotStorable": "flows.values",
+    "OutcomeRefused": "serving.callbacks",
     "RetryPolicy": "flows.retry_policy",
+    "StepServer": "serving.steps",
     "StoreError": "stores.errors",
     "StoreUnavailable": "stores.errors",
     "StoreUnusable": "stores.errors",
     "Workflow": "flows.workflow",
     "action": "flows.action",
+    "callback_url": "serving.headers",
+    "complete_step": "serving.callbacks",
     "current_attempt": "runners.attempt",
     "open": "assembly",
+    "read_graph": "flows.graphs.reading",
+    "register_graph": "flows.registry",
+    "serve_steps": "serving.steps",
     "workflow": "flows.workflow",
 }
 

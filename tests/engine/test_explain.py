@@ -397,6 +397,7 @@ def test_a_redriven_flow_keeps_its_story_and_says_what_no_longer_counts() -> Non
     text = explain_text(after)
     assert "redriven by ann (the bank is back): explained ask bank (item 1) is tried again" in text
     assert 'attempt 4, redriven, completed after 0s: "paid"' in text
+    assert "Timeline (UTC, and since it began; by step, each with all its attempts, those after a redrive too)" in text
     assert 'explained greet(whom="sorry") completed in 0s: "hello sorry" (undone by a redrive)' in text
     undone = [entry.arguments for entry in after.timeline if isinstance(entry, ItemStory) and entry.undone]
     assert undone == ['whom="sorry"']

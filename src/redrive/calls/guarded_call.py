@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from redrive.calls.circuit_outcome import circuit_outcome
 from redrive.calls.dependency_use import DependencyUse
 from redrive.calls.error_links import linked_errors
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
@@ -16,10 +17,9 @@ from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRej
 from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged
 from redrive.observability.stream import correlation_id, emit
 from redrive.resilience import circuit as circuits
-from redrive.retry.decide import decide, is_retried
+from redrive.retry.decide import decide
 from redrive.retry.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.retry.history import History, attempt_timeout
-from redrive.retry.policy import Policy
 from redrive.retry.report import AttemptRecord, Report, attach, next_step
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class GuardedCall:
         self._unsafe_work_ended()
         failure = self._classify(error)
         refusal = _refusal_inside(error)
-        outcome = circuits.ignored if refusal is not None else _circuit_outcome(self.policy, failure)
+        outcome = circuits.ignored if refusal is not None else circuit_outcome(self.policy, failure)
         change = self._dependency.report(outcome, now)
         decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, refusal))
         began = self.history.started_at
@@ -327,10 +327,3 @@ def _refusal_inside(error: BaseException) -> circuits.CircuitOpen | None:
         if isinstance(link, circuits.CircuitOpen):
             return link
     return None
-
-
-def _circuit_outcome(policy: Policy, failure: Failure) -> circuits.Report:
-    """What a failure says about the dependency: down, alive (it answered and refused), or nothing."""
-    if failure.category == "transient" or is_retried(policy, failure):
-        return circuits.failed
-    return circuits.succeeded if failure.status is not None else circuits.ignored

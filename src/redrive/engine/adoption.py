@@ -3,14 +3,14 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
-from redrive.engine.mailroom import deliver, take_out
+from redrive.engine.mailroom import deliver, read, take_out
 from redrive.engine.outcomes import lost_attempt
 from redrive.flows.asks import EndAsk
 from redrive.flows.driver import driver_for
@@ -24,9 +24,9 @@ from redrive.flows.events import (
     is_activation,
     read_event,
 )
-from redrive.flows.history import Item, Line, fold, without_undone
-from redrive.flows.messages import Cancel, Redrive, Resume
-from redrive.flows.registry import UnknownDefinition
+from redrive.flows.history import FlowHistory, Item, Line, fold, without_undone
+from redrive.flows.messages import ByHand, Cancel, Redrive, ResetItem, Resume
+from redrive.flows.registry import GRAPH, UnknownDefinition
 from redrive.flows.replay import NonDeterminism, replay
 from redrive.flows.values import NotReadable
 from redrive.retry.decision import GiveUp
@@ -107,6 +107,8 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
     if before.ending is not None and not reopened:
         _give_back(run, before.ending, before.ended_at)
         return
+    if before.ending is None:
+        _undo_failures(run, lines, before, mail)
     run.has_begun = any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
     if not run.has_begun:
         for line in lines:
@@ -131,7 +133,12 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
         if item is not None and item.state == "running" and beat.at >= item.attempt_began:
             item.details = msgspec.Raw(beat.details.encode())
     run.shown |= {item.number for item in run.history.items.values() if item.retry_kind}
-    lost = [item for item in run.history.items.values() if item.state == "running"]
+    running = [item for item in run.history.items.values() if item.state == "running"]
+    lost = [item for item in running if not item.accepted]
+    for item in running:
+        if item.accepted:
+            run.stays_in_lane(item)
+            run.wait_for_callback(item)
     if reopened:
         # The end of the flow took them from the retry queue.
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:
@@ -160,18 +167,45 @@ def _count_lost(run: FlowRun, lost: list[Item]) -> None:
 def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
     """Take up a failed flow again, where a message says so: the redrive is logged as the last line."""
     for message in list(mail):
-        mail.remove(message)
-        said = take_out(run, message)
+        said = read(message)
         failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
-        if isinstance(said, Redrive) and failed is not None and isinstance(failed.event, FlowFailed):
-            at = run.time()
-            since = _failure_line(lines, failed.event.item, failed.seq)
-            details = next((getattr(line.event, "details", UNSET) for line in lines if line.seq == since), UNSET)
-            event = Redriven(by=said.by, why=said.why, item=failed.event.item, since=since, details=details)
-            run.write(at, event)
-            lines.append(Line(run.seq, at, event))
+        if isinstance(said, Redrive | ByHand) and failed is not None and isinstance(failed.event, FlowFailed):
+            if isinstance(said, Redrive | ResetItem):
+                _take(run, mail, message)
+            items: list[int | None] = [failed.event.item]
+            if run.record.definition.startswith(GRAPH):
+                # All that failed in a graph kept it from its goals, or will.
+                items = [item.number for item in fold(lines).items.values() if item.state == "failed"] or items
+            for item in items:
+                _undo(run, lines, said, item, failed.seq)
             return True
+        _take(run, mail, message)
     return False
+
+
+def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
+    mail.remove(message)
+    take_out(run, message)
+
+
+def _undo_failures(run: FlowRun, lines: list[Line], before: FlowHistory, mail: list[Message]) -> None:
+    """In a flow that goes on, items that failed and that a message says to try again, or to settle by hand."""
+    for message in list(mail):
+        said = read(message)
+        item = before.items.get(said.item) if isinstance(said, ByHand) else None
+        if item is not None and item.state == "failed":
+            if isinstance(said, ResetItem):
+                _take(run, mail, message)
+            _undo(run, lines, said, item.number, run.seq + 1, midway=True)
+
+
+def _undo(run: FlowRun, lines: list[Line], said: Any, item: int | None, failed: int, midway: bool = False) -> None:
+    at = run.time()
+    since = _failure_line(lines, item, failed)
+    details = next((getattr(line.event, "details", UNSET) for line in lines if line.seq == since), UNSET)
+    event = Redriven(by=said.by, why=said.why, item=item, since=since, details=details, midway=midway)
+    run.write(at, event)
+    lines.append(Line(run.seq, at, event))
 
 
 def _failure_line(lines: list[Line], item: int | None, failed: int) -> int:

@@ -1,18 +1,21 @@
 """What a program uses: start flows, wait for them, look at them, and put dead ones back to work."""
 
 import asyncio
+import functools
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
+
+import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.ids import ordered_id
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
-from redrive.engine.handle import FlowNotFound, Handle
+from redrive.engine.handle import FlowNotFound, Handle, NotPossible
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
@@ -22,7 +25,7 @@ from redrive.flows.action import ActionCall
 from redrive.flows.events import read_event
 from redrive.flows.history import Line
 from redrive.flows.job import write_job
-from redrive.flows.messages import AnyMessage, Redrive, write_message
+from redrive.flows.messages import AnyMessage, CompleteItem, Redrive, ResetItem, ResolveItem, write_message
 from redrive.flows.registry import ACTION, WORKFLOW, workflow_named
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.workflow import Workflow
@@ -40,12 +43,30 @@ from redrive.stores.records import (
     RetryRow,
 )
 
+if TYPE_CHECKING:
+    from redrive.engine.completions import CompletionOutcome
+    from redrive.engine.graph_flows import GraphFlows
+    from redrive.engine.step_views import StepView
+    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.spec import StepSpec
+
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("redrive")
 
 PAUSE_AFTER_FAILURE = 1.0
 LARGEST_PRIORITY = 2**31 - 1
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class FlowSettings(TypedDict, total=False):
+    """How a flow is started, whatever it runs; see `App.start`."""
+
+    key: str | None
+    queue: str
+    priority: int
+    delay: Timeout | datetime | None
+    connection: Any
 
 
 class App:
@@ -153,6 +174,86 @@ class App:
         flow = self._new_flow(ACTION + call.action.name, write_job(call, policy), key, queue, priority, delay)
         return Handle(self, self._results, await self._add(flow, connection), call.action.signature.read_result)
 
+    # Graphs
+
+    @functools.cached_property
+    def _graph_flows(self) -> "GraphFlows":
+        # Loaded when first used: many an app has no graphs.
+        from redrive.engine.graph_flows import GraphFlows
+
+        return GraphFlows(self)
+
+    async def start_graph(
+        self,
+        graph: "str | Graph",
+        inputs: Mapping[str, Any] = NOTHING,
+        *,
+        goals: Sequence[str] | None = None,
+        **settings: Unpack[FlowSettings],
+    ) -> Handle[dict[str, Any]]:
+        """Start a flow of a graph, by default for all its goals, whose outputs it gives. Settings as in `start`."""
+        return await self._graph_flows.start_graph(graph, inputs, goals, **settings)
+
+    async def start_goals(
+        self, goals: Sequence[str], inputs: Mapping[str, Any] = NOTHING, **settings: Unpack[FlowSettings]
+    ) -> Handle[dict[str, Any]]:
+        """Start a flow that reaches these steps of the catalogue, with all that they need."""
+        return await self._graph_flows.start_goals(goals, inputs, **settings)
+
+    async def register_step(self, step: "Mapping[str, Any] | StepSpec") -> bool:
+        """Put a step into the catalogue, in place of one of the same name; True when there was none."""
+        return await self._graph_flows.register_step(step)
+
+    async def steps(self) -> "list[StepSpec]":
+        """The catalogue."""
+        return await self._graph_flows.steps()
+
+    async def drop_step(self, name: str) -> bool:
+        """Take a step out of the catalogue; flows that have it keep it."""
+        return await self.store.drop_step(name)
+
+    async def complete(self, token: str, body: bytes, content_type: str = "application/json") -> "CompletionOutcome":
+        """Tell how an attempt ended that was accepted earlier. The body is like the answer of a step."""
+        return await self._graph_flows.complete(token, body, content_type)
+
+    async def steps_of(self, flow_id: str) -> "list[StepView]":
+        """The steps of a flow as they stand, each with its work items."""
+        return await self._graph_flows.steps_of(flow_id)
+
+    async def reset_step(self, flow_id: str, step: str, *, index: int | None = None, by: str, why: str) -> None:
+        """Try a step again that waits or has failed, now and with a fresh allowance; the flow goes on from there."""
+        await self._graph_flows.tell_step(flow_id, step, index, ResetItem(item=0, by=by, why=why))
+
+    async def complete_step(
+        self, flow_id: str, step: str, outputs: Any, *, index: int | None = None, by: str, why: str
+    ) -> None:
+        """Complete a step by hand, with what it would have given."""
+        said = CompleteItem(item=0, result=msgspec.Raw(msgspec.json.encode(outputs)), by=by, why=why)
+        await self._graph_flows.tell_step(flow_id, step, index, said)
+
+    async def resolve_step(self, flow_id: str, step: str, *, index: int | None = None, by: str, why: str) -> None:
+        """Settle a step by hand, without outputs: what depends on it goes on, what needs its outputs is skipped."""
+        await self._graph_flows.tell_step(flow_id, step, index, ResolveItem(item=0, by=by, why=why))
+
+    async def start_definition(
+        self,
+        definition: str,
+        text: str,
+        *,
+        key: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        delay: Timeout | datetime | None = None,
+        connection: Any = None,
+    ) -> Handle[Any]:
+        """Start a flow of what the definition names, with an input that is written already."""
+        flow = self._new_flow(definition, text, key, queue, priority, delay)
+        return Handle(self, self._results, await self._add(flow, connection))
+
+    def now(self) -> float:
+        """The time of the flows, in epoch seconds."""
+        return self._clock.wall()
+
     def handle(self, flow_id: str) -> Handle[Any]:
         """The flow with this id."""
         return Handle(self, self._results, flow_id)
@@ -167,10 +268,10 @@ class App:
         delay: Any,
     ) -> NewFlow:
         now = self._clock.wall()
-        if key is not None and (not isinstance(key, str) or not key or len(key) > 500):
-            raise ValueError("key: use a text of 1 to 500 characters")
-        if not isinstance(queue, str) or not queue or len(queue) > 200:
-            raise ValueError("queue: use a name of 1 to 200 characters")
+        if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not _storable(key)):
+            raise ValueError("key: use a text of 1 to 500 characters, without NUL and halves of characters")
+        if not isinstance(queue, str) or not queue or len(queue) > 200 or not _storable(queue):
+            raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")
         if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
             raise ValueError(f"priority: {priority!r} is not allowed; use a whole number, higher goes first")
         if delay is None:
@@ -244,9 +345,21 @@ class App:
         return await self.store.list_dead(query or DeadQuery())
 
     async def redrive(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
-        """Put dead flows back to work, each at the step that failed. Answers those that were dead."""
+        """Put dead flows back to work, each at the step that failed. Answers those that were dead.
+
+        Flows whose work was undone stay as they are; when none is left, that is NotPossible.
+        """
+        ids = _ids(flow_ids)
+        undone = await self.store.list_dead(DeadQuery(flow_ids=tuple(ids), kind="compensated", limit=max(1, len(ids))))
+        if undone:
+            left_alone = {letter.flow_id for letter in undone}
+            ids = [one for one in ids if one not in left_alone]
+            if not ids:
+                raise NotPossible(
+                    f"flow {undone[0].flow_id} was compensated: what had succeeded was undone. Start another flow for it"
+                )
         message = write_message(Redrive(by=by, why=why))
-        return await self.store.settle_dead(_ids(flow_ids), "redriven", by, why, self._clock.wall(), message)
+        return await self.store.settle_dead(ids, "redriven", by, why, self._clock.wall(), message)
 
     async def discard(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Settle dead flows for good: they stay failed. Answers those that were dead."""
@@ -258,6 +371,10 @@ class App:
         if status is None:
             raise FlowNotFound(flow_id, self.store.address)
         return status
+
+
+def _storable(text: str) -> bool:
+    return "\x00" not in text and text == text.encode("utf-8", "ignore").decode()
 
 
 def _ids(flow_ids: str | Sequence[str]) -> list[str]:

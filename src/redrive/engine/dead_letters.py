@@ -1,9 +1,13 @@
 """Flows that failed for good, as dead letters."""
 
-from redrive.engine.flow_run import FlowRun
+from typing import TYPE_CHECKING
+
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
 from redrive.stores.records import DeadLetter
+
+if TYPE_CHECKING:
+    from redrive.engine.flow_run import FlowRun
 
 LONGEST_SUMMARY = 500
 
@@ -13,7 +17,7 @@ def payload_summary(text: str) -> str:
     return redact(text, LONGEST_SUMMARY)
 
 
-def dead_letter(run: FlowRun, event: FlowFailed) -> DeadLetter:
+def dead_letter(run: "FlowRun", event: FlowFailed) -> DeadLetter:
     item = run.history.items.get(event.item) if event.item is not None else None
     return DeadLetter(
         flow_id=run.id,

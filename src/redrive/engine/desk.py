@@ -1,14 +1,18 @@
 """What a flow in memory needs of the worker that owns it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from redrive.determinism.dice import Dice
+from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.journal import Journal
+from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed
 from redrive.flows.history import Item
 
 if TYPE_CHECKING:
+    from redrive.engine.attempt_starts import AttemptStarts
     from redrive.engine.flow_run import FlowRun
     from redrive.engine.owned_flow import OwnedFlow
 
@@ -18,22 +22,27 @@ class Desk(Protocol):
 
     journal: Journal
     dice: Dice
+    guard: DependencyGuard
 
     def now(self) -> float:
         """Epoch seconds."""
         ...
 
-    def take_place(self, step: str) -> bool:
-        """Whether an attempt of the action may begin now; a place is then taken for it."""
+    def take_place(self, place: Place) -> bool:
+        """Whether an attempt may begin there now; the place is then taken for it."""
         ...
 
-    def queue_for_place(self, run: "FlowRun", item: int) -> None: ...
+    def queue_for_place(self, run: "AttemptStarts", item: int) -> None: ...
 
-    def begin(self, run: "FlowRun", item: Item, ask: ItemAsk | None) -> None:
+    def begin(self, run: "AttemptStarts", item: Item, ask: ItemAsk | None) -> None:
         """Have the attempt made, now that its start is durable."""
         ...
 
     def stop_attempt(self, run: "FlowRun", item: Item) -> None: ...
+
+    def after_mail(self, call: Callable[[], None]) -> None:
+        """Call back once all mail that there is has been delivered."""
+        ...
 
     def wake_at(self, when: float, run: "FlowRun") -> None:
         """Ring the run at that time, unless it has left memory."""

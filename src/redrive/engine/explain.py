@@ -20,10 +20,12 @@ from redrive.engine.explanation import (
 )
 from redrive.flows.events import (
     AnyEvent,
+    AttemptAccepted,
     AttemptFailed,
     AttemptReturned,
     AttemptStarted,
     CancelRequested,
+    CompletionRefused,
     FlowBegan,
     FlowCancelled,
     FlowCompleted,
@@ -32,6 +34,7 @@ from redrive.flows.events import (
     ItemAdded,
     ItemCancelled,
     ItemCompleted,
+    ItemDeferred,
     ItemGaveUp,
     ItemQueued,
     ItemStarted,
@@ -39,12 +42,14 @@ from redrive.flows.events import (
     Paused,
     Redriven,
     Resumed,
+    StepSettled,
     TimerFired,
     TimerSet,
 )
+from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.history import Line, fold, without_undone
 from redrive.flows.job import read_job
-from redrive.flows.registry import ACTION
+from redrive.flows.registry import ACTION, GRAPH
 from redrive.flows.values import NotReadable
 from redrive.retry.decision import Decision, RetryAt
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
@@ -97,6 +102,11 @@ def _arguments(record: FlowRecord) -> str:
     if record.definition.startswith(ACTION):
         try:
             return bytes(read_job(record.input).args).decode()
+        except NotReadable:
+            return record.input
+    if record.definition.startswith(GRAPH):
+        try:
+            return msgspec.json.encode(read_graph_input(record.input).inputs).decode()
         except NotReadable:
             return record.input
     return record.input
@@ -220,8 +230,12 @@ class Timeline:
         story.too_late = self._decision(event.decision)
 
     def _item_completed(self, when: Moment, event: ItemCompleted) -> None:
-        self._end(event.item, when, "completed")
         story = self._items[event.item]
+        if event.by or event.why:
+            how = "resolved by hand" if event.resolved else "completed by hand"
+            self._note(when, event, f"{story.step} (item {event.item}) was {how}")
+        if story.state == "running":
+            self._end(event.item, when, "completed")
         story.state = "completed"
         story.result = summary(bytes(event.result).decode())
 
@@ -230,6 +244,24 @@ class Timeline:
         if story.state == "running":
             self._end(event.item, when, "cancelled")
         story.state = "cancelled"
+
+    def _attempt_accepted(self, when: Moment, event: AttemptAccepted) -> None:
+        story = self._items[event.item]
+        what = f"{story.step} (item {event.item}), attempt {event.attempt}: accepted, its outcome is told later"
+        self._note(when, event, what)
+
+    def _completion_refused(self, when: Moment, event: CompletionRefused) -> None:
+        self._note(when, event, f"an outcome told for item {event.item} was refused")
+
+    def _item_deferred(self, when: Moment, event: ItemDeferred) -> None:
+        story = self._items[event.item]
+        story.state = "waiting"
+        until = self._moment(event.until)
+        what = f"{story.step} (item {event.item}) is held back until {until.at:%H:%M:%S}; no attempt is spent"
+        self._note(when, event, what, summary(event.reason))
+
+    def _step_settled(self, when: Moment, event: StepSettled) -> None:
+        self._note(when, event, f"step {event.step} is {event.state}")
 
     def _timer_set(self, when: Moment, event: TimerSet) -> None:
         story = TimerStory(number=event.timer, set=when, until=self._moment(event.until), undone=self._undone)
@@ -272,6 +304,10 @@ _TELL: dict[type, Callable[[Timeline, Moment, Any], None]] = {
     AttemptStarted: Timeline._attempt_started,
     AttemptFailed: Timeline._attempt_failed,
     AttemptReturned: Timeline._attempt_returned,
+    AttemptAccepted: Timeline._attempt_accepted,
+    CompletionRefused: Timeline._completion_refused,
+    ItemDeferred: Timeline._item_deferred,
+    StepSettled: Timeline._step_settled,
     ItemGaveUp: Timeline._item_gave_up,
     ItemCompleted: Timeline._item_completed,
     TimerSet: Timeline._timer_set,

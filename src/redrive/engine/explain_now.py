@@ -50,7 +50,7 @@ class Looking:
         if status == "parked":
             problem = summary(self.history.parked or "", 1000)
             mended = self._resume("once the code is mended and its workers run it, go on")
-            return Look(f"parked: {problem}", [], [mended, self._cancel()])
+            return Look(f"parked: {problem}", list(self._unread()), [mended, self._cancel()])
         if status == "running":
             return self._running()
         return self._waiting()
@@ -136,7 +136,8 @@ class Looking:
             return Look("waiting for nothing that time brings", waits, [self._cancel()])
         if self.record.start_at > self.now and not self._items():
             start = Wait(what="its start", until=self._moment(self.record.start_at))
-            return Look(f"waiting for its start {self._in(self.record.start_at)}", [start], [self._cancel()])
+            waits = [start, *self._unread()]
+            return Look(f"waiting for its start {self._in(self.record.start_at)}", waits, [self._cancel()])
         soonest = next((wait for wait in waits if wait.until is not None), None)
         what = soonest.what if soonest else "its wake-up"
         text = f"waiting for {what} {self._in(self.record.wake_at)}"
@@ -183,7 +184,12 @@ class Looking:
     # What it waits for
 
     def _waits(self) -> list[Wait]:
-        return sorted((*self._open_items(), *self._open_timers()), key=_soonest)
+        return sorted((*self._open_items(), *self._open_timers(), *self._unread()), key=_soonest)
+
+    def _unread(self) -> Iterator[Wait]:
+        unread = self.record.mail - self.record.mail_read
+        if unread > 0:
+            yield Wait(what=f"a worker to read {_count(unread, 'message')} (to cancel it, to resume it, or the like)")
 
     def _open_items(self) -> Iterator[Wait]:
         for item in self._items():

@@ -107,7 +107,9 @@ class _Timeline:
         if not entries:
             return
         yield ""
-        yield "Timeline (UTC, and since it began)"
+        redriven = any(isinstance(entry, Note) and entry.what == "redriven" for entry in entries)
+        order = "; by step, each with all its attempts, those after a redrive too" if redriven else ""
+        yield f"Timeline (UTC, and since it began{order})"
         left_out = self._left_out(entries)
         skipped = 0
         for index, entry in enumerate(entries):

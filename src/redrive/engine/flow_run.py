@@ -4,72 +4,63 @@ Everything here happens between two awaits: an outcome comes in, events go into 
 until they are durable is left with the journal.
 """
 
+import functools
 import math
+from collections.abc import Callable
 
 import msgspec
 
-from redrive.determinism.ids import random_token
+from redrive.engine.attempt_starts import AttemptStarts
 from redrive.engine.desk import Desk
-from redrive.engine.outcomes import gave_up_at_deadline
-from redrive.engine.owned_flow import OwnedFlow
-from redrive.engine.retry_rows import retry_row
-from redrive.engine.waits import Waits
+from redrive.engine.outcomes import failure_from, gave_up_at_deadline
 from redrive.failures.failure import Failure
-from redrive.failures.signals import Snooze
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, TimerAsk
+from redrive.failures.signals import AttemptTimeout, Snooze
+from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import Driver
 from redrive.flows.endings import ending_of
 from redrive.flows.events import (
+    AttemptAccepted,
     AttemptFailed,
     AttemptReturned,
-    AttemptStarted,
+    CompletionRefused,
     FlowBegan,
     ItemCancelled,
     ItemCompleted,
-    ItemQueued,
-    ItemStarted,
     PatchMarked,
+    StepSettled,
     TimerFired,
     TimerSet,
 )
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import Item
-from redrive.flows.portable_errors import store_error
-from redrive.flows.stored_policy import write_stored_policy
+from redrive.flows.messages import CompleteItem, Completion, ResolveItem
+from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
 from redrive.flows.values import NotReadable
 from redrive.retry.decide import decide
-from redrive.retry.decision import RetryAt
-from redrive.retry.history import cut_at
+from redrive.retry.decision import CLEAR, Conditions, RetryAt
 from redrive.stores.records import FlowRecord
 
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
 SHORTEST_SNOOZE = 0.1
-# What is due sooner is not shown in the retry queue: it would be gone before anyone looked.
-WORTH_SHOWING = 0.05
+UNWANTED = Conditions(wanted=False)
 NOTHING_COMES = (
     "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. Mend the code, then "
     "resume the flow"
 )
 
 
-class FlowRun(OwnedFlow):
+class FlowRun(AttemptStarts):
     """What its code asked for, what runs and what waits."""
 
-    __slots__ = ("_alarm_at", "active", "has_begun", "heartbeats", "in_line", "shown", "waits")
+    __slots__ = ("_alarm_at", "has_begun", "leaves_when_idle")
 
     def __init__(self, desk: Desk, record: FlowRecord, driver: Driver) -> None:
         super().__init__(desk, record, driver)
-        self.active = 0
-        """Items that run or wait in line."""
-        self.in_line: set[int] = set()
-        """Items that wait for a free place to run."""
         self.has_begun = False
-        self.waits = Waits(self.history, driver)
         self._alarm_at = math.inf
-        self.heartbeats: dict[int, str] = {}
-        self.shown: set[int] = set()
-        """Items with a row in the retry queue."""
+        self.leaves_when_idle = False
+        """There is mail that can only be acted on when the flow is built anew from its log."""
 
     # What comes in
 
@@ -93,11 +84,68 @@ class FlowRun(OwnedFlow):
         if item is None:
             return
         at = self.time()
+        try:
+            result = self.driver.accept(number, result)
+        except ValueError as error:
+            self.failed(number, delivery, error, failure_from(error, at, poison=True))
+            return
         self.active -= 1
         self.log(at, ItemCompleted(item=number, attempt=item.attempt, result=msgspec.Raw(result.encode())))
         self._item_done(item)
         self.take(self.driver.completed(number, result, at), at)
+        self.leave_lane(item, at)
         self.settle(at)
+
+    def completed_by_hand(self, item: Item, said: CompleteItem | ResolveItem) -> None:
+        """Someone says what came of an open item, or that it does not matter."""
+        at = self.time()
+        self._let_go(item)
+        result = said.result if isinstance(said, CompleteItem) else msgspec.Raw(b"null")
+        resolved = isinstance(said, ResolveItem)
+        self.log(
+            at,
+            ItemCompleted(
+                item=item.number, attempt=item.attempt, result=result, by=said.by, why=said.why, resolved=resolved
+            ),
+        )
+        self._item_done(item)
+        if resolved:
+            self.take(self.driver.resolved(item.number, at), at)
+        else:
+            self.take(self.driver.completed(item.number, bytes(result).decode(), at), at)
+        self.leave_lane(item, at)
+        self.settle(at)
+
+    def accepted(self, number: int, delivery: str) -> None:
+        """Whoever makes the attempt will say later how it ended."""
+        item = self._under_way(number, delivery)
+        if item is None:
+            return
+        self.active -= 1
+        self.log(self.time(), AttemptAccepted(item=number, attempt=item.attempt))
+        self.wait_for_callback(item)
+        self.settle(self.time())
+
+    def wait_for_callback(self, item: Item) -> None:
+        if item.timeout_at is not None:
+            self.waits.callbacks[item.number] = item.timeout_at
+
+    def told(self, said: Completion) -> None:
+        """Someone tells how an attempt ended."""
+        item = self._under_way(said.item, said.delivery)
+        if item is None:
+            self.log(self.time(), CompletionRefused(item=said.item, why="the attempt is not under way any more"))
+            return
+        self._let_go(item)
+        # As if it had been running here, which is where outcomes usually come from.
+        self.active += 1
+        item.accepted = False
+        failure = said.failure
+        if failure is None:
+            self.succeeded(said.item, said.delivery, bytes(said.outputs).decode())
+        else:
+            error = rebuild_error(StoredError(type=failure.type, message=failure.message))
+            self.failed(said.item, said.delivery, error, failure)
 
     def failed(self, number: int, delivery: str, error: BaseException, failure: Failure) -> None:
         item = self._under_way(number, delivery)
@@ -109,13 +157,15 @@ class FlowRun(OwnedFlow):
             self.returned(item, at, at + max(error.seconds, SHORTEST_SNOOZE), str(error))
         else:
             self.decide(item, error, failure, at)
+        self.leave_lane(item, at)
         self.settle(at)
 
     def decide(self, item: Item, error: BaseException, failure: Failure, at: float) -> None:
         """Ask what to do about a failed attempt, log the answer, and act on it."""
         so_far = item.so_far
         assert so_far is not None  # noqa: S101 - an attempt was made
-        decision = decide(item.policy, so_far, failure, at, self.desk.dice)
+        conditions = CLEAR if self.driver.wants(item.number) else UNWANTED
+        decision = decide(item.policy, so_far, failure, at, self.desk.dice, conditions)
         event = AttemptFailed(
             item=item.number,
             attempt=item.attempt,
@@ -130,7 +180,7 @@ class FlowRun(OwnedFlow):
             if decision.when <= at and not self.history.paused:
                 self.start_attempt(item, at)
             else:
-                self._wait_for_retry(item, decision.when, at)
+                self.wait_for_retry(item, decision.when, at)
         else:
             self._item_done(item)
             self.take(self.driver.failed(item.number, error_of(item, event), at), at)
@@ -141,7 +191,7 @@ class FlowRun(OwnedFlow):
             item=item.number, attempt=item.attempt, until=until, reason=reason, details=self._details(item)
         )
         self.log(at, event)
-        self._wait_for_retry(item, until, at)
+        self.wait_for_retry(item, until, at)
 
     def ring(self) -> None:
         """Do what is due by now: retries and timers, in the order of their times."""
@@ -152,7 +202,7 @@ class FlowRun(OwnedFlow):
         if not self.history.paused:
             for _, what, number in self.waits.due(at):
                 if not self.released:
-                    self._retry(number, at) if what == "retry" else self._fire(number, at)
+                    _DUE[what](self, number, at)
         self.settle(at)
 
     def _retry(self, number: int, at: float) -> None:
@@ -173,6 +223,20 @@ class FlowRun(OwnedFlow):
             self.take(self.driver.fired(timer, at), at)
         else:
             self.history.timers.pop(timer, None)
+
+    def _no_callback(self, number: int, at: float) -> None:
+        """Nobody has said in time how the attempt ended; but that may be in the mail, and would count."""
+        self.waits.callbacks.pop(number, None)
+        self.desk.after_mail(functools.partial(self.time_out, number))
+
+    def time_out(self, number: int) -> None:
+        item = self.history.items.get(number)
+        if self.released or item is None or not item.accepted:
+            return
+        error = AttemptTimeout((item.timeout_at or 0.0) - item.attempt_began)
+        self.active += 1
+        item.accepted = False
+        self.failed(number, item.delivery or "", error, failure_from(error, self.time(), timed_out=True))
 
     def go_on(self) -> None:
         """Take up all that waits, and give the flow back if there is nothing to do."""
@@ -197,59 +261,23 @@ class FlowRun(OwnedFlow):
 
     def take(self, asks: list[Ask], at: float) -> None:
         """Log what the flow's code asks for, and have it carried out."""
-        for ask in asks:
+        for ask in asks:  # which may grow
             if isinstance(ask, ItemAsk):
-                self._add_item(ask, at)
+                self.add_item(ask, at)
             elif isinstance(ask, TimerAsk):
                 timer = self.history.last_timer + 1
                 self.driver.bind_timer(ask, timer)
                 self.log(at, TimerSet(timer=timer, until=ask.time))
             elif isinstance(ask, CancelAsk):
-                self._cancel_item(ask.ask.item, at)
+                if self._cancel_item(ask, at) and ask.lets_run:
+                    asks += self.driver.dropped(ask.ask.item, at)
+            elif isinstance(ask, SettledAsk):
+                self.log(at, StepSettled(step=ask.step, state=ask.state, why=ask.why))
             elif isinstance(ask, PatchAsk):
                 self.log(at, PatchMarked(patch=ask.name))
             else:
                 self._end(ask, at)
                 return
-
-    def start_attempt(self, item: Item, at: float) -> None:
-        """Begin the next attempt, or wait for a free place."""
-        if item.number in self.in_line:
-            return
-        self.active += 1
-        if self.desk.take_place(item.step):
-            self._begin_attempt(item, at)
-        else:
-            self._line_up(item.number)
-
-    def place_found(self, number: int) -> bool:
-        """A place was taken for an item that waited in line; False when it no longer needs one."""
-        if self.released or number not in self.in_line:
-            return False
-        self.in_line.remove(number)
-        self._begin_attempt(self.history.items[number], self.time())
-        return True
-
-    def leave_line(self) -> None:
-        """Begin nothing more: who waits in line goes back to waiting."""
-        self.active -= len(self.in_line)
-        self.in_line.clear()
-
-    def _line_up(self, number: int) -> None:
-        self.in_line.add(number)
-        self.desk.queue_for_place(self, number)
-
-    def _begin_attempt(self, item: Item, at: float) -> None:
-        event = AttemptStarted(
-            item=item.number,
-            attempt=item.attempt + 1,
-            delivery=random_token(),
-            timeout_at=cut_at(item.policy, item.so_far, at),
-        )
-        self.log(at, event)
-        if item.number in self.shown:
-            self.desk.journal.put_retry(retry_row(self.record, item, "dispatched"))
-        self.desk.journal.then(lambda: self.desk.begin(self, item, None))
 
     def settle(self, at: float) -> None:
         """Set the alarm for what comes next. When nothing runs, wait in memory for a little, or give the flow back."""
@@ -259,6 +287,9 @@ class FlowRun(OwnedFlow):
         if self.waits or not self.active:
             wake_at = self.next_wake()
             if not self.active:
+                if self.leaves_when_idle:
+                    self.release("ready", at)
+                    return
                 if history.paused:
                     self.release("paused", None)
                     return
@@ -288,50 +319,30 @@ class FlowRun(OwnedFlow):
             return None
         return item
 
-    def _add_item(self, ask: ItemAsk, at: float) -> None:
-        number = self.history.last_item + 1
-        self.driver.bind_item(ask, number)
-        args, policy = msgspec.Raw(ask.args.encode()), write_stored_policy(ask.policy)
-        if not self.history.paused and self.desk.take_place(ask.step):
-            self.active += 1
-            self.log(
-                at,
-                ItemStarted(
-                    item=number,
-                    step=ask.step,
-                    args=args,
-                    policy=policy,
-                    delivery=random_token(),
-                    timeout_at=cut_at(ask.policy, None, at),
-                ),
-            )
-            item = self.history.items[number]
-            item.policy = ask.policy
-            self.desk.journal.then(lambda: self.desk.begin(self, item, ask))
-        else:
-            self.log(at, ItemQueued(item=number, step=ask.step, args=args, policy=policy))
-            self.history.items[number].policy = ask.policy
-            if not self.history.paused:
-                self.active += 1
-                self._line_up(number)
+    def _cancel_item(self, ask: CancelAsk, at: float) -> bool:
+        """Whether it was cancelled: not when it has ended, nor when an attempt is under way that may end."""
+        item = self.history.items.get(ask.ask.item)
+        if item is None or not item.is_open or (ask.lets_run and item.state == "running"):
+            return False
+        self._let_go(item)
+        self.log(at, ItemCancelled(item=item.number))
+        self._item_done(item)
+        return True
 
-    def _cancel_item(self, number: int, at: float) -> None:
-        item = self.history.items.get(number)
-        if item is None or not item.is_open:
-            return
-        if item.state == "running":
+    def _let_go(self, item: Item) -> None:
+        """Stop what the item is doing: its attempt, standing in line, waiting."""
+        if item.state == "running" and not item.accepted:
             self.active -= 1
             self.desk.stop_attempt(self, item)
-        elif number in self.in_line:
+        elif item.number in self.in_line:
             self.active -= 1
-            self.in_line.remove(number)
-        self.waits.retries.pop(number, None)
-        self.log(at, ItemCancelled(item=number))
-        self._item_done(item)
+            self.in_line.remove(item.number)
+        self.waits.retries.pop(item.number, None)
+        self.waits.callbacks.pop(item.number, None)
 
     def _end(self, ask: EndAsk, at: float) -> None:
         for item in self.history.items.values():
-            if item.state == "running":
+            if item.state == "running" and not item.accepted:
                 self.desk.stop_attempt(self, item)
             if item.is_open:
                 self._item_done(item)
@@ -349,16 +360,6 @@ class FlowRun(OwnedFlow):
         self._item_done(item)
         self.take(self.driver.failed(item.number, error_of(item, event), at), at)
 
-    def _wait_for_retry(self, item: Item, when: float, at: float) -> None:
-        self.waits.retries[item.number] = when
-        if when - at >= WORTH_SHOWING or item.number in self.shown:
-            self.show_retry(item)
-
-    def show_retry(self, item: Item) -> None:
-        """Put a waiting item into the retry queue, for all to see."""
-        self.shown.add(item.number)
-        self.desk.journal.put_retry(retry_row(self.record, item, "waiting"))
-
     def _item_done(self, item: Item) -> None:
         if item.number in self.shown or item.details is not None or item.number in self.heartbeats:
             self.shown.discard(item.number)
@@ -370,3 +371,10 @@ class FlowRun(OwnedFlow):
         if text is not None:
             return msgspec.Raw(text.encode())
         return item.details if item.details is not None else msgspec.UNSET
+
+
+_DUE: dict[str, Callable[[FlowRun, int, float], None]] = {
+    "retry": FlowRun._retry,
+    "timer": FlowRun._fire,
+    "callback": FlowRun._no_callback,
+}

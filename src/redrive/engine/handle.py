@@ -31,6 +31,10 @@ class FlowFinished(RuntimeError):
         self.status = status
 
 
+class NotPossible(RuntimeError):
+    """The flow, or its step, is in no state in which that can be done."""
+
+
 class FlowCancelledError(RuntimeError):
     """The flow was cancelled, so it has no result."""
 

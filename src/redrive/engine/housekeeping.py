@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.engine.outages import store_is_away, store_is_back
 from redrive.engine.settings import WorkerSettings
 from redrive.stores.errors import LeaseLost, StoreUnavailable
 from redrive.stores.interface import Store
@@ -34,7 +35,9 @@ async def keep_lease(store: Store, lease: Lease, settings: WorkerSettings, work_
                     )
                 renewed_at = SYSTEM_CLOCK.monotonic()
         except StoreUnavailable as error:
-            log.warning("the lease of worker %s could not be renewed: %s", lease.worker, error)
+            store_is_away(store.address, error)
+        else:
+            store_is_back(store.address)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + reap_every)
 
 
@@ -46,5 +49,5 @@ async def prune_finished(store: Store, keep: float, now: Callable[[], float]) ->
             while full:
                 full = await store.prune(now() - keep, PRUNED_AT_ONCE) == PRUNED_AT_ONCE
         except StoreUnavailable as error:
-            log.warning("finished flows could not be removed: %s", error)
+            store_is_away(store.address, error)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PRUNE_EVERY)

@@ -6,8 +6,17 @@ import msgspec
 
 from redrive.engine.flow_run import FlowRun
 from redrive.flows.asks import EndAsk
-from redrive.flows.events import CancelRequested, Paused, Resumed
-from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, read_message
+from redrive.flows.events import CancelRequested, Paused, Redriven, Resumed
+from redrive.flows.messages import (
+    AnyMessage,
+    ByHand,
+    Cancel,
+    Completion,
+    Pause,
+    ResetItem,
+    Resume,
+    read_message,
+)
 from redrive.stores.records import Message
 
 log = logging.getLogger("redrive")
@@ -15,6 +24,10 @@ log = logging.getLogger("redrive")
 
 def deliver(run: FlowRun, message: Message) -> None:
     """Do what the message says; that it was read becomes durable together with what came of it."""
+    if _needs_the_log(run, message):
+        run.leaves_when_idle = True
+        run.settle(run.time())
+        return
     said = take_out(run, message)
     at = run.time()
     if isinstance(said, Cancel):
@@ -32,7 +45,31 @@ def deliver(run: FlowRun, message: Message) -> None:
     elif isinstance(said, Resume) and (run.history.paused or run.history.parked):
         run.log(at, Resumed(by=said.by, why=said.why))
         run.go_on()
-    run.settle(at)
+    elif isinstance(said, Completion):
+        run.told(said)
+    elif isinstance(said, ByHand):
+        _settle_by_hand(run, said, at)
+    if not run.released:
+        run.settle(at)
+
+
+def _needs_the_log(run: FlowRun, message: Message) -> bool:
+    """Whether it is about an item that has failed: what came of that is undone from the log."""
+    said = read(message)
+    item = run.history.items.get(said.item) if isinstance(said, ByHand) else None
+    return item is not None and item.state == "failed"
+
+
+def _settle_by_hand(run: FlowRun, said: ByHand, at: float) -> None:
+    item = run.history.items.get(said.item)
+    if item is None or not item.is_open:
+        log.warning("flow %s: item %s is done; what %s asked for is not", run.id, said.item, said.by or "someone")
+    elif not isinstance(said, ResetItem):
+        run.completed_by_hand(item, said)
+    elif item.state == "waiting":
+        run.log(at, Redriven(by=said.by, why=said.why, item=item.number, since=run.seq + 1, midway=True))
+        run.waits.retries[item.number] = at
+        run.ring()
 
 
 def take_out(run: FlowRun, message: Message) -> AnyMessage | None:
@@ -41,8 +78,15 @@ def take_out(run: FlowRun, message: Message) -> AnyMessage | None:
     run.mail_taken.add(message.id)
     run.desk.journal.batch.messages_read.append(message.id)
     run.desk.journal.kick()
+    said = read(message)
+    if said is None:
+        log.error("flow %s: message %s cannot be read and is dropped", run.id, message.id)
+    return said
+
+
+def read(message: Message) -> AnyMessage | None:
+    """What it says; None for one that this version cannot read."""
     try:
         return read_message(message.body)
     except msgspec.MsgspecError:
-        log.error("flow %s: message %s cannot be read and is dropped: %.200s", run.id, message.id, message.body)
         return None

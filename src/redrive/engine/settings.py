@@ -4,6 +4,8 @@ import os
 
 import msgspec
 
+from redrive.runners.http.settings import HttpSettings
+
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None = None
@@ -24,6 +26,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that running attempts get when it is told to stop."""
     keep_finished: float | None = None
     """Seconds after which finished flows are removed; None: never."""
+    http: HttpSettings = HttpSettings()
+    """How steps are called over HTTP, and which addresses they may have."""
 
     def __post_init__(self) -> None:
         for field in ("concurrency", "threads", "processes", "flows"):

@@ -1,20 +1,31 @@
 """What happens to flows, told to everyone who listens."""
 
+from typing import TYPE_CHECKING
+
 from redrive.engine.dead_letters import payload_summary
-from redrive.engine.flow_run import FlowRun
+from redrive.failures.redaction import redact
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
 from redrive.flows.history import Item
 from redrive.observability import events
 from redrive.observability.stream import emit
+from redrive.stores.records import FlowRecord
+
+if TYPE_CHECKING:
+    from redrive.engine.flow_run import FlowRun
+
+LONGEST_PROBLEM = 1000
 
 
-def tell_attempt_failed(run: FlowRun, item: Item, event: AttemptFailed) -> None:
+def tell_attempt_failed(run: "FlowRun", item: Item, event: AttemptFailed) -> None:
+    # Attempts count on after a redrive, and so does what is allowed of them.
+    before = event.attempt - event.decision.because.attempt
+    allowed = item.policy.attempts
     first = item.failures[0].began if item.failures else item.attempt_began
     emit(
         events.AttemptFailed(
             operation=item.step,
             attempt=event.attempt,
-            attempts=item.policy.attempts,
+            attempts=None if allowed is None else before + allowed,
             failure=event.failure,
             decision=event.decision,
             elapsed=run.last_at - first,
@@ -23,7 +34,11 @@ def tell_attempt_failed(run: FlowRun, item: Item, event: AttemptFailed) -> None:
     )
 
 
-def tell_flow_ended(run: FlowRun, event: AnyEvent) -> None:
+def tell_flow_parked(record: FlowRecord, problem: str) -> None:
+    emit(events.FlowParked(flow_id=record.id, definition=record.definition, problem=redact(problem, LONGEST_PROBLEM)))
+
+
+def tell_flow_ended(run: "FlowRun", event: AnyEvent) -> None:
     if not isinstance(event, FlowFailed):
         return
     item = run.history.items.get(event.item) if event.item is not None else None

@@ -16,8 +16,11 @@ from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.engine.adoption import adopt
 from redrive.engine.alarms import Alarms
+from redrive.engine.attempt_starts import AttemptStarts
 from redrive.engine.dead_letters import dead_letter
+from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.flow_run import FlowRun
+from redrive.engine.heartbeats import beat
 from redrive.engine.housekeeping import keep_lease, prune_finished
 from redrive.engine.journal import Journal, patiently
 from redrive.engine.mailroom import deliver
@@ -26,20 +29,19 @@ from redrive.engine.owned_flow import OwnedFlow
 from redrive.engine.places import Places
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.telling import tell_attempt_failed, tell_flow_ended
+from redrive.failures.failure import Failure
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
 from redrive.flows.history import Item
-from redrive.flows.registry import UnknownDefinition, action_named, known_definitions, registered
+from redrive.flows.registry import UnknownDefinition, known_definitions, registered
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
-from redrive.stores.records import HeartbeatRow, Lease, NewWorker
+from redrive.stores.records import Lease, NewWorker
 
 CLAIMED_AT_ONCE = 500
-# How often a running attempt's heartbeat is written.
-HEARTBEAT_EVERY = 1.0
 
 log = logging.getLogger("redrive")
 
@@ -66,8 +68,9 @@ class Worker:
         self.joined = asyncio.Event()
         most = self.settings
         self.places = Places({"loop": most.concurrency, "thread": most.threads, "process": most.processes})
+        self.guard = DependencyGuard(self.dice)
         self.alarms = Alarms(self.clock)
-        self.runner = Runner(self, self.settings.threads, self.settings.processes)
+        self.runner = Runner(self, self.settings.threads, self.settings.processes, self.settings.http)
         self.journal: Journal
         self.stopping = asyncio.Event()
         self._wake = asyncio.Event()
@@ -77,6 +80,7 @@ class Worker:
         self._next_look = math.inf
         self._on_ended = on_ended
         self._attempts: dict[tuple[str, int], Attempt] = {}
+        self._after_mail: list[Callable[[], None]] = []
 
     # Its life
 
@@ -148,8 +152,7 @@ class Worker:
         item = run.history.items.get(attempt.item) if run else None
         if run is None or item is None or item.delivery != attempt.delivery_token or run.released:
             return
-        action = action_named(attempt.step)
-        if action.place == "thread" or item.policy.idempotent is False:
+        if attempt.place == "thread" or item.policy.idempotent is False:
             # It may go on, or have taken effect: whoever comes next must treat it as lost.
             return
         self.runner.cancel(attempt)
@@ -231,6 +234,7 @@ class Worker:
             self._mail.clear()
             if not self.runs:
                 continue
+            calls, self._after_mail = self._after_mail, []
             messages = await patiently(self.store, self.store.read_mail, self.lease)
             for message in messages:
                 run = self.runs.get(message.flow_id)
@@ -239,33 +243,28 @@ class Worker:
                         deliver(run, message)
                     except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                         self.set_aside(run)
+            for call in calls:
+                try:
+                    call()
+                except Exception:
+                    log.exception("what was to follow the mail failed; the worker goes on")
 
     # What runs ask of their worker
 
-    def take_place(self, step: str) -> bool:
-        return self.places.take(self._place(step))
+    def take_place(self, place: Place) -> bool:
+        return self.places.take(place)
 
-    def queue_for_place(self, run: FlowRun, item: int) -> None:
-        self.places.line_up(self._place(run.history.items[item].step), lambda: run.place_found(item))
+    def queue_for_place(self, run: AttemptStarts, item: int) -> None:
+        self.places.line_up(run.driver.place(run.history.items[item].step), lambda: run.place_found(item))
 
-    def _place(self, step: str) -> Place:
-        try:
-            return action_named(step).place
-        except UnknownDefinition:
-            # It will be told so when it is begun.
-            return "loop"
+    def after_mail(self, call: Callable[[], None]) -> None:
+        self._after_mail.append(call)
+        self._mail.set()
 
-    def begin(self, run: FlowRun, item: Item, ask: ItemAsk | None) -> None:
-        delivery = item.delivery
-        try:
-            action = action_named(item.step)
-        except UnknownDefinition as error:
-            self.places.free("loop")
-            failure = failure_from(error, self.now(), poison=True)
-            run.failed(item.number, delivery or "", error, failure)
-            return
+    def begin(self, run: AttemptStarts, item: Item, ask: ItemAsk | None) -> None:
+        delivery, place = item.delivery, run.driver.place(item.step)
         if run.released or item.state != "running" or delivery is None:
-            self.places.free(action.place)
+            self.places.free(place)
             return
         timeout = None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began)
         self.idle.pop(run.id, None)
@@ -279,17 +278,24 @@ class Worker:
             timeout=timeout,
             timeout_at=item.timeout_at,
             details=item.details,
-            beat=functools.partial(self._heartbeat, run, item.number),
+            beat=functools.partial(beat, run, item.number),
+            place=place,
         )
         self._attempts[run.id, item.number] = attempt
+        try:
+            handler = run.driver.handler(item.step)
+        except UnknownDefinition as error:
+            self.failed(attempt, error, poison=True)
+            return
         values = ask.values if ask is not None else None
-        self.runner.start(action, attempt, bytes(item.args).decode() if values is None else values)
+        self.runner.start(handler, attempt, bytes(item.args).decode() if values is None else values)
 
     def stop_attempt(self, run: FlowRun, item: Item) -> None:
         attempt = self._attempts.pop((run.id, item.number), None)
         if attempt is not None:
             self.runner.cancel(attempt)
-            self.places.free(self._place(attempt.step))
+            self.guard.ignored((run.id, item.number), self.now())
+            self.places.free(attempt.place)
 
     def wake_at(self, when: float, run: FlowRun) -> None:
         def call() -> None:
@@ -353,16 +359,32 @@ class Worker:
     def succeeded(self, attempt: Attempt, result: str) -> None:
         run = self._over(attempt)
         if run is not None:
+            self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
             try:
                 run.succeeded(attempt.item, attempt.delivery_token, result)
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                 self.set_aside(run)
 
-    def failed(self, attempt: Attempt, error: BaseException, *, timed_out: bool = False, poison: bool = False) -> None:
+    def accepted(self, attempt: Attempt) -> None:
+        run = self._over(attempt)
+        if run is not None:
+            self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
+            run.accepted(attempt.item, attempt.delivery_token)
+
+    def failed(
+        self,
+        attempt: Attempt,
+        error: BaseException,
+        *,
+        timed_out: bool = False,
+        poison: bool = False,
+        failure: Failure | None = None,
+    ) -> None:
         run = self._over(attempt)
         if run is not None:
             try:
-                failure = failure_from(error, self.now(), timed_out=timed_out, poison=poison)
+                failure = failure or failure_from(error, self.now(), timed_out=timed_out, poison=poison)
+                self.guard.failed((attempt.flow_id, attempt.item), attempt.policy, failure, self.now())
                 run.failed(attempt.item, attempt.delivery_token, error, failure)
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                 self.set_aside(run)
@@ -374,20 +396,5 @@ class Worker:
             if known is not None:
                 self._attempts[attempt.flow_id, attempt.item] = known
             return None
-        self.places.free(self._place(attempt.step))
+        self.places.free(attempt.place)
         return self.runs.get(attempt.flow_id)
-
-    def _heartbeat(self, run: FlowRun, item: int, details: str) -> None:
-        silent = item not in run.heartbeats
-        run.heartbeats[item] = details
-        if silent:
-            self._write_heartbeat(run, item, None)
-
-    def _write_heartbeat(self, run: FlowRun, item: int, written: str | None) -> None:
-        """Write the latest details, now and then while the attempt goes on."""
-        details = run.heartbeats.get(item)
-        if details is None or run.released:
-            return
-        if details != written:
-            self.journal.put_heartbeat(HeartbeatRow(run.id, item, self.now(), details))
-        asyncio.get_running_loop().call_later(HEARTBEAT_EVERY, self._write_heartbeat, run, item, details)

@@ -3,6 +3,9 @@
 import asyncio
 import functools
 import inspect
+import os
+import sys
+import warnings
 import zlib
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
@@ -32,7 +35,8 @@ class Action(Generic[P, T]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "ActionCall[T]":
-        return ActionCall(self, self.signature.bind(args, kwargs))
+        frame = sys._getframe(1)
+        return ActionCall(self, self.signature.bind(args, kwargs), (frame.f_code.co_filename, frame.f_lineno))
 
     def __repr__(self) -> str:
         return f"<action {self.name}>"
@@ -41,12 +45,26 @@ class Action(Generic[P, T]):
 class ActionCall(Coroutine[Any, Any, T]):
     """An action with its arguments: await it, hand it to `run_action`, `gather`, a TaskGroup, or `app.submit`."""
 
-    __slots__ = ("_coroutine", "action", "arguments")
+    __slots__ = ("_arguments", "_coroutine", "_loop", "_made_at", "action")
 
-    def __init__(self, action: Action[..., T], arguments: Arguments) -> None:
+    def __init__(self, action: Action[..., T], arguments: Arguments, made_at: tuple[str, int] | None = None) -> None:
         self.action = action
-        self.arguments = arguments
+        self._arguments = arguments
+        self._made_at = made_at
+        """The file and line, until someone takes the call up."""
+        loop = asyncio._get_running_loop()
+        self._loop = loop if isinstance(loop, FlowLoop) else None
         self._coroutine: Coroutine[Any, Any, T] | None = None
+
+    @property
+    def arguments(self) -> Arguments:
+        # Whoever carries it out, here or as a job, needs them.
+        self._made_at = None
+        return self._arguments
+
+    def __del__(self) -> None:
+        if self._made_at is not None and not (self._loop is not None and self._loop.is_closed()):
+            _tell_forgotten(self.action.name, *self._made_at, in_a_flow=self._loop is not None)
 
     def __await__(self) -> Generator[Any, Any, T]:
         loop = asyncio._get_running_loop()
@@ -61,20 +79,43 @@ class ActionCall(Coroutine[Any, Any, T]):
         return self._started().throw(*error)
 
     def close(self) -> None:
+        self._made_at = None
         if self._coroutine is not None:
             self._coroutine.close()
 
     def _started(self) -> Coroutine[Any, Any, T]:
+        self._made_at = None
         if self._coroutine is None:
             self._coroutine = call_action(self, self.action.policy)
         return self._coroutine
 
     def __hash__(self) -> int:
         # asyncio puts awaitables into sets: their order there must not depend on where they lie in memory.
-        return zlib.crc32(f"{self.action.name} {self.arguments.encoded}".encode())
+        return zlib.crc32(f"{self.action.name} {self._arguments.encoded}".encode())
 
     def __repr__(self) -> str:
         return f"<call of action {self.action.name}>"
+
+
+# Those that Python's filters let be told of once only.
+_warned: dict[Any, Any] = {}
+_listeners: list[Callable[[str], None]] = []
+
+
+def listen_for_forgotten(listener: Callable[[str], None]) -> Callable[[], None]:
+    """Have it told of calls in workflows that were never awaited, in place of a warning; what is returned ends that."""
+    _listeners.append(listener)
+    return functools.partial(_listeners.remove, listener)
+
+
+def _tell_forgotten(name: str, file: str, line: int, in_a_flow: bool) -> None:
+    what = "the step is skipped" if in_a_flow else "nothing is done"
+    message = f"the call of action {name} was never awaited, so {what}: write `await {name}(...)`"
+    if in_a_flow and _listeners:
+        for listener in _listeners:
+            listener(f"{os.path.basename(file)}:{line}: {message}")
+    else:
+        warnings.warn_explicit(message, RuntimeWarning, file, line, registry=_warned)
 
 
 async def call_action(call: ActionCall[T], policy: Policy) -> T:
@@ -112,7 +153,8 @@ def action(
 
     name: what flows and logs call it; by default the function's name.
     retry, timeout: the default policy of its calls; `run_action` may name another.
-    process: run a plain function in a process of its own, which a timeout can kill; by default it runs in a thread.
+    process: run it in a process of its own, which a timeout can kill; a coroutine has an event loop there. By default
+    a plain function runs in a thread, and a coroutine in the worker's event loop.
     """
 
     def decorate(function: Callable[..., Any]) -> Action[Any, Any]:
@@ -120,6 +162,11 @@ def action(
 
         if not callable(function) or isinstance(function, type | Action):
             raise TypeError(f"@action is for functions, and {function!r} is none")
+        if _is_method(function):
+            raise TypeError(
+                f"@action on the method {function.__qualname__}: methods cannot be actions, since whoever carries out "
+                "an attempt has no object to call it on; make it a function of the module, and pass it what it needs"
+            )
         is_async = inspect.iscoroutinefunction(function)
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             raise TypeError(f"@action on the generator {function.__name__}: return a list instead of yielding")
@@ -131,6 +178,12 @@ def action(
         return made
 
     return decorate if function is None else decorate(function)
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    first = next(iter(inspect.signature(function).parameters), "")
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return first in ("self", "cls") and owner != "" and not owner.endswith("<locals>")
 
 
 class _ActionDecorator:

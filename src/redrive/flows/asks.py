@@ -8,10 +8,18 @@ from redrive.retry.policy import Policy
 class ItemAsk:
     """Carry out an action and bring its outcome."""
 
-    __slots__ = ("args", "future", "item", "policy", "step", "values", "where")
+    __slots__ = ("args", "future", "index", "item", "policy", "step", "undoes", "values", "where")
 
     def __init__(
-        self, step: str, args: str, values: dict[str, Any] | None, policy: Policy, future: Any, where: str
+        self,
+        step: str,
+        args: str,
+        values: dict[str, Any] | None,
+        policy: Policy,
+        future: Any,
+        where: str,
+        index: int = 0,
+        undoes: str = "",
     ) -> None:
         self.step = step
         self.args = args
@@ -23,6 +31,9 @@ class ItemAsk:
         """What the flow's code waits for."""
         self.where = where
         """The line of the flow's code, noted during replay."""
+        self.index = index
+        self.undoes = undoes
+        """In a graph: which item of its step it is, and the step that it undoes."""
         self.item = 0
         """Its number in the log, once it has one."""
 
@@ -57,10 +68,23 @@ class TimerAsk:
 class CancelAsk:
     """The code no longer waits for an item."""
 
-    __slots__ = ("ask",)
+    __slots__ = ("ask", "lets_run")
 
-    def __init__(self, ask: ItemAsk) -> None:
+    def __init__(self, ask: ItemAsk, lets_run: bool = False) -> None:
         self.ask = ask
+        self.lets_run = lets_run
+        """An attempt that is under way may end; none follows it."""
+
+
+class SettledAsk:
+    """Note what became of a step."""
+
+    __slots__ = ("state", "step", "why")
+
+    def __init__(self, step: str, state: str, why: str) -> None:
+        self.step = step
+        self.state = state
+        self.why = why
 
 
 class PatchAsk:
@@ -79,12 +103,16 @@ HowItEnds = Literal["completed", "failed", "cancelled"]
 class EndAsk:
     """The code has come to its end."""
 
-    __slots__ = ("error", "how", "result")
+    __slots__ = ("error", "how", "kind", "result")
 
-    def __init__(self, how: HowItEnds, result: str = "", error: BaseException | None = None) -> None:
+    def __init__(
+        self, how: HowItEnds, result: str = "", error: BaseException | None = None, kind: str | None = None
+    ) -> None:
         self.how: HowItEnds = how
         self.result = result
         self.error = error
+        self.kind = kind
+        """Of a failure; None: that of the item behind the error."""
 
 
-Ask = ItemAsk | TimerAsk | CancelAsk | PatchAsk | EndAsk
+Ask = ItemAsk | TimerAsk | CancelAsk | SettledAsk | PatchAsk | EndAsk

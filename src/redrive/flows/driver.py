@@ -1,17 +1,19 @@
 """A definition at work, without I/O: each event that matters to it lets it go on, and it answers with what it asks for.
 
-Two of them: a workflow's code on its own loop, and a single action.
+Three of them: a workflow's code on its own loop, a single action, and a graph of steps.
 """
 
 import zlib
 from typing import Any, Protocol
 
 from redrive.determinism.dice import Dice, seeded_dice, seeded_random
+from redrive.flows.action import Action, Place
 from redrive.flows.asks import Ask, EndAsk, ItemAsk, TimerAsk
 from redrive.flows.failed_item import as_exception
+from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.job import read_job
 from redrive.flows.loop import FlowFuture, FlowLoop
-from redrive.flows.registry import ACTION, WORKFLOW, action_named, workflow_named
+from redrive.flows.registry import ACTION, GRAPH, WORKFLOW, UnknownDefinition, action_named, workflow_named
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.values import NotReadable
 from redrive.flows.workflow import Workflow
@@ -25,6 +27,14 @@ class Driver(Protocol):
     def completed(self, item: int, result: str, at: float) -> list[Ask]: ...
 
     def failed(self, item: int, error: BaseException, at: float) -> list[Ask]: ...
+
+    def resolved(self, item: int, at: float) -> list[Ask]:
+        """Someone settled the item by hand, without a result."""
+        ...
+
+    def dropped(self, item: int, at: float) -> list[Ask]:
+        """The item was cancelled, as was asked for with `lets_run`."""
+        ...
 
     def fired(self, timer: int, at: float) -> list[Ask]: ...
 
@@ -45,17 +55,78 @@ class Driver(Protocol):
 
     def awaits_timer(self, timer: int) -> bool: ...
 
+    def wants(self, item: int) -> bool:
+        """Whether the outcome of the item still matters."""
+        ...
+
+    # How items are carried out
+
+    def handler(self, step: str) -> "Handler":
+        """UnknownDefinition when this process has no such thing."""
+        ...
+
+    def place(self, step: str) -> Place: ...
+
+    def at_once(self, step: str) -> int | None:
+        """How many items of the step may run at once in this flow; None: any number."""
+        ...
+
+    def dependency(self, step: str) -> str | None:
+        """What the step talks to, where that was said."""
+        ...
+
+    def accept(self, item: int, result: str) -> str:
+        """What the item's handler gave, as the log keeps it; ValueError when it cannot be used."""
+        ...
+
     def discard(self) -> None: ...
+
+
+Handler = Action[Any, Any] | HttpHandler
 
 
 def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A002 - what a flow is started with
     """The driver for a flow; UnknownDefinition when this process does not know what it runs."""
     if definition.startswith(WORKFLOW):
         return WorkflowDriver(workflow_named(definition.removeprefix(WORKFLOW)), flow_id, input)
+    if definition.startswith(GRAPH):
+        # Loaded here: it builds on this module.
+        from redrive.flows.graph_driver import GraphDriver
+
+        return GraphDriver(input)
     return ActionDriver(definition.removeprefix(ACTION), input)
 
 
-class WorkflowDriver:
+class ActionItems:
+    """Items that are actions, each by its name."""
+
+    def handler(self, step: str) -> Handler:
+        return action_named(step)
+
+    def place(self, step: str) -> Place:
+        try:
+            return action_named(step).place
+        except UnknownDefinition:
+            # It will be told so when it is begun.
+            return "loop"
+
+    def at_once(self, step: str) -> int | None:
+        return None
+
+    def dependency(self, step: str) -> str | None:
+        return None
+
+    def accept(self, item: int, result: str) -> str:
+        return result
+
+    def wants(self, item: int) -> bool:
+        return True
+
+    def dropped(self, item: int, at: float) -> list[Ask]:
+        return []
+
+
+class WorkflowDriver(ActionItems):
     """Runs a workflow's code."""
 
     def __init__(self, workflow: type[Workflow], flow_id: str, input: str) -> None:  # noqa: A002 - see above
@@ -88,7 +159,10 @@ class WorkflowDriver:
         loop, signature = self._loop, self._workflow.signature
         # NotReadable when the input does not fit the code: for the engine to handle, the code has not begun.
         values = signature.read_arguments(self._input)
-        coroutine = signature.call_with(self._workflow().run, values)
+        try:
+            coroutine = signature.call_with(self._workflow().run, values)
+        except Exception as error:  # noqa: BLE001 - what the workflow's __init__ raises fails the flow, not the worker
+            return [EndAsk("failed", error=as_exception(error, "__init__"))]
         self._main = loop.create_task(coroutine, name="run", context=loop.context)
         return self._turn(at)
 
@@ -110,6 +184,9 @@ class WorkflowDriver:
             future.ask = None
             future.set_exception(error)
         return self._turn(at)
+
+    def resolved(self, item: int, at: float) -> list[Ask]:
+        return self.completed(item, "null", at)
 
     def fired(self, timer: int, at: float) -> list[Ask]:
         ask = self._timers.pop(timer, None)
@@ -175,7 +252,7 @@ class WorkflowDriver:
         return EndAsk("failed", error=as_exception(error, "run"))
 
 
-class ActionDriver:
+class ActionDriver(ActionItems):
     """Runs one action: a background job."""
 
     def __init__(self, action: str, input: str) -> None:  # noqa: A002 - see above
@@ -191,6 +268,9 @@ class ActionDriver:
 
     def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:
         return [EndAsk("failed", error=error)]
+
+    def resolved(self, item: int, at: float) -> list[Ask]:
+        return [EndAsk("completed", result="null")]
 
     def fired(self, timer: int, at: float) -> list[Ask]:
         return []

@@ -19,5 +19,6 @@ def ending_of(ask: EndAsk, history: FlowHistory) -> FlowCompleted | FlowFailed |
     number = item_behind(error)
     item = history.items.get(number) if number is not None else None
     if item is None or item.gave_up is None:
-        return FlowFailed(error=store_error(error), kind="poison" if isinstance(error, NotReadable) else "workflow")
-    return FlowFailed(error=store_error(error), kind=item.gave_up.kind, item=item.number)
+        kind = ask.kind or ("poison" if isinstance(error, NotReadable) else "workflow")
+        return FlowFailed(error=store_error(error), kind=kind)
+    return FlowFailed(error=store_error(error), kind=ask.kind or item.gave_up.kind, item=item.number)

@@ -22,19 +22,23 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
 # Commands: what the flow's code asked for.
 
 
-class ItemAdded(Event, frozen=True):
+class ItemAdded(Event, frozen=True, kw_only=True):
     """The flow's code called for a work item."""
 
     item: int
     """Counts the items of the flow, from 1."""
     step: str
-    """The action."""
+    """The action; in a graph, the step."""
     args: msgspec.Raw
     policy: msgspec.Raw
     """The policy in force for it, as it was then."""
+    index: int = 0
+    """Which of the items of a graph's step it is."""
+    undoes: str = ""
+    """The step whose item of the same index it undoes."""
 
 
-class ItemStarted(ItemAdded, frozen=True):
+class ItemStarted(ItemAdded, frozen=True, kw_only=True):
     """... and its first attempt began at once."""
 
     delivery: str
@@ -42,7 +46,7 @@ class ItemStarted(ItemAdded, frozen=True):
     timeout_at: float | None = None
 
 
-class ItemQueued(ItemAdded, frozen=True):
+class ItemQueued(ItemAdded, frozen=True, kw_only=True):
     """... and it waits for a free place to run."""
 
 
@@ -56,6 +60,14 @@ class TimerSet(Event, frozen=True):
     timer: int
     """Counts the timers of the flow, from 1."""
     until: float
+
+
+class StepSettled(Event, frozen=True):
+    """A step of a graph will not run, or has failed."""
+
+    step: str
+    state: str
+    why: str = ""
 
 
 class PatchMarked(Event, frozen=True):
@@ -77,7 +89,8 @@ class FlowFailed(Event, frozen=True):
 
     error: StoredError
     kind: str
-    """The kind of giving up of the item that failed; "poison"; "workflow" where the flow's own code failed."""
+    """The kind of giving up of the item that failed; "poison"; "workflow" where the flow's own code failed;
+    "compensated" where what had succeeded was undone."""
     item: int | None = None
     """The item whose failure it was."""
 
@@ -120,6 +133,29 @@ class AttemptReturned(Event, frozen=True):
     details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class AttemptAccepted(Event, frozen=True):
+    """Whoever carries out the attempt will tell later how it ended: it goes on, whatever becomes of its worker."""
+
+    item: int
+    attempt: int
+
+
+class CompletionRefused(Event, frozen=True):
+    """Somebody told how an attempt ended that is not under way any more."""
+
+    item: int
+    why: str
+
+
+class ItemDeferred(Event, frozen=True):
+    """An attempt was due and was not made, since what it needs is known to be down. It does not count."""
+
+    item: int
+    until: float
+    """When it may be made."""
+    reason: str
+
+
 class ItemGaveUp(Event, frozen=True):
     """A retry that was due was not made. An activation."""
 
@@ -131,11 +167,15 @@ class ItemGaveUp(Event, frozen=True):
 
 
 class ItemCompleted(Event, frozen=True):
-    """An attempt succeeded. An activation."""
+    """An attempt succeeded, or someone completed the item by hand. An activation."""
 
     item: int
     attempt: int
     result: msgspec.Raw
+    by: str = ""
+    why: str = ""
+    resolved: bool = False
+    """By hand, and without a result."""
 
 
 # Other activations.
@@ -180,15 +220,30 @@ class Redriven(Event, frozen=True):
     """The line from which on the log was answered anew: with an item, the item's failure, which no longer counts."""
     details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """What the item's last heartbeat left for the next attempt."""
+    midway: bool = False
+    """The flow had not ended: what else runs in it goes on."""
 
 
-Command = ItemStarted | ItemQueued | ItemCancelled | TimerSet | PatchMarked | FlowCompleted | FlowFailed | FlowCancelled
+Command = (
+    ItemStarted
+    | ItemQueued
+    | ItemCancelled
+    | StepSettled
+    | TimerSet
+    | PatchMarked
+    | FlowCompleted
+    | FlowFailed
+    | FlowCancelled
+)
 AnyEvent = (
     Command
     | FlowBegan
     | AttemptStarted
+    | AttemptAccepted
     | AttemptFailed
     | AttemptReturned
+    | CompletionRefused
+    | ItemDeferred
     | ItemGaveUp
     | ItemCompleted
     | TimerFired
@@ -199,7 +254,17 @@ AnyEvent = (
     | Redriven
 )
 
-COMMANDS = (ItemStarted, ItemQueued, ItemCancelled, TimerSet, PatchMarked, FlowCompleted, FlowFailed, FlowCancelled)
+COMMANDS = (
+    ItemStarted,
+    ItemQueued,
+    ItemCancelled,
+    StepSettled,
+    TimerSet,
+    PatchMarked,
+    FlowCompleted,
+    FlowFailed,
+    FlowCancelled,
+)
 ENDINGS = (FlowCompleted, FlowFailed, FlowCancelled)
 
 _ENCODER = msgspec.json.Encoder()

@@ -9,6 +9,7 @@ from redrive.flows.events import (
     COMMANDS,
     ENDINGS,
     AnyEvent,
+    AttemptAccepted,
     AttemptFailed,
     AttemptReturned,
     AttemptStarted,
@@ -17,6 +18,7 @@ from redrive.flows.events import (
     ItemAdded,
     ItemCancelled,
     ItemCompleted,
+    ItemDeferred,
     ItemGaveUp,
     ItemQueued,
     ItemStarted,
@@ -57,6 +59,7 @@ class Item:
 
     __slots__ = (
         "_policy",
+        "accepted",
         "args",
         "attempt",
         "attempt_began",
@@ -64,6 +67,7 @@ class Item:
         "details",
         "failures",
         "gave_up",
+        "index",
         "number",
         "raw_policy",
         "retries",
@@ -73,11 +77,14 @@ class Item:
         "state",
         "step",
         "timeout_at",
+        "undoes",
     )
 
     def __init__(self, added: ItemAdded, at: float) -> None:
         self.number = added.item
         self.step = added.step
+        self.index = added.index
+        self.undoes = added.undoes
         self.args = added.args
         self.raw_policy = added.policy
         self._policy: Policy | None = None
@@ -87,6 +94,8 @@ class Item:
         self.attempt_began = at
         self.delivery: str | None = None
         self.timeout_at: float | None = None
+        self.accepted = False
+        """Whether the attempt under way goes on without its worker, until someone tells how it ended."""
         self.retry_at: float | None = None
         """When the next attempt may begin, while it waits."""
         self.retry_kind = ""
@@ -123,6 +132,7 @@ class Item:
         self.attempt_began = at
         self.delivery = delivery
         self.timeout_at = timeout_at
+        self.accepted = False
         self.retry_at = None
         if self.started_at is None:
             self.started_at = at
@@ -133,6 +143,7 @@ class Item:
         self.retry_kind = kind
         self.delivery = None
         self.timeout_at = None
+        self.accepted = False
 
 
 class FlowHistory:
@@ -175,6 +186,9 @@ class FlowHistory:
     def _attempt_started(self, at: float, event: AttemptStarted) -> None:
         self.items[event.item].begin(at, event.attempt, event.delivery, event.timeout_at)
 
+    def _attempt_accepted(self, at: float, event: AttemptAccepted) -> None:
+        self.items[event.item].accepted = True
+
     def _attempt_failed(self, at: float, event: AttemptFailed) -> None:
         item = self.items[event.item]
         item.failures.append(FailedAttempt(item.attempt_began, at, event))
@@ -195,6 +209,9 @@ class FlowHistory:
         item.attempt = event.attempt - 1
         item.details = event.details if isinstance(event.details, msgspec.Raw) else None
         item.wait(event.until, "snooze")
+
+    def _item_deferred(self, at: float, event: ItemDeferred) -> None:
+        self.items[event.item].wait(event.until, "deferred")
 
     def _item_gave_up(self, at: float, event: ItemGaveUp) -> None:
         item = self.items[event.item]
@@ -230,14 +247,15 @@ class FlowHistory:
         self.parked = event.problem
 
     def _redriven(self, at: float, event: Redriven) -> None:
-        # Who redrives a flow wants it to run, though it was paused when it failed.
-        self.paused = False
-        self.parked = None
-        self.ending = self.ended_at = None
-        for item in self.items.values():
-            if item.state == "running":
-                # The end of the flow stopped the attempt, which was no failure of its own: it does not count.
-                item.wait(at, "redrive")
+        if not event.midway:
+            # Who redrives a flow wants it to run, though it was paused when it failed.
+            self.paused = False
+            self.parked = None
+            self.ending = self.ended_at = None
+            for item in self.items.values():
+                if item.state == "running":
+                    # The end of the flow stopped the attempt, which was no failure of its own: it does not count.
+                    item.wait(at, "redrive")
         if event.item is not None:
             item = self.items[event.item]
             # A fresh allowance, but the attempts count on.
@@ -258,6 +276,8 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     ItemQueued: FlowHistory._item_queued,
     ItemCancelled: FlowHistory._item_cancelled,
     AttemptStarted: FlowHistory._attempt_started,
+    AttemptAccepted: FlowHistory._attempt_accepted,
+    ItemDeferred: FlowHistory._item_deferred,
     AttemptFailed: FlowHistory._attempt_failed,
     AttemptReturned: FlowHistory._attempt_returned,
     ItemGaveUp: FlowHistory._item_gave_up,

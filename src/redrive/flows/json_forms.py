@@ -170,6 +170,14 @@ def _what_is_lost(given: Any, read: Any) -> str | None:
         pairs = zip(given, read, strict=True)
     elif isinstance(given, dict) and isinstance(read, dict) and given.keys() == read.keys():
         pairs = ((given[key], read[key]) for key in given)
+    elif isinstance(given, dict) and isinstance(read, dict):
+        key = next((key for key in given if key not in read), None)
+        if isinstance(key, str):
+            return f"the key {redact(repr(key), 60)} of a dict would be lost: its type hint has no such key"
+        return (
+            f"the key {redact(repr(key), 60)} of a dict would come back as text; annotate it with "
+            f"dict[{type(key).__qualname__}, ...], or use texts as keys"
+        )
     elif isinstance(given, datetime) and isinstance(read, datetime):
         # In the hour that a zone repeats, Python calls equal instants of different zones unequal.
         if given.tzinfo and read.tzinfo and given.timestamp() == read.timestamp():
@@ -181,6 +189,8 @@ def _what_is_lost(given: Any, read: Any) -> str | None:
             return None
     if pairs is not None:
         return next((lost for one, other in pairs if (lost := _what_is_lost(one, other))), None)
+    if type(given) is type(read):
+        return f"{_described(given)} would come back as another one, which is not equal to it"
     return (
         f"{_described(given)} would come back as {_described(read)}; annotate it with {type(given).__qualname__}, or "
         "pass what is annotated"

@@ -23,6 +23,8 @@ from redrive.retry.policy import Policy
 
 # Code that is forgotten and awaits more than this is left where it stands.
 MOST_AWAITED = 1000
+# Callbacks that one turn may take: a hundred thousand actions at once need less, code that spins needs more.
+MOST_CALLBACKS = 500_000
 
 
 class NotInWorkflow(RuntimeError):
@@ -42,6 +44,18 @@ class NoOrder(RuntimeError):
         super().__init__(
             "as_completed() of coroutines has no fixed order, which a workflow needs; give it tasks: "
             "as_completed([asyncio.create_task(...), ...])"
+        )
+
+
+class FlowSpins(RuntimeError):
+    """The flow's code goes round and round, and waits for nothing that could happen."""
+
+    def __init__(self, where: str) -> None:
+        place = f" at {where}" if where else ""
+        super().__init__(
+            f"the workflow's code spins{place}: it went on {MOST_CALLBACKS:,} times without waiting for an action or a "
+            "timer, and meanwhile nothing else can happen; await what it needs (`await event.wait()`), or let time "
+            "pass (`await asyncio.sleep(1)`)"
         )
 
 
@@ -152,7 +166,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         ready = self._ready
         before = self._enter()
         try:
-            while ready:
+            for _ in range(MOST_CALLBACKS):
+                if not ready:
+                    break
                 call = ready.popleft()
                 if call.is_cancelled:
                     continue
@@ -166,6 +182,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
                 except SystemExit:
                     # The task that raised it keeps it: the flow ends, not its worker.
                     continue
+            if ready:
+                self.trouble = FlowSpins(_place_of(ready))
+                ready.clear()
         finally:
             self._leave(*before)
 
@@ -231,11 +250,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
                 return _line(frame)
             frame = frame.f_back
         # In a task that has no code of the flow's own: where `run` awaits.
-        coroutine, line = self.tasks[0].get_coro() if self.tasks else None, ""
-        while (frame := getattr(coroutine, "cr_frame", None)) is not None:
-            line = line if _is_ours(frame) else _line(frame)
-            coroutine = getattr(coroutine, "cr_await", None)
-        return line
+        return _awaiting(self.tasks[0].get_coro()) if self.tasks else ""
 
     def _next(self) -> int:
         self._order += 1
@@ -310,6 +325,21 @@ def running_flow_loop() -> FlowLoop | None:
 
 def _line(frame: FrameType) -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _awaiting(coroutine: Any) -> str:
+    """The line of the flow's own code at which a coroutine awaits."""
+    line = ""
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        line = line if _is_ours(frame) else _line(frame)
+        coroutine = getattr(coroutine, "cr_await", None)
+    return line
+
+
+def _place_of(ready: "deque[_Soon | TimerAsk]") -> str:
+    """Where one of the tasks that are to go on stands."""
+    tasks = (getattr(call.callback, "__self__", None) for call in ready)
+    return next((_awaiting(task.get_coro()) for task in tasks if isinstance(task, FlowTask)), "")
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from redrive.failures.failure import Failure
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower):
     by: str = ""
@@ -24,7 +26,39 @@ class Redrive(Message, frozen=True):
     pass
 
 
-AnyMessage = Cancel | Pause | Resume | Redrive
+class ResetItem(Message, frozen=True):
+    """Try an item again, now and with a fresh allowance: one that waits, or that has failed."""
+
+    item: int
+
+
+class CompleteItem(Message, frozen=True):
+    """The item is done, and this is its result."""
+
+    item: int
+    result: msgspec.Raw
+
+
+class ResolveItem(Message, frozen=True):
+    """The item is settled, and has no result."""
+
+    item: int
+
+
+ByHand = ResetItem | CompleteItem | ResolveItem
+
+
+class Completion(Message, frozen=True):
+    """How an attempt ended that was accepted earlier, told by whoever holds its token."""
+
+    item: int
+    delivery: str
+    outputs: msgspec.Raw = msgspec.Raw(b"null")
+    failure: Failure | None = None
+    """None: it succeeded."""
+
+
+AnyMessage = Cancel | Pause | Resume | Redrive | ResetItem | CompleteItem | ResolveItem | Completion
 _DECODER: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 

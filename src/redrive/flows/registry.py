@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from redrive.flows.action import Action
+    from redrive.flows.graphs.builder import Graph
     from redrive.flows.workflow import Workflow
 
 ACTION = "action:"
 WORKFLOW = "workflow:"
+GRAPH = "graph:"
+BY_GOALS = "goals"
+"""The name of the graph of a flow that was planned by goals, over the steps of the catalogue."""
 
 
 class UnknownDefinition(LookupError):
@@ -23,6 +27,7 @@ class UnknownDefinition(LookupError):
 
 _actions: "dict[str, Action[Any, Any]]" = {}
 _workflows: "dict[str, type[Workflow]]" = {}
+_graphs: "dict[str, Graph]" = {}
 
 
 def register(definition: "Action[Any, Any]") -> None:
@@ -33,6 +38,11 @@ def register(definition: "Action[Any, Any]") -> None:
 def register_workflow(name: str, workflow: "type[Workflow]") -> None:
     _check("workflow", name, workflow, _workflows.get(name))
     _workflows[name] = workflow
+
+
+def register_graph(graph: "Graph") -> None:
+    """A graph of the same name takes its place: flows keep the one that they were started with."""
+    _graphs[graph.name] = graph
 
 
 def _check(kind: str, name: str, new: Any, old: Any) -> None:
@@ -64,11 +74,22 @@ def workflow_named(name: str) -> "type[Workflow]":
         raise UnknownDefinition("workflow", name, list(_workflows)) from None
 
 
+def graph_named(name: str) -> "Graph":
+    try:
+        return _graphs[name]
+    except KeyError:
+        raise UnknownDefinition("graph", name, list(_graphs)) from None
+
+
 def known_definitions() -> tuple[str, ...]:
     """What a worker of this process can carry out, as flows name it."""
-    return (*(WORKFLOW + name for name in _workflows), *(ACTION + name for name in _actions))
+    return (
+        *(WORKFLOW + name for name in _workflows),
+        *(ACTION + name for name in _actions),
+        *(GRAPH + name for name in (*_graphs, BY_GOALS)),
+    )
 
 
-def registered() -> tuple[int, int]:
+def registered() -> tuple[int, ...]:
     """Changes when something is registered."""
-    return len(_workflows), len(_actions)
+    return len(_workflows), len(_actions), len(_graphs)

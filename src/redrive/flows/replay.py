@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from redrive.failures.redaction import redact
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, TimerAsk
+from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import Driver
 from redrive.flows.events import (
     COMMANDS,
@@ -22,6 +22,7 @@ from redrive.flows.events import (
     ItemGaveUp,
     PatchMarked,
     Redriven,
+    StepSettled,
     TimerFired,
     TimerSet,
     is_activation,
@@ -71,10 +72,11 @@ def replay(lines: list[Line], driver: Driver, history: FlowHistory, started_at: 
             history.apply(at, event)
         if not isinstance(event, Redriven):
             asks = _activate(driver, history, event, at)
-        elif turn[-1] is lines[-1] and not _commands(turn):
+        elif turn[0] is lines[-1]:
+            # It was logged just now, and what it asks for is not.
             redone.asks = asks
             break
-        left_out = redone.match(asks, turn, driver) if is_anew else _match(asks, turn, driver)
+        left_out = redone.match(asks, turn, driver, at) if is_anew else _match(asks, turn, driver, at)
         for line in turn[1:] if index else turn:
             if line not in left_out:
                 history.apply(line.at, line.event)
@@ -91,16 +93,16 @@ class _Redone:
         self.orphans: list[int] = []
         """Items that were asked for then and are not now."""
 
-    def match(self, asks: list[Ask], turn: list[Line], driver: Driver) -> list[Line]:
+    def match(self, asks: list[Ask], turn: list[Line], driver: Driver, at: float) -> list[Line]:
         """Keep what was asked for then and is again, so that nothing is done twice. Answers what did not happen now."""
         commands = _commands(turn)
-        for ask in asks:
+        for ask in asks:  # which grow
             line = next((line for line in commands if _same(ask, line.event)), None)
             if line is None:
                 self.asks.append(ask)
             else:
                 commands.remove(line)
-                _bind(ask, line.event, driver)
+                asks += _bind(ask, line.event, driver, at)
         self.orphans += [line.event.item for line in commands if isinstance(line.event, ItemAdded)]
         return [line for line in commands if isinstance(line.event, ItemCancelled)]
 
@@ -134,6 +136,8 @@ def _commands(turn: list[Line]) -> list[Line]:
 
 def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: float) -> list[Ask]:
     if isinstance(event, ItemCompleted):
+        if event.resolved:
+            return driver.resolved(event.item, at)
         return driver.completed(event.item, bytes(event.result).decode(), at)
     if isinstance(event, AttemptFailed | ItemGaveUp) and is_activation(event):
         return driver.failed(event.item, error_of(history.items[event.item], event), at)
@@ -142,40 +146,51 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
     return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
 
 
-def _match(asks: list[Ask], turn: list[Line], driver: Driver) -> list[Line]:
+def _match(asks: list[Ask], turn: list[Line], driver: Driver, at: float) -> list[Line]:
     """NonDeterminism unless the log has just these; so nothing is left out."""
     commands = _commands(turn)
-    for index, ask in enumerate(asks):
-        line = commands[index] if index < len(commands) else None
+    done = 0
+    for ask in asks:  # which grow
+        line = commands[done] if done < len(commands) else None
         if line is None or not _same(ask, line.event):
+            if isinstance(ask, CancelAsk) and ask.lets_run:
+                # Its attempt was under way.
+                continue
             seq = line.seq if line else (turn[-1].seq if turn else 0)
             logged = _in_words(line.event) if line else "nothing more was asked for"
             raise NonDeterminism(seq, logged, _ask_in_words(ask), _where(ask))
-        _bind(ask, line.event, driver)
-    if len(commands) > len(asks):
-        line = commands[len(asks)]
+        asks += _bind(ask, line.event, driver, at)
+        done += 1
+    if len(commands) > done:
+        line = commands[done]
         raise NonDeterminism(line.seq, _in_words(line.event), "nothing is asked for here", "")
     return []
 
 
-def _bind(ask: Ask, command: Any, driver: Driver) -> None:
+def _bind(ask: Ask, command: Any, driver: Driver, at: float) -> list[Ask]:
+    """Tell the driver what its ask is in the log; answers what it asks for then."""
     if isinstance(ask, ItemAsk):
         driver.bind_item(ask, command.item)
     elif isinstance(ask, TimerAsk):
         driver.bind_timer(ask, command.timer)
+    elif isinstance(ask, CancelAsk) and ask.lets_run:
+        return driver.dropped(command.item, at)
+    return []
 
 
 def _same(ask: Ask, command: AnyEvent) -> bool:
     if isinstance(ask, ItemAsk):
         return (
             isinstance(command, ItemAdded)
-            and command.step == ask.step
+            and (command.step, command.index, command.undoes) == (ask.step, ask.index, ask.undoes)
             and (bytes(command.args).decode() == ask.args or _reads_the_same(ask, command.args))
         )
     if isinstance(ask, TimerAsk):
         return isinstance(command, TimerSet) and abs(command.until - ask.time) < 1e-3
     if isinstance(ask, CancelAsk):
         return isinstance(command, ItemCancelled) and command.item == ask.ask.item
+    if isinstance(ask, SettledAsk):
+        return isinstance(command, StepSettled) and (command.step, command.state) == (ask.step, ask.state)
     if isinstance(ask, PatchAsk):
         return isinstance(command, PatchMarked) and command.patch == ask.name
     if ask.how == "completed":
@@ -201,6 +216,8 @@ def _in_words(command: AnyEvent) -> str:
         return f"item {command.item} is no longer waited for"
     if isinstance(command, PatchMarked):
         return f'patched("{command.patch}")'
+    if isinstance(command, StepSettled):
+        return f"step {command.step} is {command.state}"
     if isinstance(command, FlowCompleted):
         return "the end of run"
     return "run failed" if isinstance(command, FlowFailed) else "run was cancelled"
@@ -215,6 +232,8 @@ def _ask_in_words(ask: Ask) -> str:
         return f"item {ask.ask.item} is no longer waited for"
     if isinstance(ask, PatchAsk):
         return f'patched("{ask.name}")'
+    if isinstance(ask, SettledAsk):
+        return f"step {ask.step} is {ask.state}"
     if ask.how == "failed":
         return f"run failed with {type(ask.error).__name__}: {ask.error}"
     return "the end of run" if ask.how == "completed" else "run was cancelled"
@@ -226,7 +245,7 @@ def _where(ask: Ask) -> str:
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         return f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace else ""
-    return "" if isinstance(ask, CancelAsk) else ask.where
+    return "" if isinstance(ask, CancelAsk | SettledAsk) else ask.where
 
 
 def _shortened(text: str) -> str:

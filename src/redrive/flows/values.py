@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -114,12 +115,23 @@ class Signature:
         try:
             bound = self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f"{self.what}: {error}") from None
+            raise TypeError(f"{self.what}: {self._unknown(kwargs) or error}") from None
         return {
             name: list(bound[one.name]) if one.kind is one.VAR_POSITIONAL else bound[one.name]
             for name, one in self._parameters.items()
             if one.name in bound
         }
+
+    def _unknown(self, kwargs: dict[str, Any]) -> str | None:
+        """What Python would say last, although the rest often follows from it: a name was misspelt."""
+        parameters = self._signature.parameters
+        name = next((name for name in kwargs if name not in parameters), None)
+        if name is None or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            return None
+        known = [one.name for one in parameters.values() if one.kind in _PLAIN]
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
+        return f"no argument is named {name!r}; {hint}"
 
     def _form_of_arguments(self) -> JsonForm:
         fields = {}

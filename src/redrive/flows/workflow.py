@@ -1,5 +1,6 @@
 """`Workflow` and `@workflow`: ordinary Python whose every step is durable."""
 
+import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar, overload
@@ -12,6 +13,9 @@ from redrive.flows.registry import register_workflow
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values import Signature
+
+START_SETTINGS = frozenset(("key", "queue", "priority", "delay", "connection"))
+"""What `app.start` takes for itself, by name."""
 
 T = TypeVar("T")
 W = TypeVar("W", bound="type[Workflow]")
@@ -57,8 +61,7 @@ class WorkflowDecorator:
         def decorate(cls: Any) -> Any:
             if not (isinstance(cls, type) and issubclass(cls, Workflow)):
                 raise TypeError(f"@workflow is for classes derived from Workflow, and {cls!r} is none")
-            if cls.run is Workflow.run:
-                raise TypeError(f"{cls.__name__} needs `async def run(self, ...)`")
+            _check(cls)
             cls.workflow_name = name or cls.__name__
             cls.signature = Signature(cls.run, f"workflow {cls.workflow_name}", method=True)
             register_workflow(cls.workflow_name, cls)
@@ -96,6 +99,26 @@ def _loop(name: str) -> FlowLoop:
     if loop is None:
         raise RuntimeError(f"workflow.{name}() works only inside the run method of a workflow")
     return loop
+
+
+def _check(cls: type[Workflow]) -> None:
+    """What could only fail once a flow was started is refused here."""
+    if cls.run is Workflow.run or not inspect.iscoroutinefunction(cls.run):
+        raise TypeError(f"{cls.__name__} needs `async def run(self, ...)`")
+    for one in list(inspect.signature(cls.run).parameters.values())[1:]:
+        if one.name in START_SETTINGS and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise TypeError(
+                f"{cls.__name__}.run has a parameter named {one.name!r}, which is a setting of app.start(...) and "
+                f"would never arrive; rename it (flow_{one.name}, say)"
+            )
+    if cls.__init__ is object.__init__:
+        return
+    for one in list(inspect.signature(cls.__init__).parameters.values())[1:]:
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise TypeError(
+                f"{cls.__name__}.__init__ needs {one.name!r}, and nobody would give it: a flow's input goes to run; "
+                "make it a parameter of run, or give it a default"
+            )
 
 
 workflow = WorkflowDecorator()

@@ -68,6 +68,8 @@ def decide(
         return give_up("not_idempotent", "it may have taken effect in a call inside that is not idempotent")
     if failure.kind == "lost" and n + 1 >= MOST_LOST:
         return give_up("poison", f"{MOST_LOST} attempts lost their worker")
+    if not conditions.wanted:
+        return give_up("abandoned", "nobody needs its outcome any more")
     if conditions.owned_elsewhere:
         return give_up("nested", "an enclosing guarded call owns the retries")
     if not conditions.replayable:

@@ -18,6 +18,7 @@ GiveUpKind = Literal[
     "circuit_open",  # the dependency's circuit is open beyond the next attempt
     "nested",  # an enclosing guarded call owns the retries
     "not_replayable",  # the work cannot be repeated: its input was consumed
+    "abandoned",  # nobody needs its outcome any more
     "poison",  # trying it does harm: its input cannot be read, or its workers die
 ]
 
@@ -37,6 +38,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """True inside another guarded attempt: that call owns the retries."""
     replayable: bool = True
     """False when the work's input was consumed by the attempt."""
+    wanted: bool = True
+    """False when nobody needs the outcome any more."""
 
 
 CLEAR = Conditions()

@@ -105,6 +105,7 @@ def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) 
         "deadline": f"check {whom}; if it may take this long, allow a longer deadline",
         "budget": f"check {whom}: too many calls to it are retries already; call again when it has recovered",
         "circuit_open": f"check {whom}; calls go through again once a probe succeeds",
+        "abandoned": "nothing: what needed its outcome has failed or is done",
         "nested": "the enclosing guarded call decides about retries",
         "poison": "look at its input and at what its workers died of; redrive it once that is mended",
         "not_replayable": "send a body that can be read again (bytes or a seekable file) to allow retries",

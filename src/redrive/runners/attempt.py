@@ -11,6 +11,7 @@ import msgspec
 from redrive.calls.scope import OWNER, Scope
 from redrive.determinism.clock import Clock
 from redrive.failures.redaction import redact
+from redrive.flows.action import Place
 from redrive.retry.policy import Policy
 
 LARGEST_DETAILS = 64 * 1024
@@ -28,6 +29,7 @@ class Attempt:
         "flow_id",
         "item",
         "number",
+        "place",
         "policy",
         "receipt_token",
         "step",
@@ -48,6 +50,7 @@ class Attempt:
         timeout_at: float | None,
         details: msgspec.Raw | None,
         beat: Callable[[str], None],
+        place: Place = "loop",
     ) -> None:
         self.flow_id = flow_id
         self.item = item
@@ -62,6 +65,7 @@ class Attempt:
         self.timeout = timeout
         """Seconds the attempt may take."""
         self.timeout_at = timeout_at
+        self.place = place
         self._details = details
         self._beat = beat
 

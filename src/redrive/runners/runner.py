@@ -9,10 +9,15 @@ from typing import Any, Protocol
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock, current_clock
 from redrive.determinism.thread_cut import CutShort
+from redrive.failures.failure import Failure
 from redrive.failures.signals import AttemptTimeout
 from redrive.flows.action import Action, Place
+from redrive.flows.driver import Handler
+from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.values import NotReadable, NotStorable
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
+from redrive.runners.http.errors import HttpStepError
+from redrive.runners.http.settings import HttpSettings
 
 
 class Reports(Protocol):
@@ -20,15 +25,27 @@ class Reports(Protocol):
 
     def succeeded(self, attempt: Attempt, result: str) -> None: ...
 
-    def failed(self, attempt: Attempt, error: BaseException, *, timed_out: bool = False, poison: bool = False) -> None:
-        """`poison`: no other attempt can end otherwise."""
+    def accepted(self, attempt: Attempt) -> None:
+        """How it ended will be told later."""
+        ...
+
+    def failed(
+        self,
+        attempt: Attempt,
+        error: BaseException,
+        *,
+        timed_out: bool = False,
+        poison: bool = False,
+        failure: Failure | None = None,
+    ) -> None:
+        """`poison`: no other attempt can end otherwise. `failure`: what the error is, where that is known already."""
         ...
 
 
 class Runner:
     """Runs attempts: coroutines in this loop, plain functions in threads, and on request in processes."""
 
-    def __init__(self, reports: Reports, threads: int, processes: int) -> None:
+    def __init__(self, reports: Reports, threads: int, processes: int, http: HttpSettings | None = None) -> None:
         self.limits: dict[Place, int] = {"thread": threads, "process": processes}
         self._reports = reports
         self._clock = current_clock()
@@ -36,10 +53,15 @@ class Runner:
         self._cancelled: set[Attempt] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._processes: Any = None
+        self._http_settings = http or HttpSettings()
+        self._http: Any = None
 
-    def start(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
+    def start(self, handler: Handler, attempt: Attempt, arguments: str | dict[str, Any]) -> None:
         """Begin the attempt; its outcome is reported unless it is cancelled. `arguments`: as stored, or as read."""
-        work = _WORK[action.place](self, action, attempt, arguments)
+        if isinstance(handler, HttpHandler):
+            work = self._over_http(handler, attempt, str(arguments))
+        else:
+            work = _WORK[handler.place](self, handler, attempt, arguments)
         self._running[attempt] = asyncio.get_running_loop().create_task(work)
 
     def cancel(self, attempt: Attempt) -> None:
@@ -64,6 +86,8 @@ class Runner:
             self._threads.shutdown(wait=False, cancel_futures=True)
         if self._processes is not None:
             await self._processes.close()
+        if self._http is not None:
+            await self._http.close()
 
     async def _in_loop(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
         clock = self._clock
@@ -89,6 +113,30 @@ class Runner:
             self._reports.succeeded(attempt, text)
         finally:
             close_scope(scope)
+            self._running.pop(attempt, None)
+            self._cancelled.discard(attempt)
+
+    async def _over_http(self, handler: HttpHandler, attempt: Attempt, body: str) -> None:
+        if self._http is None:
+            # Loaded here: few need it.
+            from redrive.runners.http.http_runner import HttpRunner
+
+            self._http = HttpRunner(self._http_settings)
+        clock = self._clock
+        try:
+            if attempt.timeout is None:
+                answer = await self._http.call(handler, attempt, body)
+            else:
+                with clock.cut_at(clock.monotonic() + attempt.timeout):
+                    answer = await self._http.call(handler, attempt, body)
+        except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
+            self._ended(attempt, error)
+        else:
+            if isinstance(answer, str):
+                self._reports.succeeded(attempt, answer)
+            else:
+                self._reports.accepted(attempt)
+        finally:
             self._running.pop(attempt, None)
             self._cancelled.discard(attempt)
 
@@ -139,7 +187,9 @@ class Runner:
         if isinstance(error, CutShort):
             self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
         else:
-            self._reports.failed(attempt, error, poison=isinstance(error, NotStorable | NotReadable))
+            poison = isinstance(error, NotStorable | NotReadable)
+            failure = error.failure if isinstance(error, HttpStepError) else None
+            self._reports.failed(attempt, error, poison=poison, failure=failure)
 
     def _runs_here(self, attempt: Attempt) -> bool:
         """Whether the attempt's own task is running; a task that is thrown away is closed from somewhere else."""

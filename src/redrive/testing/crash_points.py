@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Never, cast
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.worker import Worker
-from redrive.flows.action import Action
+from redrive.flows.driver import Handler
 from redrive.flows.events import (
     AnyEvent,
     AttemptFailed,
@@ -20,6 +20,7 @@ from redrive.flows.events import (
     is_activation,
     read_event,
 )
+from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.errors import LeaseLost
@@ -152,11 +153,12 @@ class _WatchedRunner(Runner):
     """Carries out attempts before a witness; virtual time waits for them."""
 
     def __init__(self, worker: Worker, witness: Witness, clock: VirtualClock) -> None:
-        super().__init__(worker, worker.settings.threads, worker.settings.processes)
+        super().__init__(worker, worker.settings.threads, worker.settings.processes, worker.settings.http)
         self._witness = witness
         self._virtual = clock
 
-    def start(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
+    def start(self, handler: Handler, attempt: Attempt, arguments: str | dict[str, Any]) -> None:
         self._witness.saw_begin(attempt)
-        super().start(action, attempt, arguments)
-        self._virtual.wait_for_work(self._running[attempt], elsewhere=action.place != "loop")
+        super().start(handler, attempt, arguments)
+        elsewhere = isinstance(handler, HttpHandler) or handler.place != "loop"
+        self._virtual.wait_for_work(self._running[attempt], elsewhere=elsewhere)

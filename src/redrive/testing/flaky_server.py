@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import msgspec
 
-Fault = Literal["reset", "hang", "cut_body", "hang_body", "close", "garbage"]
+Fault = Literal["reset", "hang", "cut_body", "hang_body", "drip_body", "close", "garbage"]
 
 CHUNK = 64 * 1024
+DRIP = 0.02
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     reset: the connection is reset. close: it is closed without an answer. hang: no answer until the server stops.
     cut_body: the answer ends half way through its body. hang_body: it stops there, until the server stops.
-    garbage: what comes is not HTTP.
+    drip_body: it goes on there, a byte at a time, and never ends. garbage: what comes is not HTTP.
     """
 
     status: int = 200
@@ -131,10 +132,12 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.flaky._next_reply(seen)
         if reply.fault is None:
             self._answer(reply)
-        elif reply.fault in ("cut_body", "hang_body"):
+        elif reply.fault in ("cut_body", "hang_body", "drip_body"):
             self._answer(reply, whole=False)
             if reply.fault == "hang_body":
                 self.flaky._stopping.wait()
+            while reply.fault == "drip_body" and not self.flaky._stopping.wait(DRIP):
+                self.wfile.write(b"1\r\n \r\n" if reply.chunked else b" ")
             self.close_connection = True
         elif reply.fault == "hang":
             self.flaky._stopping.wait()

@@ -1,0 +1,13 @@
+"""What a failure says about the dependency that was called."""
+
+from redrive.failures.failure import Failure
+from redrive.resilience import circuit as circuits
+from redrive.retry.decide import is_retried
+from redrive.retry.policy import Policy
+
+
+def circuit_outcome(policy: Policy, failure: Failure) -> circuits.Report:
+    """That it is down, that it is alive (it answered and refused), or nothing."""
+    if failure.category == "transient" or is_retried(policy, failure):
+        return circuits.failed
+    return circuits.succeeded if failure.status is not None else circuits.ignored

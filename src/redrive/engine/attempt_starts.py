@@ -1,0 +1,167 @@
+"""Which attempts of a flow begin now, and which wait: for their time, for a place, or for what they talk to."""
+
+import msgspec
+
+from redrive.determinism.ids import random_token
+from redrive.engine.dependency_guard import Deferred
+from redrive.engine.desk import Desk
+from redrive.engine.lanes import Lanes
+from redrive.engine.owned_flow import OwnedFlow
+from redrive.engine.retry_rows import retry_row
+from redrive.engine.waits import Waits
+from redrive.flows.asks import ItemAsk
+from redrive.flows.driver import ActionItems, Driver
+from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
+from redrive.flows.history import Item
+from redrive.flows.stored_policy import write_stored_policy
+from redrive.retry.history import cut_at
+from redrive.stores.records import FlowRecord
+
+# What is due sooner is not shown in the retry queue: it would be gone before anyone looked.
+WORTH_SHOWING = 0.05
+
+
+class AttemptStarts(OwnedFlow):
+    """A place in the worker is needed for each attempt and, where the step limits that, one in its lane."""
+
+    __slots__ = ("_lanes", "active", "heartbeats", "in_line", "shown", "waits")
+
+    def __init__(self, desk: Desk, record: FlowRecord, driver: Driver) -> None:
+        super().__init__(desk, record, driver)
+        self.active = 0
+        """Items that run or wait in line."""
+        self.in_line: set[int] = set()
+        """Items that wait for a free place to run."""
+        self.waits = Waits(self.history, driver)
+        self.heartbeats: dict[int, str] = {}
+        """What running attempts left last."""
+        self.shown: set[int] = set()
+        """Items with a row in the retry queue."""
+        self._lanes = None if isinstance(driver, ActionItems) else Lanes(driver.at_once)
+
+    def add_item(self, ask: ItemAsk, at: float) -> None:
+        """Log an item that the flow's code asks for, and begin its first attempt if it has a place."""
+        number = self.history.last_item + 1
+        self.driver.bind_item(ask, number)
+        args, policy = msgspec.Raw(ask.args.encode()), write_stored_policy(ask.policy)
+        held_back = self._held_back(ask.step, number, False, at)
+        may_begin = (
+            held_back is None
+            and not self.history.paused
+            and (self._lanes is None or self._lanes.enter(ask.step, number))
+        )
+        if may_begin and self.desk.take_place(self.driver.place(ask.step)):
+            self.active += 1
+            self.log(
+                at,
+                ItemStarted(
+                    item=number,
+                    step=ask.step,
+                    args=args,
+                    policy=policy,
+                    index=ask.index,
+                    undoes=ask.undoes,
+                    delivery=random_token(),
+                    timeout_at=cut_at(ask.policy, None, at),
+                ),
+            )
+            item = self.history.items[number]
+            item.policy = ask.policy
+            self.desk.journal.then(lambda: self.desk.begin(self, item, ask))
+        else:
+            event = ItemQueued(item=number, step=ask.step, args=args, policy=policy, index=ask.index, undoes=ask.undoes)
+            self.log(at, event)
+            self.history.items[number].policy = ask.policy
+            if held_back is not None:
+                self._defer(self.history.items[number], held_back, at)
+            elif may_begin:
+                self.active += 1
+                self._line_up(number)
+
+    def start_attempt(self, item: Item, at: float) -> None:
+        """Begin the next attempt, or wait for a free place."""
+        if item.number in self.in_line or (self._lanes is not None and not self._lanes.enter(item.step, item.number)):
+            return
+        held_back = self._held_back(item.step, item.number, item.attempt > 0, at)
+        if held_back is not None:
+            self._defer(item, held_back, at)
+            self.leave_lane(item, at)
+            return
+        self.active += 1
+        if self.desk.take_place(self.driver.place(item.step)):
+            self._begin_attempt(item, at)
+        else:
+            self._line_up(item.number)
+
+    def place_found(self, number: int) -> bool:
+        """A place was taken for an item that waited in line; False when it no longer needs one."""
+        if self.released or number not in self.in_line:
+            return False
+        self.in_line.remove(number)
+        self._begin_attempt(self.history.items[number], self.time())
+        return True
+
+    def leave_line(self) -> None:
+        """Begin nothing more: who waits in line goes back to waiting."""
+        self.active -= len(self.in_line)
+        for number in self.in_line:
+            if self._lanes is not None:
+                self._lanes.leave(self.history.items[number].step, number)
+        self.in_line.clear()
+
+    def stays_in_lane(self, item: Item) -> None:
+        """Its attempt is under way somewhere, though not in this worker."""
+        if self._lanes is not None:
+            self._lanes.enter(item.step, item.number)
+
+    def leave_lane(self, item: Item, at: float) -> None:
+        """The item runs no longer; whoever waits for its place in the lane may begin."""
+        lanes = self._lanes
+        if lanes is None:
+            return
+        lanes.leave(item.step, item.number)
+        while not self.released and not self.history.paused and (number := lanes.next(item.step)) is not None:
+            following = self.history.items.get(number)
+            if following is not None and following.state in ("queued", "waiting"):
+                self.start_attempt(following, at)
+
+    def wait_for_retry(self, item: Item, when: float, at: float) -> None:
+        self.waits.retries[item.number] = when
+        if when - at >= WORTH_SHOWING or item.number in self.shown:
+            self.show_retry(item)
+
+    def show_retry(self, item: Item) -> None:
+        """Put a waiting item into the retry queue, for all to see."""
+        self.shown.add(item.number)
+        self.desk.journal.put_retry(retry_row(self.record, item, "waiting"))
+
+    def _held_back(self, step: str, number: int, retry: bool, at: float) -> Deferred | None:
+        """Why the step's dependency may not be called now, if it may not."""
+        dependency = self.driver.dependency(step)
+        if dependency is None:
+            return None
+        try:
+            self.desk.guard.admit((self.id, number), dependency, retry, at)
+        except Deferred as deferred:
+            return deferred
+        return None
+
+    def _defer(self, item: Item, deferred: Deferred, at: float) -> None:
+        self.log(at, ItemDeferred(item=item.number, until=deferred.until, reason=deferred.reason))
+        self.wait_for_retry(item, deferred.until, at)
+
+    def _line_up(self, number: int) -> None:
+        self.in_line.add(number)
+        self.desk.queue_for_place(self, number)
+
+    def _begin_attempt(self, item: Item, at: float) -> None:
+        event = AttemptStarted(
+            item=item.number,
+            attempt=item.attempt + 1,
+            delivery=random_token(),
+            timeout_at=cut_at(item.policy, item.so_far, at),
+        )
+        self.log(at, event)
+        if item.number in self.shown:
+            self.desk.journal.put_retry(retry_row(self.record, item, "dispatched"))
+        self.desk.journal.then(lambda: self.desk.begin(self, item, None))

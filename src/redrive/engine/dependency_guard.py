@@ -1,0 +1,78 @@
+"""Circuits and retry budgets of what steps talk to. Durable work that they hold back waits, and no attempt is spent."""
+
+from redrive.calls.circuit_outcome import circuit_outcome
+from redrive.determinism.dice import Dice
+from redrive.failures.failure import Failure
+from redrive.observability.events import CircuitChanged
+from redrive.observability.stream import emit
+from redrive.resilience import circuit as circuits
+from redrive.resilience.dependencies import Dependencies, Dependency
+from redrive.retry.policy import Policy
+
+# Who waits for a probe or for the budget looks again after about so many seconds, each at a time of its own: when the
+# dependency is back, calls come in a ramp.
+LOOK_AGAIN = 1.0
+SPREAD = 2.0
+
+_Attempt = tuple[str, int]
+"""Flow and item."""
+
+
+class Deferred(Exception):
+    """The attempt is not made now."""
+
+    def __init__(self, until: float, reason: str) -> None:
+        super().__init__(reason)
+        self.until = until
+        self.reason = reason
+
+
+class DependencyGuard:
+    def __init__(self, dice: Dice) -> None:
+        self.dependencies = Dependencies()
+        self._dice = dice
+        self._permits: dict[_Attempt, tuple[Dependency, circuits.Permit]] = {}
+
+    def admit(self, attempt: _Attempt, name: str, retry: bool, now: float) -> None:
+        """Let an attempt be made, or raise Deferred."""
+        dependency = self.dependencies.get(name)
+        if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
+            until = now + LOOK_AGAIN + SPREAD * self._dice()
+            raise Deferred(until, f"the retry budget of {name} is spent")
+        if dependency.circuit is not None:
+            permit, change = dependency.circuit.admit(now)
+            _tell(change)
+            if permit is None:
+                due = dependency.circuit.probe_due() or now
+                waits_for_probe = dependency.circuit.state.phase == "half_open"
+                until = (now + LOOK_AGAIN if waits_for_probe else max(due, now)) + SPREAD * self._dice()
+                raise Deferred(until, f"the circuit of {name} is open")
+            self._permits[attempt] = dependency, permit
+        if dependency.budget is not None:
+            dependency.budget.count_request(now)
+
+    def succeeded(self, attempt: _Attempt, now: float) -> None:
+        self._report(attempt, circuits.succeeded, now)
+
+    def failed(self, attempt: _Attempt, policy: Policy, failure: Failure, now: float) -> None:
+        self._report(attempt, circuit_outcome(policy, failure), now)
+
+    def ignored(self, attempt: _Attempt, now: float) -> None:
+        """It ended without telling anything about the dependency."""
+        self._report(attempt, circuits.ignored, now)
+
+    def _report(self, attempt: _Attempt, outcome: circuits.Report, now: float) -> None:
+        known = self._permits.pop(attempt, None)
+        if known is not None and known[0].circuit is not None:
+            dependency, permit = known
+            assert dependency.circuit is not None  # noqa: S101 - it gave the permit
+            _tell(dependency.circuit.report(outcome, permit, now))
+
+
+def _tell(change: circuits.CircuitChange | None) -> None:
+    if change is not None:
+        emit(
+            CircuitChanged(
+                dependency=change.dependency, before=change.before, after=change.after, failures=change.failures
+            )
+        )

@@ -1,0 +1,25 @@
+"""What running attempts leave for the ones that may follow them, written now and then."""
+
+import asyncio
+
+from redrive.engine.attempt_starts import AttemptStarts
+from redrive.stores.records import HeartbeatRow
+
+WRITTEN_EVERY = 1.0
+
+
+def beat(run: AttemptStarts, item: int, details: str) -> None:
+    """The attempt goes on; the details are written at once if they are its first."""
+    silent = item not in run.heartbeats
+    run.heartbeats[item] = details
+    if silent:
+        _write(run, item, None)
+
+
+def _write(run: AttemptStarts, item: int, written: str | None) -> None:
+    details = run.heartbeats.get(item)
+    if details is None or run.released:
+        return
+    if details != written:
+        run.desk.journal.put_heartbeat(HeartbeatRow(run.id, item, run.desk.now(), details))
+    asyncio.get_running_loop().call_later(WRITTEN_EVERY, _write, run, item, details)

@@ -1,0 +1,117 @@
+"""The steps of a flow as they stand: for the API, the command line, and whoever asks."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from redrive.flows.driver import driver_for
+from redrive.flows.events import ItemAdded, StepSettled
+from redrive.flows.graph_driver import GraphDriver, read_graph_input
+from redrive.flows.history import FlowHistory, Item, Line, fold, without_undone
+from redrive.flows.registry import GRAPH
+from redrive.flows.replay import replay
+from redrive.retry.eligibility import eligibility
+from redrive.stores.records import FlowRecord
+
+
+class ItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    item: int
+    """Its number in the flow."""
+    index: int
+    """Which of the items of its step it is, from 0."""
+    state: str
+    attempts: int
+    """Attempts begun so far."""
+    max_attempts: int | None
+    """None: no limit."""
+    next_retry_at: float | None
+    retry_eligible: bool
+    """Whether it may be attempted once more at all."""
+    ready: bool
+    """Whether that may happen now."""
+    reason: str
+    """Why, in a short phrase."""
+    error: str | None = None
+    """What its last attempt failed with."""
+    undoes: str | None = None
+    """The step whose item it undoes."""
+
+
+class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    state: str
+    why: str | None = None
+    depends_on: tuple[str, ...] = ()
+    items: tuple[ItemView, ...] = ()
+
+
+def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[StepView]:
+    """Of a graph: all its steps. Of another flow: the actions that it has called so far."""
+    by_step: dict[str, list[ItemView]] = {}
+    for item in fold(list(lines)).items.values():
+        by_step.setdefault(item.step, []).append(_item(item, now))
+    if not record.definition.startswith(GRAPH):
+        return [
+            StepView(name=step, state=_state_of_items(items), items=tuple(items)) for step, items in by_step.items()
+        ]
+    plan = read_graph_input(record.input).plan
+    states = _states(record, list(lines))
+    views = []
+    for spec in (*plan.steps, *plan.compensations):
+        items = by_step.get(spec.name, [])
+        state, why = states.get(spec.name) or (_state_of_items(items) if items else "pending", "")
+        views.append(
+            StepView(name=spec.name, state=state, why=why or None, depends_on=spec.depends_on, items=tuple(items))
+        )
+    return views
+
+
+def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]:
+    """As the planner has them where the log ends."""
+    if not any(isinstance(line.event, ItemAdded | StepSettled) for line in without_undone(lines)):
+        return {}
+    driver = driver_for(record.definition, record.id, record.input)
+    assert isinstance(driver, GraphDriver)  # noqa: S101 - of a graph
+    replay(lines, driver, FlowHistory(), lines[0].at)
+    return {name: (status.state, status.why) for name, status in driver.states.items()}
+
+
+def _state_of_items(items: Sequence[ItemView]) -> str:
+    states = {item.state for item in items}
+    for state in ("failed", "running", "waiting", "queued", "completed"):
+        if state in states:
+            return state
+    return "abandoned"
+
+
+def _item(item: Item, now: float) -> ItemView:
+    policy = item.policy
+    under_way = item.state == "running"
+    # A redrive grants a fresh allowance, while the attempts count on.
+    granted = item.so_far.attempts if item.so_far is not None else 0
+    before = max(0, item.attempt - granted) if item.is_open else 0
+    most = None if policy.attempts is None else policy.attempts + before
+    answer = eligibility(
+        attempts=item.attempt,
+        max_attempts=most,
+        retryable=policy.attempts != 1,
+        next_retry_at=item.retry_at,
+        dependencies_satisfied=True,
+        now=now,
+        under_way=under_way,
+    )
+    done = item.state in ("completed", "cancelled")
+    last = item.failures[-1].event if item.failures else None
+    return ItemView(
+        item=item.number,
+        index=item.index,
+        state="abandoned" if item.state == "cancelled" else item.state,
+        attempts=item.attempt,
+        max_attempts=most,
+        next_retry_at=item.retry_at,
+        retry_eligible=answer.retry_eligible and not done and item.state != "failed",
+        ready=answer.ready and item.is_open,
+        reason="it is done" if done else "it failed for good" if item.state == "failed" else answer.reason,
+        error=f"{last.error.type}: {last.error.message}" if last is not None else None,
+        undoes=item.undoes or None,
+    )

@@ -1,0 +1,180 @@
+"""A graph: read from a file, or built in Python."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from redrive.flows.action import Action
+from redrive.flows.graphs.input_reading import read_flow_inputs
+from redrive.flows.graphs.names import read_name, read_names
+from redrive.flows.graphs.problems import Problems
+from redrive.flows.graphs.python_steps import step_from_python
+from redrive.flows.graphs.spec import InputSpec, StepSpec
+from redrive.flows.graphs.step_index import StepIndex
+from redrive.flows.graphs.structure import Structure
+from redrive.flows.retry_policy import Retry, Timeout
+from redrive.notation.place import Place
+
+MOST_STEPS = 10_000
+
+
+class Graph:
+    """Steps, and which of them are the goals.
+
+    Graph("order", goals=["ship"]).step("reserve", "http://127.0.0.1:9000/reserve", inputs={"order_id": "string"})
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        goals: Sequence[str] | None = None,
+        also: Sequence[str] = (),
+        inputs: Mapping[str, Any] | None = None,
+        description: str = "",
+    ) -> None:
+        """goals: by default all steps that do not only undo another.
+
+        also: steps that are carried out beside the goals, and may fail.
+        inputs: what a flow of it takes, such as {"order_id": "string"}; None: whatever its steps need.
+        """
+        self._place = Place(f"graph {name}")
+        problems = Problems()
+        with problems:
+            read_name(name, self._place.at("graph"))
+        with problems:
+            goals = None if goals is None else read_names(goals, self._place.at("goals"), MOST_STEPS)
+        with problems:
+            also = read_names(also, self._place.at("also"), MOST_STEPS)
+        declared = None if inputs is None else read_flow_inputs(inputs, self._place.at("inputs"), problems)
+        problems.raise_found()
+        self._set(name, description, goals, also, declared)
+
+    def _set(
+        self,
+        name: str,
+        description: str,
+        goals: Sequence[str] | None,
+        also: Sequence[str],
+        inputs: dict[str, InputSpec] | None,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.also = tuple(also)
+        self.inputs = inputs
+        """What a flow of it takes; None where it does not say."""
+        self._goals = None if goals is None else tuple(goals)
+        self._steps: dict[str, StepSpec] = {}
+        self._index: StepIndex | None = None
+        self._is_checked = False
+
+    @classmethod
+    def of_specs(
+        cls,
+        name: str,
+        steps: Iterable[StepSpec],
+        *,
+        goals: Sequence[str] | None = None,
+        also: Sequence[str] = (),
+        inputs: dict[str, InputSpec] | None = None,
+        description: str = "",
+        place: Place | None = None,
+    ) -> Self:
+        """Of steps that are read already. `place`: where the graph stands."""
+        graph = cls.__new__(cls)
+        graph._place = place or Place(f"graph {name}")
+        graph._set(name, description, goals, also, inputs)
+        graph._steps = {spec.name: spec for spec in steps}
+        return graph
+
+    def step(
+        self,
+        name: str,
+        handler: Action[..., Any] | Callable[..., Any] | str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, str] | Sequence[str] | None = None,
+        depends_on: Sequence[str] = (),
+        for_each: str | Sequence[str] = (),
+        when: str | None = None,
+        parallelism: int | None = None,
+        retry: Retry | None = None,
+        timeout: Timeout | None = None,
+        idempotent: bool | None = None,
+        dependency: str | None = None,
+        compensate: str | None = None,
+        **http: Any,
+    ) -> Self:
+        """Add a step, and go on with the next. GraphError with all that is wrong with it.
+
+        handler: an action, a function (it becomes an action), the name of an action, or an http address.
+        inputs: as in a file; those of a function are its parameters, and what is written here is laid over them.
+        for_each: the inputs that are lists, with one work item for each element.
+        http: `mode`, `statuses` and `conflict`, for an address.
+        """
+        settings = {
+            "inputs": inputs,
+            "outputs": outputs,
+            "depends_on": list(depends_on) if isinstance(depends_on, tuple) else depends_on,
+            "when": when,
+            "parallelism": parallelism,
+            "idempotent": idempotent,
+            "dependency": dependency,
+            "compensate": compensate,
+            **http,
+        }
+        given = {key: value for key, value in settings.items() if value is not None}
+        place = self._place.at("steps", str(name))
+        problems = Problems()
+        with problems:
+            read_name(name, place)
+            if name in self._steps:
+                raise place.refuse(name, "there is a step of this name already", "another name")
+            if len(self._steps) >= MOST_STEPS:
+                raise place.refuse(name, "one step too many", f"at most {MOST_STEPS} steps")
+        spec = step_from_python(name, handler, given, for_each, retry, timeout, place, problems)
+        problems.raise_found()
+        self._steps[name] = spec
+        self._index = None
+        self._is_checked = False
+        return self
+
+    @property
+    def index(self) -> StepIndex:
+        if self._index is None:
+            self._index = StepIndex(self._steps.values())
+        return self._index
+
+    @property
+    def steps(self) -> tuple[StepSpec, ...]:
+        """All of them, those that only undo included."""
+        return tuple(self._steps.values())
+
+    @property
+    def goals(self) -> tuple[str, ...]:
+        if self._goals is not None:
+            return self._goals
+        return tuple(spec.name for spec in self.index.working() if spec.name not in self.also)
+
+    @property
+    def compensations(self) -> tuple[StepSpec, ...]:
+        """The steps that only undo."""
+        return tuple(spec for spec in self._steps.values() if spec.name in self.index.undoes)
+
+    def check(self) -> Self:
+        """GraphError with all that does not fit together. Planning it asks this first."""
+        if not self._is_checked:
+            problems = Problems()
+            self.find_problems(problems)
+            problems.raise_found()
+        return self
+
+    def find_problems(self, problems: Problems) -> None:
+        before = problems.count
+        if not self.goals:
+            problems.add(self._place.at("goals").refuse(None, "there is none", "at least one step"))
+        for flaw in Structure(self.index, self.inputs, problems).flaws(self.goals, self.also):
+            problems.add(self._place.at(*flaw.path).refuse(flaw.value, flaw.problem, flaw.allowed))
+        self._is_checked = problems.count == before
+
+    def __repr__(self) -> str:
+        return f"<graph {self.name}: {len(self._steps)} steps>"

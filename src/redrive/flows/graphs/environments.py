@@ -1,0 +1,70 @@
+"""What a graph says for one environment, laid over what it says for all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from redrive.flows.graphs.handlers import HANDLER_KEYS
+from redrive.flows.graphs.names import read_name
+from redrive.flows.graphs.problems import Problems
+from redrive.flows.graphs.step_policy import POLICY_KEYS
+from redrive.notation.place import Place
+
+MOST_ENVIRONMENTS = 20
+ENVIRONMENT_KEYS = ("description", "goals", "also", "inputs", "steps")
+
+# Of these keys of a step, the one an environment names takes the place of the others.
+_ALTERNATIVES = (HANDLER_KEYS, POLICY_KEYS)
+
+
+def read_environments(data: Any, place: Place, problems: Problems) -> dict[str, Mapping[str, Any]]:
+    """Environment -> what it says."""
+    found: dict[str, Mapping[str, Any]] = {}
+    if not isinstance(data, Mapping):
+        allowed = "names, each with what differs, such as {production: {steps: {...}}}"
+        problems.add(place.refuse(data, "not a mapping of environments", allowed))
+    elif len(data) > MOST_ENVIRONMENTS:
+        problems.add(place.refuse(f"{len(data)} environments", "too many", f"at most {MOST_ENVIRONMENTS}"))
+    else:
+        for name, says in data.items():
+            with problems:
+                read_name(name, place.at(str(name)))
+                fields = problems.fields(says, place.at(name), ENVIRONMENT_KEYS, "what an environment says")
+                if fields is not None:
+                    found[name] = fields.data
+    return found
+
+
+def in_environment(data: Mapping[str, Any], name: str, says: Mapping[str, Any], place: Place) -> tuple[Any, Place]:
+    """The graph as it is in an environment. What comes from there keeps its line."""
+    merged = _merged(data, says)
+    steps, over = data.get("steps"), says.get("steps")
+    if isinstance(steps, Mapping) and isinstance(over, Mapping):
+        for step in over.keys() & steps.keys():
+            merged["steps"][step] = _merged_step(steps[step], over[step])
+    prefix = (*place.path, "environments", name)
+    moved = {path[len(prefix) :]: at for path, at in place.positions.items() if path[: len(prefix)] == prefix}
+    # A mapping that both have stands where it stood; what it holds may come from either.
+    both = {path[:-1] for path in moved} & place.positions.keys()
+    moved = {path: at for path, at in moved.items() if path not in both}
+    return merged, Place(place.source, {**place.positions, **moved}, place.path)
+
+
+def _merged_step(step: Any, over: Any) -> Any:
+    if not isinstance(step, Mapping) or not isinstance(over, Mapping):
+        return over
+    left_out: set[str] = set()
+    for keys in _ALTERNATIVES:
+        if any(key in over for key in keys):
+            left_out.update(key for key in keys if key not in over)
+    return _merged({key: value for key, value in step.items() if key not in left_out}, over)
+
+
+def _merged(data: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings are merged, anything else is replaced."""
+    merged = dict(data)
+    for key, value in over.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = _merged(old, value)
+        merged[key] = value
+    return merged

@@ -1,0 +1,136 @@
+"""Who carries a step out, as people write it: `endpoint`, `action` or `handler`."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from redrive.flows.action import Action, action
+from redrive.flows.graphs.problems import Problems
+from redrive.flows.graphs.spec import ActionHandler, Handler, HttpHandler, Mode
+from redrive.notation.errors import NotationError
+from redrive.notation.fields import Fields
+from redrive.notation.place import Place
+
+HANDLER_KEYS = ("endpoint", "action", "handler")
+HTTP_ONLY = ("mode", "statuses", "conflict")
+LONGEST_ADDRESS = 2000
+CATEGORIES = ("transient", "permanent", "unknown")
+
+_LONGEST_ACTION = 200
+_MODES: dict[str, Mode] = {"sync": "sync", "async": "async"}
+_ONE_OF_THEM = (
+    "endpoint: http://host/path, action: NAME of a function with @action, or handler: 'package.module:function'"
+)
+
+
+def read_handler(fields: Fields, problems: Problems, imports: bool) -> Handler | None:
+    """None, and told, where it cannot be. `imports`: functions may be imported."""
+    given = [key for key in HANDLER_KEYS if key in fields]
+    if len(given) != 1:
+        problem = f"{' and '.join(given)} are given" if given else "nobody carries it out"
+        value = None if not given else {key: fields.data[key] for key in given}
+        problems.add(fields.place.refuse(value, problem, f"one of {_ONE_OF_THEM}"))
+        return None
+    if given == ["endpoint"]:
+        return _read_http(fields, problems)
+    for key in HTTP_ONLY:
+        if key in fields:
+            problems.add(fields.refuse(key, "only with an endpoint", f"{given[0]} is a Python function"))
+    with problems:
+        if given == ["action"]:
+            return ActionHandler(action=_read_action_name(fields))
+        return ActionHandler(action=_imported(fields.data["handler"], fields.place.at("handler"), imports))
+    return None
+
+
+def _read_http(fields: Fields, problems: Problems) -> HttpHandler | None:
+    endpoint = mode = None
+    statuses: dict[str, Literal["transient", "permanent", "unknown"]] = {}
+    with problems:
+        endpoint = _read_address(fields.data["endpoint"], fields.place.at("endpoint"))
+    with problems:
+        mode = fields.choice("mode", "sync", _MODES)
+    if "statuses" in fields:
+        statuses = _read_statuses(fields.data["statuses"], fields.place.at("statuses"), problems)
+    with problems:
+        lock = fields.choice("conflict", False, {"reread": True})
+        if lock and "409" in statuses:
+            raise fields.refuse("conflict", "either conflict or a status of 409", "statuses say what 409 means")
+        if endpoint is not None and mode is not None:
+            return HttpHandler(endpoint=endpoint, mode=mode, statuses=statuses, conflict_is_lock=lock)
+    return None
+
+
+def _read_address(value: Any, place: Place) -> str:
+    allowed = "an address such as http://127.0.0.1:9000/reserve or https://host/path"
+    if not isinstance(value, str) or len(value) > LONGEST_ADDRESS or not value.isprintable() or " " in value:
+        raise place.refuse(value, "not an address", allowed)
+    try:
+        parts = urlsplit(value)
+        host, has_user, _ = parts.hostname, parts.username is not None, parts.port
+    except ValueError:
+        raise place.refuse(value, "not an address", allowed) from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise place.refuse(value, "not an http or https address", allowed)
+    if has_user:
+        raise place.refuse("***", "a user or password in an address shows up in events and logs", allowed)
+    if parts.fragment:
+        raise place.refuse(value, "what follows # is never sent", allowed)
+    return value
+
+
+def _read_statuses(data: Any, place: Place, problems: Problems) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        allowed = "statuses and what they mean, such as {404: transient}"
+        problems.add(place.refuse(data, "not a mapping", allowed))
+        return {}
+    statuses: dict[str, Any] = {}
+    for status, meaning in data.items():
+        text = str(status)
+        at = place.at(text)
+        if not (len(text) == 3 and text.isascii() and text.isdigit() and "200" <= text <= "599"):
+            problems.add(at.refuse(meaning, "not a status", "HTTP statuses from 200 to 599"))
+        elif meaning not in CATEGORIES:
+            problems.add(at.refuse(meaning, "not allowed", ", ".join(CATEGORIES)))
+        else:
+            statuses[text] = meaning
+    return statuses
+
+
+def _read_action_name(fields: Fields) -> str:
+    name = fields.data["action"]
+    if isinstance(name, str) and 0 < len(name) <= _LONGEST_ACTION and name.isprintable():
+        return name
+    raise fields.refuse("action", "the name of a function that is registered with @action")
+
+
+def _imported(value: Any, place: Place, imports: bool) -> str:
+    allowed = "'package.module:function'"
+    if not imports:
+        problem = "functions are imported only for graphs that this process loads from its own files"
+        raise place.refuse(value, problem, "action: NAME of a function with @action")
+    module, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not module or not path:
+        raise place.refuse(value, "not a function", allowed)
+    try:
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+        return action_of(found).name
+    except NotationError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the module does when it is imported
+        problem = f"cannot be imported: {type(error).__name__}: {error}"
+        raise place.refuse(value, problem, f"{allowed}, where the worker can import it") from None
+
+
+def action_of(function: Action[Any, Any] | Callable[..., Any]) -> Action[Any, Any]:
+    """A function as an action: one that is none yet is registered, under its full name."""
+    if isinstance(function, Action):
+        return function
+    if not callable(function):
+        raise TypeError(f"{function!r} is not a function")
+    name = f"{function.__module__}.{function.__qualname__}"
+    made: Action[Any, Any] = action(name=name)(function)
+    return made

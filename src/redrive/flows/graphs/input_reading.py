@@ -1,0 +1,156 @@
+"""Inputs and outputs as people write them: `order_id: string`, `{type: string, default: north}`, `{value: web}`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from redrive.flows.graphs.item_inputs import misfit
+from redrive.flows.graphs.names import read_name
+from redrive.flows.graphs.problems import Problems
+from redrive.flows.graphs.spec import InputSpec, ValueType
+from redrive.flows.graphs.value_types import VALUE_TYPES, fits, in_words, kind_of
+from redrive.notation.fields import Fields
+from redrive.notation.place import Place, similar
+
+INPUT_KEYS = ("type", "default", "value", "for_each", "from")
+FLOW_INPUT_KEYS = ("type", "default")
+MOST_INPUTS = 500
+
+_OTHER_WORDS: dict[str, ValueType] = {
+    "str": "string",
+    "text": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "mapping": "object",
+    "list": "array",
+}
+
+
+def read_inputs(data: Any, place: Place, problems: Problems) -> dict[str, InputSpec]:
+    """The inputs of a step."""
+    inputs: dict[str, InputSpec] = {}
+    for name, value, at in _entries(data, place, problems, "inputs, such as {order_id: string}"):
+        # What cannot be read stands for anything, so that nothing else is blamed for it.
+        inputs[str(name)] = InputSpec(role="optional")
+        with problems:
+            inputs[read_name(name, at)] = _read_input(value, at, problems)
+    return inputs
+
+
+def read_flow_inputs(data: Any, place: Place, problems: Problems) -> dict[str, InputSpec]:
+    """The inputs of a graph: a type, and perhaps a default."""
+    inputs: dict[str, InputSpec] = {}
+    for name, value, at in _entries(data, place, problems, "inputs, such as {order_id: string}"):
+        inputs[str(name)] = InputSpec(role="optional")
+        with problems:
+            inputs[read_name(name, at)] = _read_flow_input(value, at, problems)
+    return inputs
+
+
+def read_outputs(data: Any, place: Place, problems: Problems) -> dict[str, ValueType]:
+    """name -> type, or a list of names."""
+    outputs: dict[str, ValueType] = {}
+    if isinstance(data, list | tuple) and len(data) <= MOST_INPUTS:
+        for index, one in enumerate(data):
+            with problems:
+                name = read_name(one, place.at(index))
+                if name in outputs:
+                    raise place.at(index).refuse(one, "named twice", "each output once")
+                outputs[name] = "any"
+        return outputs
+    for name, value, at in _entries(data, place, problems, "outputs, such as {total: number} or [total]"):
+        outputs[str(name)] = "any"
+        with problems:
+            outputs[read_name(name, at)] = read_type(value, at)
+    return outputs
+
+
+def read_type(value: Any, place: Place) -> ValueType:
+    for known in VALUE_TYPES:
+        if value == known:
+            return known
+    hint = ""
+    if isinstance(value, str):
+        other = _OTHER_WORDS.get(value.lower())
+        hint = f"; did you mean '{other}'?" if other else similar(value, VALUE_TYPES)
+    raise place.refuse(value, f"not a type{hint}", ", ".join(VALUE_TYPES))
+
+
+def _entries(data: Any, place: Place, problems: Problems, what: str) -> Iterator[tuple[Any, Any, Place]]:
+    if not isinstance(data, Mapping):
+        problems.add(place.refuse(data, f"not a mapping of {what}", "names, each with its type"))
+    elif len(data) > MOST_INPUTS:
+        problems.add(place.refuse(f"{len(data)} names", "too many", f"at most {MOST_INPUTS}"))
+    else:
+        yield from ((name, value, place.at(str(name))) for name, value in data.items())
+
+
+def _read_input(data: Any, place: Place, problems: Problems) -> InputSpec:
+    if not isinstance(data, Mapping):
+        return InputSpec(type=read_type(data, place))
+    fields = problems.fields(data, place, INPUT_KEYS, "an input")
+    if fields is None:
+        return InputSpec()
+    if "value" in fields:
+        return _read_constant(fields, problems)
+    kind: ValueType = "any"
+    with problems:
+        kind = read_type(fields.data.get("type", "any"), place.at("type"))
+    each = False
+    with problems:
+        each = fields.flag("for_each", False)
+    source = None
+    with problems:
+        source = read_name(fields.data["from"], place.at("from")) if "from" in fields else None
+    if "default" not in fields:
+        return InputSpec(type=kind, for_each=each, source=source)
+    default = _plain(fields, "default")
+    spec = InputSpec(type=kind, role="optional", default=default, for_each=each, source=source)
+    if found := misfit(spec, default):
+        raise place.at("default", *found.path).refuse(default, found.problem, "a default that the step can take")
+    return spec
+
+
+def _read_constant(fields: Fields, problems: Problems) -> InputSpec:
+    for key in ("default", "for_each", "from"):
+        if key in fields:
+            what = "no list to go through" if key == "for_each" else "its value already"
+            problems.add(fields.refuse(key, f"either {key} or value", f"a constant has {what}"))
+    value = _plain(fields, "value")
+    if value is None:
+        raise fields.refuse("value", "any value but null; leave the input out for none", "a constant needs a value")
+    kind = read_type(fields.data.get("type", "any"), fields.place.at("type"))
+    if not fits(value, kind):
+        raise fields.refuse("value", in_words(kind), f"{kind_of(value)}, and its type is {kind}")
+    return InputSpec(type=kind, role="constant", value=value)
+
+
+def _read_flow_input(data: Any, place: Place, problems: Problems) -> InputSpec:
+    if not isinstance(data, Mapping):
+        return InputSpec(type=read_type(data, place))
+    fields = problems.fields(data, place, FLOW_INPUT_KEYS, "an input of a graph")
+    if fields is None:
+        return InputSpec()
+    kind = read_type(fields.data.get("type", "any"), place.at("type"))
+    if "default" not in fields:
+        return InputSpec(type=kind)
+    default = _plain(fields, "default")
+    spec = InputSpec(type=kind, role="optional", default=default)
+    if found := misfit(spec, default):
+        raise fields.refuse("default", in_words(kind), found.problem)
+    return spec
+
+
+def _plain(fields: Fields, key: str) -> Any:
+    """A value as JSON keeps it, so that what was read is what a flow finds when it is read again."""
+    value = fields.data[key]
+    try:
+        kept = msgspec.json.decode(msgspec.json.encode(value))
+        if kept == value:
+            return kept
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError, OverflowError):
+        pass
+    raise fields.refuse(key, "what JSON can hold: texts, numbers, true, false, null, lists and objects with names")

@@ -1,0 +1,63 @@
+"""The inputs of a step that is a Python function: its parameters."""
+
+import inspect
+import types
+from typing import Any, Union, get_origin, get_type_hints
+
+import msgspec
+
+from redrive.flows.action import Action
+from redrive.flows.graphs.spec import InputSpec, ValueType
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_TYPES: dict[Any, ValueType] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    dict: "object",
+    list: "array",
+    tuple: "array",
+    set: "array",
+    frozenset: "array",
+}
+
+
+def inputs_of_action(action: Action[..., Any]) -> dict[str, InputSpec]:
+    """Those without a default are required. One whose default JSON cannot hold is left to the function."""
+    try:
+        hints = get_type_hints(action.function)
+    except Exception:  # noqa: BLE001 - hints that cannot be read are told when the action is called
+        hints = {}
+    inputs: dict[str, InputSpec] = {}
+    for name, parameter in inspect.signature(action.function).parameters.items():
+        if parameter.kind not in _BY_NAME:
+            continue
+        kind = _value_type(hints.get(name, Any))
+        if parameter.default is parameter.empty:
+            inputs[name] = InputSpec(type=kind)
+            continue
+        try:
+            default = msgspec.json.decode(msgspec.json.encode(parameter.default))
+        except (TypeError, ValueError, msgspec.MsgspecError):
+            continue
+        inputs[name] = InputSpec(type=kind, role="optional", default=default)
+    return inputs
+
+
+def takes_any_input(action: Action[..., Any]) -> bool:
+    """It has `**kwargs`."""
+    return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(action.function).parameters.values())
+
+
+def _value_type(hint: Any) -> ValueType:
+    origin = get_origin(hint) or hint
+    if origin in (Union, types.UnionType):
+        return "any"
+    try:
+        known = _TYPES.get(origin)
+    except TypeError:
+        return "any"
+    if known is None and isinstance(origin, type) and issubclass(origin, msgspec.Struct):
+        return "array" if origin.__struct_config__.array_like else "object"
+    return known or "any"

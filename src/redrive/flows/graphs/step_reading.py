@@ -1,0 +1,159 @@
+"""One step as people write it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from redrive.flows.action import Action
+from redrive.flows.graphs.conditions import ConditionError, check_condition
+from redrive.flows.graphs.handlers import HANDLER_KEYS, HTTP_ONLY, read_handler
+from redrive.flows.graphs.input_reading import read_inputs, read_outputs
+from redrive.flows.graphs.names import read_name, read_names
+from redrive.flows.graphs.problems import GraphError, Problems
+from redrive.flows.graphs.signature_inputs import inputs_of_action, takes_any_input
+from redrive.flows.graphs.spec import ActionHandler, Handler, InputSpec, StepSpec
+from redrive.flows.graphs.step_policy import POLICY_KEYS, read_step_policy
+from redrive.flows.graphs.structure import flaws_of_step
+from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
+from redrive.notation.errors import NotationError
+from redrive.notation.fields import Fields
+from redrive.notation.place import Place, similar
+from redrive.retry.policy import Policy
+
+STEP_KEYS = (
+    *HANDLER_KEYS,
+    *HTTP_ONLY,
+    *("inputs", "outputs", "depends_on", "when", "parallelism"),
+    *POLICY_KEYS,
+    *("timeout", "idempotent", "dependency", "compensate"),
+)
+RENAMED = {"retry_limit": "retry: {max_attempts: ...}", "max_attempts": "retry: {max_attempts: ...}"}
+MOST_DEPENDENCIES = 10_000
+MOST_AT_ONCE = 10_000
+LONGEST_DEPENDENCY = 200
+
+_UNREADABLE = ActionHandler(action="")
+
+
+def read_step(data: Any, place: Place | None = None, *, imports: bool = False) -> StepSpec:
+    """A step that stands alone, its `name` among its keys. GraphError with all that is wrong.
+
+    imports: `handler: package.module:function` is imported; not for what comes from elsewhere.
+    """
+    place = place or Place("<step>")
+    problems = Problems()
+    if not isinstance(data, Mapping):
+        allowed = f"a mapping with the keys name, {', '.join(STEP_KEYS)}"
+        raise GraphError([NotationError("not a step", allowed=allowed, source=place.source, line=place.line)])
+    name = ""
+    with problems:
+        if "name" not in data:
+            raise place.at("name").refuse(None, "missing", "the name of the step")
+        name = read_name(data["name"], place.at("name"))
+    rest = {key: value for key, value in data.items() if key != "name"}
+    spec = read_named_step(name, rest, place, problems, imports)
+    for flaw in flaws_of_step(spec):
+        problems.add(place.at(*flaw.path).refuse(flaw.value, flaw.problem, flaw.allowed))
+    problems.raise_found()
+    return spec
+
+
+def read_named_step(
+    name: str, data: Any, place: Place, problems: Problems, imports: bool, default: Policy | None = None
+) -> StepSpec:
+    """What is wrong goes to the problems, and the step is made of the rest, so that nothing else is blamed for it.
+
+    default: the policy where none is written; that of the action where it is None.
+    """
+    fields = problems.fields(data, place, STEP_KEYS, "a step", RENAMED)
+    if fields is None:
+        return StepSpec(name=name, handler=_UNREADABLE, policy=write_stored_policy(DURABLE_DEFAULT))
+    handler = read_handler(fields, problems, imports)
+    known = _known_action(handler)
+    inputs = _read_inputs(fields, known, problems)
+    outputs = read_outputs(fields.data["outputs"], place.at("outputs"), problems) if "outputs" in fields else {}
+    depends_on: tuple[str, ...] = ()
+    with problems:
+        if "depends_on" in fields:
+            depends_on = read_names(fields.data["depends_on"], place.at("depends_on"), MOST_DEPENDENCIES)
+    when = ""
+    with problems:
+        when = _read_when(fields, inputs)
+    parallelism = None
+    with problems:
+        parallelism = fields.whole("parallelism", None, least=1, most=MOST_AT_ONCE)
+    dependency = None
+    with problems:
+        dependency = _read_dependency(fields)
+    compensate = None
+    with problems:
+        if "compensate" in fields:
+            compensate = read_name(fields.data["compensate"], place.at("compensate"))
+            if compensate == name:
+                raise fields.refuse("compensate", "another step", "a step cannot undo itself")
+    default = default or (known.policy if known else DURABLE_DEFAULT)
+    policy = read_step_policy(fields, problems, default)
+    return StepSpec(
+        name=name,
+        handler=handler or _UNREADABLE,
+        policy=policy,
+        inputs=inputs,
+        outputs=outputs,
+        depends_on=depends_on,
+        when=when,
+        parallelism=parallelism,
+        dependency=dependency,
+        compensate=compensate,
+    )
+
+
+def _read_inputs(fields: Fields, known: Action[..., Any] | None, problems: Problems) -> dict[str, InputSpec]:
+    """Those that are written; a Python function that is known here has its parameters."""
+    if "inputs" not in fields:
+        return inputs_of_action(known) if known else {}
+    at = fields.place.at("inputs")
+    written = fields.data["inputs"]
+    inputs = read_inputs(written, at, problems)
+    if known is None or not isinstance(written, Mapping):
+        return inputs
+    parameters = inputs_of_action(known)
+    for name, one in parameters.items():
+        if one.role == "required" and name not in written:
+            problems.add(at.at(name).refuse(None, "missing: the function has this parameter", f"{name}: {one.type}"))
+    if not takes_any_input(known):
+        for name in inputs:
+            if name not in parameters:
+                problem = f"the function has no such parameter{similar(name, tuple(parameters))}"
+                problems.add(at.at(name).refuse(written[name], problem, ", ".join(parameters) or "no inputs"))
+    return inputs
+
+
+def _known_action(handler: Handler | None) -> Action[..., Any] | None:
+    """None for an endpoint, and for a function that only another process may know."""
+    if not isinstance(handler, ActionHandler):
+        return None
+    try:
+        return action_named(handler.action)
+    except UnknownDefinition:
+        return None
+
+
+def _read_when(fields: Fields, inputs: Mapping[str, InputSpec]) -> str:
+    when = fields.data.get("when", "")
+    if not isinstance(when, str) or ("when" in fields and not when.strip()):
+        raise fields.refuse("when", 'a condition in quotes, such as "total > 0"')
+    if when:
+        try:
+            check_condition(when, inputs)
+        except ConditionError as error:
+            raise fields.refuse("when", 'a condition over the inputs, such as "total > 0"', str(error)) from None
+    return when
+
+
+def _read_dependency(fields: Fields) -> str | None:
+    value = fields.data.get("dependency")
+    if "dependency" not in fields or (
+        isinstance(value, str) and 0 < len(value) <= LONGEST_DEPENDENCY and value.isprintable()
+    ):
+        return value
+    raise fields.refuse("dependency", f"the name of what it talks to, at most {LONGEST_DEPENDENCY} characters")

@@ -1,0 +1,54 @@
+"""The types of values that steps take and give: those of JSON."""
+
+from typing import Any, get_args
+
+from redrive.flows.graphs.spec import ValueType
+
+VALUE_TYPES: tuple[ValueType, ...] = get_args(ValueType)
+
+_IN_WORDS: dict[ValueType, str] = {
+    "any": "any value",
+    "string": "a string",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
+
+
+def fits(value: Any, wanted: ValueType) -> bool:
+    match wanted:
+        case "any":
+            return True
+        case "string":
+            return isinstance(value, str)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list | tuple)
+
+
+def may_fit(given: ValueType, wanted: ValueType) -> bool:
+    """Whether a value of one type can be taken where another is wanted."""
+    return given == wanted or "any" in (given, wanted) or {given, wanted} == {"integer", "number"}
+
+
+def in_words(wanted: ValueType) -> str:
+    return _IN_WORDS[wanted]
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in words, without showing it."""
+    if value is None:
+        return "null"
+    for one in ("boolean", "integer", "number", "string", "object", "array"):
+        if fits(value, one):
+            return "a truth value" if one == "boolean" else _IN_WORDS[one]
+    return f"a {type(value).__name__}"

@@ -1,0 +1,121 @@
+"""What a handler's answer means: outputs, accepted for later, or a failure."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
+from redrive.failures.failure import Category
+from redrive.failures.redaction import redact
+from redrive.flows.graphs.spec import HttpHandler
+from redrive.runners.http.errors import BadAnswer, HttpStepError, WorkFailed
+
+ACCEPTED_STATUS = 202
+NOTHING = "null"
+_LONGEST_TEXT = 300
+_WHAT_TO_ANSWER = 'answer with JSON: the outputs, or {"success": true, "outputs": {...}}'
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_UNREADABLE: Any = object()
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The handler took the work, and says later how it ended."""
+
+    accepted: Literal[True] = True
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    whole: bool = True
+    """False: it is larger than allowed, and only a part of it was read."""
+
+
+def classifier_of(handler: HttpHandler) -> Classifier:
+    """With what the step declares about statuses."""
+    if not handler.statuses and not handler.conflict_is_lock:
+        return DEFAULT_CLASSIFIER
+    statuses: dict[int, Category] = {int(status): category for status, category in handler.statuses.items()}
+    return Classifier(statuses=statuses, conflict_is_lock=handler.conflict_is_lock)
+
+
+def outcome_of(answer: Answer, handler: HttpHandler, largest: int, wall_now: float) -> str | Accepted:
+    """The outputs as JSON text, or that they come later; a failure is raised."""
+    data = _decoded(answer)
+    if isinstance(data, dict) and data.get("success") is False:
+        raise WorkFailed(_said(data) or "the handler answered success: false, without an error", answer.status)
+    if not 200 <= answer.status <= 299 or str(answer.status) in handler.statuses:
+        raise _failure_by_status(answer, handler, data, wall_now)
+    if not answer.whole:
+        raise BadAnswer(
+            f"the answer is larger than the {largest:,} bytes allowed; keep it elsewhere and answer where",
+            answer.status,
+        )
+    is_envelope = isinstance(data, dict) and data.get("success") is True
+    says_nothing = not answer.body.strip() or data == {"accepted": True}
+    accepts = says_nothing or (answer.status == ACCEPTED_STATUS and not is_envelope)
+    if handler.mode == "async" and accepts:
+        return Accepted()
+    if says_nothing and answer.status == ACCEPTED_STATUS:
+        raise BadAnswer(
+            "the handler answered 202 Accepted, but the step is not asynchronous: declare mode: async, or answer with "
+            "the outputs",
+            answer.status,
+        )
+    if not answer.body.strip():
+        return NOTHING
+    if data is _UNREADABLE:
+        raise BadAnswer(
+            f"the handler answered {answer.status} with a body that is not JSON; {_WHAT_TO_ANSWER}", answer.status
+        )
+    return _outputs(answer.body) if is_envelope else answer.body.decode()
+
+
+def _decoded(answer: Answer) -> Any:
+    if not answer.whole:
+        return _UNREADABLE
+    try:
+        return msgspec.json.decode(answer.body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return _UNREADABLE
+
+
+def _outputs(body: bytes) -> str:
+    """Of an envelope; where it has no `outputs`, they are what else it holds."""
+    members = _MEMBERS.decode(body)
+    if "outputs" in members:
+        return bytes(members["outputs"]).decode()
+    rest = {name: value for name, value in members.items() if name not in ("success", "error")}
+    return msgspec.json.encode(rest).decode() if rest else NOTHING
+
+
+def _failure_by_status(answer: Answer, handler: HttpHandler, data: Any, wall_now: float) -> Exception:
+    if 300 <= answer.status <= 399 and str(answer.status) not in handler.statuses:
+        return BadAnswer(
+            f"the handler answered {answer.status}, a redirect, which is not followed: write the address it "
+            "leads to as the endpoint",
+            answer.status,
+        )
+    failure = classifier_of(handler).failure_of_status(answer.status, answer.headers, wall_now)
+    said = _said(data) if isinstance(data, dict) else _plain_text(answer)
+    message = redact(f"{failure.message}: {said}" if said else failure.message)
+    return HttpStepError(message, msgspec.structs.replace(failure, message=message))
+
+
+def _said(data: dict[str, Any]) -> str:
+    """What the answer says about the failure: its `error`, or the title and the detail of a problem."""
+    error = data.get("error")
+    if isinstance(error, dict):
+        error = error.get("message") or msgspec.json.encode(error).decode()
+    parts = [error] if error else [data.get("title"), data.get("detail") or data.get("message")]
+    return redact(": ".join(str(part) for part in parts if part), _LONGEST_TEXT)
+
+
+def _plain_text(answer: Answer) -> str:
+    """A page of HTML says nothing that its status does not say."""
+    kind = next((value for name, value in answer.headers.items() if name.lower() == "content-type"), "")
+    if not kind.lower().startswith("text/plain"):
+        return ""
+    return redact(answer.body[: 4 * _LONGEST_TEXT].decode(errors="replace").strip(), _LONGEST_TEXT)

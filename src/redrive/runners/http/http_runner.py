@@ -1,0 +1,127 @@
+"""Carry out one attempt of a step over HTTP."""
+
+import io
+
+try:
+    import aiohttp
+except ImportError as error:
+    raise ImportError("steps over HTTP need aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
+
+from msgspec import structs
+from yarl import URL
+
+from redrive.determinism.clock import current_clock
+from redrive.failures.redaction import redact
+from redrive.failures.secret_text import HIDDEN
+from redrive.failures.signals import AttemptTimeout
+from redrive.flows.graphs.spec import HttpHandler
+from redrive.runners.attempt import Attempt
+from redrive.runners.http.addresses import AddressRules, looks_like_an_address
+from redrive.runners.http.answers import Accepted, Answer, classifier_of, outcome_of
+from redrive.runners.http.body import read_body
+from redrive.runners.http.errors import AddressRefused, BadAnswer, BadRequest, HttpStepError, RefusedAnswer
+from redrive.runners.http.request import headers_of, time_for
+from redrive.runners.http.resolver import CheckedResolver
+from redrive.runners.http.settings import HttpSettings
+
+# aiohttp warns about larger ones, which it would write in one piece.
+_WRITTEN_AT_ONCE = 1024 * 1024
+# Many servers close after 5 s, and a request that meets the closing connection is a failed attempt.
+_KEPT_OPEN = 4.0
+
+
+class HttpRunner:
+    """Calls handlers. All attempts share its connections, which stay open between them."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._settings = settings
+        self._rules = AddressRules(settings.allow)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def call(self, handler: HttpHandler, attempt: Attempt, body: str) -> str | Accepted:
+        """The outputs as JSON text, or Accepted when they come later; raises HttpStepError."""
+        try:
+            answer = await self._answer(handler, attempt, body)
+            return outcome_of(answer, handler, self._settings.largest_answer, current_clock().wall())
+        except HttpStepError as error:
+            raise _without_tokens(error, attempt) from None
+        except Exception as error:  # noqa: BLE001 - every failure is classified
+            if type(error) is TimeoutError:
+                # The one for the answer as a whole; the other time limits have errors of their own.
+                error = AttemptTimeout(time_for(attempt, self._settings) or 0.0)
+            raise _without_tokens(_as_step_error(error, handler), attempt) from None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _answer(self, handler: HttpHandler, attempt: Attempt, body: str) -> Answer:
+        url = self._checked(handler.endpoint)
+        content = body.encode()
+        settings = self._settings
+        if len(content) > settings.largest_request:
+            raise BadRequest(
+                f"the inputs take {len(content):,} bytes of JSON, more than the {settings.largest_request:,} allowed; "
+                "keep them elsewhere and pass a reference"
+            )
+        timeout = aiohttp.ClientTimeout(total=time_for(attempt, settings), sock_connect=settings.connect_timeout)
+        async with self._connections().post(
+            url,
+            data=content if len(content) <= _WRITTEN_AT_ONCE else io.BytesIO(content),
+            headers=headers_of(handler, attempt, settings),
+            allow_redirects=False,
+            timeout=timeout,
+        ) as response:
+            try:
+                read = await read_body(response, settings.largest_answer)
+            except BadAnswer:
+                if response.ok:
+                    raise
+                # Its status says more than that its page cannot be read.
+                read = None
+            return Answer(status=response.status, headers=response.headers, body=read or b"", whole=read is not None)
+
+    def _checked(self, endpoint: str) -> URL:
+        try:
+            url = URL(endpoint)
+            host = url.raw_host
+        except ValueError as error:
+            raise BadRequest(
+                f"the endpoint {redact(endpoint, 200)} cannot be used: {redact(str(error), 200)}"
+            ) from None
+        if url.scheme not in ("http", "https") or not host:
+            raise BadRequest(
+                f"the endpoint {redact(endpoint, 200)} cannot be used: write http:// or https:// and a host"
+            )
+        # Names are looked up by the connector, which asks the resolver; what is written in numbers is not.
+        if looks_like_an_address(host) and self._rules.refuses(host, [host]):
+            raise AddressRefused(host, host)
+        return url
+
+    def _connections(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._settings.connections_in_all,
+                limit_per_host=self._settings.connections,
+                keepalive_timeout=_KEPT_OPEN,
+                resolver=CheckedResolver(self._rules),
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=False
+            )
+        return self._session
+
+
+def _as_step_error(error: Exception, handler: HttpHandler) -> HttpStepError:
+    failure = classifier_of(handler).failure_of(error, current_clock().wall())
+    if isinstance(error, RefusedAnswer):
+        failure = structs.replace(failure, status=error.status)
+    return HttpStepError(failure.message or failure.type, failure)
+
+
+def _without_tokens(error: HttpStepError, attempt: Attempt) -> HttpStepError:
+    """A handler may repeat what it was sent."""
+    message = str(error)
+    for token in (attempt.delivery_token, attempt.receipt_token):
+        message = message.replace(token, HIDDEN)
+    return HttpStepError(message, structs.replace(error.failure, message=message, error=None))

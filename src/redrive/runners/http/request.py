@@ -1,0 +1,73 @@
+"""What is sent with one attempt: the headers that say whose work it is."""
+
+import string
+from importlib.metadata import PackageNotFoundError, version
+from urllib.parse import quote
+
+from redrive.determinism.clock import current_clock
+from redrive.flows.graphs.spec import HttpHandler
+from redrive.runners.attempt import Attempt
+from redrive.runners.http.settings import HttpSettings
+
+FLOW = "Redrive-Flow"
+STEP = "Redrive-Step"
+ATTEMPT = "Redrive-Attempt"
+RECEIPT_TOKEN = "Redrive-Receipt-Token"  # noqa: S105 - the name of a header
+DELIVERY_TOKEN = "Redrive-Delivery-Token"  # noqa: S105 - the name of a header
+DEADLINE = "Redrive-Deadline-Ms"
+RETRY_OWNER = "Redrive-Retry-Owner"
+CALLBACK = "Redrive-Callback"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+
+OWNER = "redrive"
+LEAST_TIME = 0.001
+
+try:
+    USER_AGENT = f"redrive/{version('redrive')}"
+except PackageNotFoundError:
+    # It runs from its source, and is not installed.
+    USER_AGENT = "redrive"
+
+# What a header may hold as it is; everything else is percent-encoded, so that no name can begin a header of its own.
+_PLAIN = "".join(set(string.printable) - set(string.whitespace) - {"%"}) + " "
+
+
+def headers_of(handler: HttpHandler, attempt: Attempt, settings: HttpSettings) -> dict[str, str]:
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, application/problem+json",
+        "Accept-Encoding": "gzip, deflate",
+        "User-Agent": USER_AGENT,
+        FLOW: quote(attempt.flow_id, _PLAIN),
+        STEP: quote(attempt.step, _PLAIN),
+        ATTEMPT: str(attempt.number),
+        RECEIPT_TOKEN: quote(attempt.receipt_token, _PLAIN),
+        DELIVERY_TOKEN: attempt.delivery_token,
+        IDEMPOTENCY_KEY: quote(attempt.receipt_token, _PLAIN),
+    }
+    timeout = time_for(attempt, settings)
+    if timeout is not None and (handler.mode == "sync" or attempt.timeout is not None):
+        headers[DEADLINE] = str(_milliseconds_left(attempt, timeout))
+    if attempt.policy.attempts != 1:
+        headers[RETRY_OWNER] = OWNER
+    if handler.mode == "async" and settings.callback_base is not None:
+        headers[CALLBACK] = f"{settings.callback_base.rstrip('/')}/v1/completions/{quote(completion_token(attempt))}"
+    return headers
+
+
+def time_for(attempt: Attempt, settings: HttpSettings) -> float | None:
+    """Seconds until the answer has to be there; never 0, which aiohttp takes for no limit."""
+    return settings.answer_timeout if attempt.timeout is None else max(attempt.timeout, LEAST_TIME)
+
+
+def completion_token(attempt: Attempt) -> str:
+    """What completes exactly this attempt."""
+    return f"{attempt.receipt_token}.{attempt.delivery_token}"
+
+
+def _milliseconds_left(attempt: Attempt, timeout: float) -> int:
+    left = timeout
+    if attempt.timeout_at is not None:
+        # The attempt may have waited for a connection, or for a worker; never more than it has in all.
+        left = min(timeout, attempt.timeout_at - current_clock().wall())
+    return max(0, int(left * 1000))

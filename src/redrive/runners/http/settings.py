@@ -1,0 +1,42 @@
+"""How steps are called over HTTP, as data."""
+
+import msgspec
+
+from redrive.runners.http.addresses import check_allowed
+
+MIB = 1024 * 1024
+
+
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker may call, and how much of it at once."""
+
+    allow: tuple[str, ...] = ()
+    """What may be called though it is not public: networks ("10.1.0.0/16"), addresses ("127.0.0.1"), host names
+    ("svc.internal"); "private" allows everything."""
+    largest_request: int = 8 * MIB
+    """Bytes that the inputs of one attempt may take."""
+    largest_answer: int = 8 * MIB
+    """Bytes that one answer may take, unpacked."""
+    connections: int = 100
+    """Connections to one host at once; attempts beyond it wait for one."""
+    connections_in_all: int = 500
+    connect_timeout: float | None = 10.0
+    """Seconds until a connection stands."""
+    answer_timeout: float | None = 300.0
+    """Seconds until the answer is there, where the step has no timeout of its own."""
+    callback_base: str | None = None
+    """Where the outside reaches this server: what the callback addresses of asynchronous steps begin with."""
+
+    def __post_init__(self) -> None:
+        for entry in self.allow:
+            check_allowed(entry)
+        for field in ("largest_request", "largest_answer", "connections", "connections_in_all"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field}: {getattr(self, field)} is too small; write a whole number from 1")
+        for field in ("connect_timeout", "answer_timeout"):
+            seconds = getattr(self, field)
+            if seconds is not None and seconds <= 0:
+                raise ValueError(f"{field}: {seconds} is no time; write seconds above 0, or None")
+        base = self.callback_base
+        if base is not None and not (base.startswith(("http://", "https://")) and base.isprintable()):
+            raise ValueError("callback_base: write the public address of the server, as in https://redrive.example.com")
