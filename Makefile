@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint lint-style lint-mypy lint-pyright bench-calls bench-engine format clean help
+.PHONY: demo test lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,9 @@ bench-calls: $(STAMP) ## a guarded call side by side with its peers
 bench-engine: $(STAMP) ## the durable engine side by side with its peers
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-engine
 	@$(BIN)/python -m benchmarks.engine
+
+bench-http: $(STAMP) ## steps over HTTP beside a bare loop of POSTs
+	@$(BIN)/python -m benchmarks.http
 
 clean: ## forget the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .pytest_cache .import_linter_cache

@@ -47,17 +47,17 @@ class GraphFlows:
     ) -> Handle[Any]:
         known = graph_named(graph) if isinstance(graph, str) else graph
         made = plan(known, goals, inputs)
-        return await self._start(made, GRAPH + known.name, inputs, settings)
+        given = check_inputs(made, inputs, known.inputs)
+        return await self._start(made, GRAPH + known.name, given, settings)
 
     async def start_goals(self, goals: Sequence[str], inputs: Mapping[str, Any], **settings: Any) -> Handle[Any]:
         made = plan(await self.steps(), goals, inputs)
-        return await self._start(made, GRAPH + BY_GOALS, inputs, settings)
+        return await self._start(made, GRAPH + BY_GOALS, check_inputs(made, inputs), settings)
 
     async def _start(
-        self, made: Plan, definition: str, inputs: Mapping[str, Any], settings: dict[str, Any]
+        self, made: Plan, definition: str, inputs: dict[str, Any], settings: dict[str, Any]
     ) -> Handle[Any]:
-        check_inputs(made, inputs)
-        text = msgspec.json.encode(GraphInput(plan=made, inputs=dict(inputs)), order="deterministic").decode()
+        text = msgspec.json.encode(GraphInput(plan=made, inputs=inputs), order="deterministic").decode()
         return await self._app.start_definition(definition, text, **settings)
 
     # The catalogue

@@ -17,7 +17,7 @@ LARGEST_TEXT = 256 * 1024
 DEEPEST = 32
 """Lists and mappings inside one another."""
 
-
+_LONG_TEXT = 32 * 1024
 _ODD_IN_YAML = {"\t": " ", "\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -29,38 +29,43 @@ class Document(msgspec.Struct, frozen=True):
     """The top of the document."""
 
 
-def check_size(text: str, source: str) -> None:
-    """Refuse a text that is too long to be a policy."""
-    if len(text) > LARGEST_TEXT:
+def check_size(text: str, source: str, longest: int = LARGEST_TEXT, what: str = "a policy") -> None:
+    """Refuse a text that is too long to be what it should."""
+    if len(text) > longest:
         raise NotationError(
-            f"the text has {len(text)} characters, which is too long for a policy",
-            allowed=f"at most {LARGEST_TEXT} characters",
+            f"the text has {len(text)} characters, which is too long for {what}",
+            allowed=f"at most {longest} characters",
             source=source,
         )
 
 
-def load_document(text: str, source: str = "<text>") -> Document:
-    """Read YAML or JSON; NotationError with line and column when it is neither, or is more than plain data."""
-    check_size(text, source)
+def load_document(
+    text: str, source: str = "<text>", *, longest: int = LARGEST_TEXT, what: str = "a policy"
+) -> Document:
+    """Read YAML or JSON; NotationError with line and column when it is neither, or is more than plain data.
+
+    `longest`: characters; `what` the text should be.
+    """
+    check_size(text, source, longest, what)
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
         text = _json_for_yaml(text)
     builder = _Builder(source)
     try:
         # Events, not nodes: depth is checked before anything recurses into it.
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        for event in yaml.parse(text, Loader=_loader_for(text)):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        raise _unreadable(error, source) from None
+        raise _unreadable(error, source, what) from None
     except yaml.reader.ReaderError as error:
         line, column = _line_and_column(text, error.position)
         code = error.character if isinstance(error.character, int) else ord(error.character[:1] or "\0")
-        raise _syntax(f"the character U+{code:04X} cannot stand in a text", line, column, source) from None
+        raise _syntax(f"the character U+{code:04X} cannot stand in a text", line, column, source, _in(what)) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, NotationError):
             raise
         # The YAML scanner converts some escapes and version numbers without checking them first.
-        raise _syntax(f"not readable: {error}", 1, 1, source) from None
+        raise _syntax(f"not readable: {error}", 1, 1, source, _in(what)) from None
     return Document(builder.data, Place(source, builder.positions))
 
 
@@ -107,7 +112,8 @@ class _Builder:
         if event.tag is not None:
             raise self._refuse(f"the tag '{event.tag}' is not applied", at, "plain values, without tags")
         if isinstance(event, yaml.ScalarEvent):
-            plain = event.implicit[0] and event.style is None
+            # The reader in C says "" for no style.
+            plain = event.implicit[0] and not event.style
             self._put(bare_word(event.value) if plain else _joined(event.value), at)
             return
         if len(self._open) >= DEEPEST:
@@ -179,13 +185,22 @@ def _json_for_yaml(text: str) -> str:
     return "".join(chars)
 
 
-def _unreadable(error: yaml.MarkedYAMLError, source: str) -> NotationError:
+def _loader_for(text: str) -> Any:
+    """Long texts are left to the reader in C, where there is one; the other has the clearer words."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader) if len(text) > _LONG_TEXT else yaml.SafeLoader
+
+
+def _in(what: str) -> str:
+    return f"{what} in YAML or JSON"
+
+
+def _unreadable(error: yaml.MarkedYAMLError, source: str, what: str) -> NotationError:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     problem = str(error.problem or error.context or "not readable")
     if "'\\t'" in problem:
         problem = "a tab stands where YAML wants spaces"
-    return _syntax(problem, line, column, source)
+    return _syntax(problem, line, column, source, _in(what))
 
 
 def _line_and_column(text: str, position: int) -> tuple[int, int]:
@@ -193,7 +208,5 @@ def _line_and_column(text: str, position: int) -> tuple[int, int]:
     return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
 
 
-def _syntax(
-    problem: str, line: int, column: int, source: str, allowed: str = "a policy in YAML or JSON"
-) -> NotationError:
+def _syntax(problem: str, line: int, column: int, source: str, allowed: str) -> NotationError:
     return NotationError(f"{problem} (column {column})", allowed=allowed, source=source, line=line, column=column)

@@ -43,6 +43,12 @@ def test_what_is_carried_out_beside_the_goals_is_no_goal() -> None:
     assert made.goals == ("ship",)
 
 
+def test_a_step_that_undoes_gives_nothing_to_the_others() -> None:
+    release = step("release", inputs={"reservation": "any"}, outputs=["total"])
+    steps = [release if one.name == "release" else one for one in ORDER]
+    assert names(plan(steps, ["invoice"], ["order_id"]).steps) == ["check", "invoice"]
+
+
 @pytest.mark.parametrize(
     ("steps", "goals", "provided", "says"),
     [

@@ -1,0 +1,1 @@
+"""Graphs of steps: how they are written, planned and carried forward."""

@@ -101,12 +101,11 @@ class _Evaluator(simpleeval.EvalWithCompoundTypes):  # type: ignore[misc]  # the
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(operators=dict(_OPERATORS), names={**_WORDS, **values})
         self.functions = dict(FUNCTIONS)
-        self.nodes[ast.Attribute] = self._eval_key
 
     def _check_disallowed_items(self, item: Any) -> None:
         """Values are JSON, so there is nothing to find; looking into each of them each time would take long."""
 
-    def _eval_key(self, node: ast.Attribute) -> Any:
+    def _eval_attribute(self, node: ast.Attribute) -> Any:
         value = self._eval(node.value)
         if not isinstance(value, dict):
             raise ConditionError(f"{kind_of(value)} has no key {node.attr!r}")

@@ -28,9 +28,9 @@ def read_handler(fields: Fields, problems: Problems, imports: bool) -> Handler |
     """None, and told, where it cannot be. `imports`: functions may be imported."""
     given = [key for key in HANDLER_KEYS if key in fields]
     if len(given) != 1:
-        problem = f"{' and '.join(given)} are given" if given else "nobody carries it out"
-        value = None if not given else {key: fields.data[key] for key in given}
-        problems.add(fields.place.refuse(value, problem, f"one of {_ONE_OF_THEM}"))
+        key = given[1] if given else "endpoint"
+        problem = f"{' and '.join(given)} are given" if given else "missing: nobody carries it out"
+        problems.add(fields.refuse(key, f"one of {_ONE_OF_THEM}", problem))
         return None
     if given == ["endpoint"]:
         return _read_http(fields, problems)

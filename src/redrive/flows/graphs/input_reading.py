@@ -10,6 +10,7 @@ from redrive.flows.graphs.names import read_name
 from redrive.flows.graphs.problems import Problems
 from redrive.flows.graphs.spec import InputSpec, ValueType
 from redrive.flows.graphs.value_types import VALUE_TYPES, fits, in_words, kind_of
+from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 
@@ -110,7 +111,8 @@ def _read_input(data: Any, place: Place, problems: Problems) -> InputSpec:
     default = _plain(fields, "default")
     spec = InputSpec(type=kind, role="optional", default=default, for_each=each, source=source)
     if found := misfit(spec, default):
-        raise place.at("default", *found.path).refuse(default, found.problem, "a default that the step can take")
+        at = place.at("default", *found.path)
+        raise at.refuse(kind_of(default), found.problem, "a default that the step can take")
     return spec
 
 
@@ -118,13 +120,13 @@ def _read_constant(fields: Fields, problems: Problems) -> InputSpec:
     for key in ("default", "for_each", "from"):
         if key in fields:
             what = "no list to go through" if key == "for_each" else "its value already"
-            problems.add(fields.refuse(key, f"either {key} or value", f"a constant has {what}"))
+            problems.add(_refused(fields, key, f"a constant has {what}", f"either {key} or value"))
     value = _plain(fields, "value")
     if value is None:
         raise fields.refuse("value", "any value but null; leave the input out for none", "a constant needs a value")
     kind = read_type(fields.data.get("type", "any"), fields.place.at("type"))
     if not fits(value, kind):
-        raise fields.refuse("value", in_words(kind), f"{kind_of(value)}, and its type is {kind}")
+        raise _refused(fields, "value", f"not what its type says, {kind}", in_words(kind))
     return InputSpec(type=kind, role="constant", value=value)
 
 
@@ -140,7 +142,7 @@ def _read_flow_input(data: Any, place: Place, problems: Problems) -> InputSpec:
     default = _plain(fields, "default")
     spec = InputSpec(type=kind, role="optional", default=default)
     if found := misfit(spec, default):
-        raise fields.refuse("default", in_words(kind), found.problem)
+        raise _refused(fields, "default", found.problem, in_words(kind))
     return spec
 
 
@@ -153,4 +155,10 @@ def _plain(fields: Fields, key: str) -> Any:
             return kept
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError, OverflowError):
         pass
-    raise fields.refuse(key, "what JSON can hold: texts, numbers, true, false, null, lists and objects with names")
+    allowed = "what JSON can hold: texts, numbers, true, false, null, lists and objects with names"
+    raise _refused(fields, key, "not allowed", allowed)
+
+
+def _refused(fields: Fields, key: str, problem: str, allowed: str) -> NotationError:
+    """Without the value: it may be a secret, under any name."""
+    return fields.place.at(key).refuse(kind_of(fields.data[key]), problem, allowed)

@@ -1,17 +1,15 @@
 """From goals to the steps they need, and no others."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from redrive.flows.graphs.builder import Graph
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.flows.graphs.edges import edges_of, taken_by
 from redrive.flows.graphs.item_inputs import misfit
 from redrive.flows.graphs.spec import InputSpec, Plan, StepSpec
 from redrive.flows.graphs.step_index import StepIndex
 from redrive.notation.place import similar
-
-if TYPE_CHECKING:
-    from redrive.flows.graphs.builder import Graph
 
 _MOST_HINTS = 10
 
@@ -39,7 +37,7 @@ class InputError(ValueError):
 
 
 def plan(
-    graph: "Graph | Steps",
+    graph: Graph | Steps,
     goals: Sequence[str] | None = None,
     provided_inputs: Collection[str] = (),
     also: Sequence[str] = (),
@@ -50,8 +48,6 @@ def plan(
     provided_inputs: the names of the inputs that the flow is started with. Those that a graph declares are taken as
     given, since `check_inputs` tells which of them are missing.
     """
-    from redrive.flows.graphs.builder import Graph
-
     name = ""
     provided = set(provided_inputs)
     if isinstance(graph, Graph):

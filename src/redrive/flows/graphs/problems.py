@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from redrive.failures.secret_names import names_a_secret
 from redrive.notation.errors import NotationError, show_where
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
@@ -67,7 +68,9 @@ class Problems:
         if not isinstance(data, Mapping):
             self.add(place.refuse(data, f"not {what}", f"a mapping with the keys {', '.join(known)}"))
             return None
-        for key, value in data.items():
+        secret = bool(place.path) and names_a_secret(str(place.path[-1]))
+        for key, written in data.items():
+            value = "***" if secret else written
             if renamed and key in renamed:
                 self.add(place.at(str(key)).refuse(value, f"no longer a key; write '{renamed[key]}'", ", ".join(known)))
             elif key not in known:

@@ -231,7 +231,7 @@ class GraphProgress:
         if state in _LOST:
             self._over = True
             self._lost = run.cause
-        elif self._goals_left == -1:
+        elif self._goals_left == 0:
             self._over = True
 
     def _tell_followers(self, run: _Run) -> None:
@@ -274,7 +274,7 @@ class GraphProgress:
             self._spread()
         ready, self._ready = self._ready, []
         for run in ready:
-            if run.state == "running" and not self._over:
+            if run.state == "running":
                 self._start_items(run)
         if self._over and not self._open and not self._finished:
             self._end()
