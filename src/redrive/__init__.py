@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from redrive.engine.starting import KeyTaken
     from redrive.flows.action import Action, ActionCall, action
     from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.plan import InputError, PlanError
     from redrive.flows.graphs.problems import GraphError
     from redrive.flows.graphs.reading import read_graph
     from redrive.flows.registry import register_graph
@@ -63,6 +64,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANYTHING",
+    "NOTHING",
+    "TRANSIENT",
+    "UNKNOWN",
     "Accepted",
     "Action",
     "ActionCall",
@@ -94,17 +98,18 @@ __all__ = [
     "Handle",
     "History",
     "HttpSettings",
+    "InputError",
     "Jitter",
     "KeyTaken",
     "LeaseLost",
     "Match",
-    "NOTHING",
     "NonDeterminism",
     "NotPossible",
     "NotReadable",
     "NotStorable",
     "OutcomeRefused",
     "Permanent",
+    "PlanError",
     "Policy",
     "PolicyError",
     "Report",
@@ -119,8 +124,6 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoreUnusable",
-    "TRANSIENT",
-    "UNKNOWN",
     "Verdict",
     "Workflow",
     "__version__",
@@ -163,6 +166,7 @@ _DURABLE = {
     "GraphError": "flows.graphs.problems",
     "Handle": "engine.handle",
     "HttpSettings": "runners.http.settings",
+    "InputError": "flows.graphs.plan",
     "KeyTaken": "engine.starting",
     "LeaseLost": "stores.errors",
     "NonDeterminism": "flows.replay",
@@ -170,6 +174,7 @@ _DURABLE = {
     "NotReadable": "flows.values",
     "NotStorable": "flows.values",
     "OutcomeRefused": "serving.callbacks",
+    "PlanError": "flows.graphs.plan",
     "RetryPolicy": "flows.retry_policy",
     "StepServer": "serving.steps",
     "StoreError": "stores.errors",
