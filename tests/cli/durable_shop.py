@@ -52,7 +52,7 @@ class CliOrder(Workflow):
 class CliDelivery(Workflow):
     """Its arguments are called as settings of the start are, and are no plain JSON."""
 
-    async def run(self, key: str, queue: int = 0, *, day: date) -> str:
+    async def run(self, key: str, queue: int = 0, /, *, day: date) -> str:
         return f"{key} {queue} {day:%A}"
 
 

@@ -197,6 +197,19 @@ def test_who_did_it_is_by_default_the_login_name(run: Command, monkeypatch: pyte
     assert run("flows", "cancel", started(run), "--why", "x", "--json").data["by"] == "night-shift"
 
 
+@pytest.mark.parametrize("group", ["flows", "dead"])
+def test_a_group_says_that_it_lists_when_nothing_else_is_asked(run: Command, group: str) -> None:
+    said = " ".join(run(group, "--help").out.split())
+    assert "Without a command it lists, with the options of `list`: redrive" in said
+
+
+def test_a_message_that_nobody_can_read_is_told_of(run: Command) -> None:
+    flow_id = started(run)
+    said = run("flows", "cancel", flow_id, "--why", "its code is gone").out
+    assert "but no live worker knows workflow:CliOrder, so it stays as it is until one does: redrive worker" in said
+    assert "a worker to read 1 message (to cancel it, to resume it, or the like)" in run("explain", flow_id).out
+
+
 def test_explain_shows_text_and_data(run: Command) -> None:
     flow_id = dead(run)
     text = run("explain", flow_id).out
@@ -482,3 +495,17 @@ def test_help_and_version_load_neither_engine_nor_event_loop() -> None:
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - our own script
     assert finished.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("def (", "cannot be imported: SyntaxError: invalid syntax (NAME.py, line 1)\n"),
+        ("x = 1\nimport no_such_library", "ModuleNotFoundError: No module named 'no_such_library' (NAME.py:2)\n"),
+        ("\n\nraise LookupError('no bank')", "cannot be imported: LookupError: no bank (NAME.py:3)\n"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_says_where(code: str, says: str, run: Command, tmp_path: Path) -> None:
+    file = tmp_path / f"broken_{abs(hash(code))}.py"
+    file.write_text(code)
+    assert says.replace("NAME", file.stem) in run("worker", str(file)).refused() + "\n"

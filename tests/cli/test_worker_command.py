@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,13 +16,18 @@ import pytest
 import redrive
 from redrive.cli.definitions import find
 from redrive.cli.flow_input import read_input
+from redrive.cli.worker_process import work
 from redrive.engine.app import App
 from redrive.engine.explanation import AttemptStory, Explanation, ItemStory
+from redrive.stores.errors import StoreUnavailable
+from redrive.stores.memory.store import MemoryStore
+from redrive.stores.records import Lease, NewWorker
 
 T = TypeVar("T")
 
 REDRIVE = [sys.executable, "-m", "redrive.cli"]
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
+STUCK = str(Path(__file__).with_name("stuck_flows.py"))
 PATIENCE = 30.0
 
 
@@ -34,17 +39,22 @@ class Shell:
         self.environment = {**os.environ, "REDRIVE_STORE": f"sqlite:///{folder}/app.db"}
         self.processes: list[subprocess.Popen[str]] = []
 
-    def begin(self, *arguments: str) -> "Process":
+    def begin(self, *arguments: str, command: Sequence[str] = REDRIVE, stdin: int | None = None) -> "Process":
         output = self.folder / f"output-{len(self.processes)}"
         with output.open("w") as file:
             process = subprocess.Popen(  # noqa: S603 - our own command
-                [*REDRIVE, *arguments], stdout=file, stderr=subprocess.STDOUT, text=True, env=self.environment
+                [*command, *arguments],
+                stdin=stdin,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=self.environment,
             )
         self.processes.append(process)
         return Process(process, output)
 
-    def start(self, action: str, **arguments: object) -> str:
-        definition = find(f"{SHOP}:{action}")
+    def start(self, action: str, module: str = SHOP, **arguments: object) -> str:
+        definition = find(f"{module}:{action}")
         given = read_input(definition, json.dumps(arguments))
 
         async def start(app: App) -> str:
@@ -56,6 +66,12 @@ class Shell:
         """A flow whose attempt has begun, and ends once `let_go` was called."""
         flow_id = self.start("wait_for", path=f"{self.folder}/go")
         until((self.folder / "go.begun").exists)
+        return flow_id
+
+    def start_stuck(self) -> str:
+        """A flow whose code holds up its worker for good."""
+        flow_id = self.start("CliStuck", STUCK, begun=f"{self.folder}/stuck")
+        until((self.folder / "stuck").exists)
         return flow_id
 
     def let_go(self) -> None:
@@ -208,6 +224,75 @@ def test_workers_end_with_their_supervisor_however_it_ends(shell: Shell) -> None
     assert len(workers) == 2
     assert supervisor.ends_with(signal.SIGKILL) == -signal.SIGKILL
     until(lambda: not any(is_alive(worker) for worker in workers))
+
+
+def impatient(command: str, **seconds: float) -> list[str]:
+    """`redrive` with other patience than a user has."""
+    settings = "; ".join(f"{name.replace('__', '.')} = {value}" for name, value in seconds.items())
+    return [sys.executable, "-c", f"from redrive.cli import event_loop, loop_watch; {settings}; {command}"]
+
+
+MAIN = "import redrive.cli; redrive.cli.main()"
+
+
+def test_a_flow_that_spins_fails_and_its_worker_goes_on(shell: Shell) -> None:
+    worker = shell.begin("worker", STUCK, SHOP)
+    flow_id = shell.start("CliSpins", STUCK)
+    shell.becomes(flow_id, "failed")
+    worker.says("the workflow's code spins at stuck_flows.py:21")
+    shell.becomes(shell.start("nap", seconds=0), "completed")
+    assert worker.ends_with(signal.SIGTERM) == 0
+
+
+def test_a_worker_that_is_held_up_says_by_what_and_ends_at_the_second_signal(shell: Shell) -> None:
+    worker = shell.begin("worker", STUCK, command=impatient(MAIN, loop_watch__TOO_LONG=0.1))
+    shell.start_stuck()
+    worker.says("code that does not await holds it up at stuck_flows.py:")
+    worker.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    assert worker.process.poll() is None
+    assert worker.ends_with(signal.SIGTERM) == 130
+
+
+def test_a_worker_that_is_held_up_ends_when_its_supervisor_is_gone(shell: Shell) -> None:
+    worker = shell.begin(
+        *("worker", STUCK, "--supervised", "--grace", "0s"),
+        command=impatient(MAIN, event_loop__FOR_THE_HAND_OVER=0.1),
+        stdin=subprocess.PIPE,
+    )
+    shell.start_stuck()
+    assert worker.process.stdin is not None
+    worker.process.stdin.close()
+    assert worker.ends_with() == 1
+
+
+def test_a_supervisor_kills_what_does_not_end(shell: Shell) -> None:
+    deaf = "trap '' TERM; echo begun; while true; do sleep 0.1; done"
+    supervise = (
+        f"from redrive.cli.worker_processes import supervise; asyncio.run(supervise(['sh', '-c', {deaf!r}], 2, 0))"
+    )
+    supervisor = shell.begin(command=impatient(f"import asyncio; {supervise}", event_loop__FOR_THE_HAND_OVER=0.2))
+    supervisor.says("begun", times=2)
+    workers = children(supervisor)
+    assert supervisor.ends_with(signal.SIGTERM) == 0
+    supervisor.says("did not end within 0.2 s and is killed; its flows go on elsewhere", times=2)
+    assert not any(is_alive(worker) for worker in workers)
+
+
+class Refuses(MemoryStore):
+    """Cannot be written to, for now."""
+
+    async def join(self, worker: NewWorker, lease: float) -> Lease:
+        raise StoreUnavailable("attempt to write a readonly database")
+
+
+def test_a_worker_that_cannot_join_yet_ends_at_the_first_signal() -> None:
+    async def told_to_stop() -> int:
+        asyncio.get_running_loop().call_later(0.2, os.kill, os.getpid(), signal.SIGTERM)
+        settings = {"queues": None, "grace": 3600.0}
+        return await asyncio.wait_for(work(Refuses(), settings, supervised=False), PATIENCE)
+
+    assert asyncio.run(told_to_stop()) == 0
 
 
 def children(process: Process) -> list[int]:

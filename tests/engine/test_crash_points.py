@@ -284,7 +284,8 @@ def told(what: str) -> Callable[[FlowApp], Any]:
         while outcome.status == "paused":
             outcome = await app.outcome(handle)
             await asyncio.sleep(0.001)
-        return outcome.status, outcome.result, outcome.steps
+        result = outcome.result if outcome.status == "completed" else None
+        return outcome.status, result, outcome.steps
 
     return story
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
@@ -359,7 +360,7 @@ def test_pausing_resuming_and_cancelling_show_who_and_why() -> None:
     ]
 
 
-def test_a_parked_flow_says_what_changed_and_how_to_go_on() -> None:
+def test_a_parked_flow_says_what_changed_and_how_to_go_on(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(app: FlowApp) -> Explanation:
         global code
         with app.clock.frozen():
@@ -369,9 +370,17 @@ def test_a_parked_flow_says_what_changed_and_how_to_go_on() -> None:
         code = "new"
         app.revive()
         await app.outcome(handle)
+        await handle.resume(by="bob", why="I mended it")
+        await app.until(lambda: sum("parked" in record.getMessage() for record in caplog.records) == 2)
         return await app.explain(handle.id)
 
-    explanation = told(scenario)
+    with caplog.at_level(logging.WARNING, logger="redrive"):
+        explanation = told(scenario)
+    assert (
+        caplog.records[0].getMessage().startswith(f"workflow:Explained changing {ID}: parked: line 1 of the log says")
+    )
+    notes = [(note.what, note.by, note.why) for note in explanation.timeline if isinstance(note, Note)]
+    assert notes == [("flow_parked", "", ""), ("resumed", "bob", "I mended it"), ("flow_parked", "", "")]
     assert explanation.headline.startswith("parked: line 1 of the log says: ")
     assert 'whom":"new"' in explanation.headline
     assert explanation.next_steps[0].command == f"redrive flows resume {ID} --why WHY"

@@ -233,6 +233,46 @@ def test_a_token_across_the_cut_does_not_leak() -> None:
         assert "eyJhbGci" not in shown
 
 
+@pytest.mark.promise("P11")
+@pytest.mark.parametrize("template", ["//bob:{}@host", "bob:{}@host", "password={}", "&code={}", "sk-{}"])
+def test_a_secret_in_a_word_without_end_does_not_leak(template: str) -> None:
+    secret = "Zq9" * 20
+    text = template.format(secret)
+    for shift in range(0, 400, 3):
+        for ahead in ("", "token=" + "t" * 4300 + "&", "eyJ" + "t" * 4200 + ".t"):
+            shown = redact(f"{ahead}{'y' * shift}:{text}{'z' * 9000}", 500)
+            assert "Zq9Zq9" not in shown
+            assert len(shown) <= 500
+
+
+def test_the_beginning_of_a_word_without_end_is_kept() -> None:
+    assert redact("z" * 100_000) == "z" * 499 + ELLIPSIS
+    assert redact("https://bob:" + "z" * 100_000) == f"https://***{ELLIPSIS}"
+
+
+@pytest.mark.promise("P11")
+def test_a_quote_inside_a_secret_does_not_end_it_whatever_it_is_wrapped_in() -> None:
+    wrapped = '{"password":"quo\\"ted hunter2","a":1}'
+    for _ in range(3):
+        assert "hunter2" not in redact(wrapped)
+        wrapped = str(KeyError(wrapped))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"password":"quo\\"ted hunter2","a":1}',
+        "password='a b' x",
+        "authorization: Basic abc def",
+        "Cookie: a=b; c=d",
+        "token=abc&user=bob",
+        "https://bob:secret@host/ password=x, more",
+    ],
+)
+def test_what_was_redacted_stays_as_it_is(text: str) -> None:
+    assert redact(redact(text)) == redact(text)
+
+
 @given(st.text(), st.integers(-5, 50))
 def test_the_length_is_bounded(text: str, limit: int) -> None:
     shown = redact(text, limit)

@@ -16,7 +16,7 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.driver import WorkflowDriver
-from redrive.flows.loop import NotInWorkflow
+from redrive.flows.loop import FlowSpins, NotInWorkflow
 
 START = 1_000_000.0
 
@@ -449,3 +449,41 @@ def test_code_that_is_forgotten_ends_without_a_trace(recwarn: pytest.WarningsRec
     assert played.story == []
     assert trace == []
     assert [str(warning.message) for warning in recwarn] == []
+
+
+async def spins_until_another_task_is_done() -> Any:
+    async def work() -> None:
+        await asyncio.sleep(60)
+
+    waited_for = asyncio.create_task(work())
+    while not waited_for.done():  # noqa: ASYNC110 - what no workflow should do
+        await asyncio.sleep(0)
+
+
+async def spins_by_calling_itself() -> Any:
+    loop = asyncio.get_running_loop()
+
+    def again() -> None:
+        loop.call_soon(again)
+
+    again()
+    await asyncio.sleep(60)
+
+
+def test_code_that_spins_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redrive.flows.loop.MOST_CALLBACKS", 10_000)
+    line = spins_until_another_task_is_done.__code__.co_firstlineno + 6
+    with pytest.raises(FlowSpins, match=rf"spins at test_loop\.py:{line}: .*`await event\.wait\(\)`"):
+        _ = Played(spins_until_another_task_is_done).result
+    with pytest.raises(FlowSpins, match="spins: "):
+        _ = Played(spins_by_calling_itself).result
+
+
+async def asks_for_very_many() -> Any:
+    return len(await asyncio.gather(*(echo(str(number)) for number in range(2_000))))
+
+
+def test_very_many_actions_at_once_are_no_spinning(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A fiftieth of what is allowed, for a fiftieth of the actions that must fit into it.
+    monkeypatch.setattr("redrive.flows.loop.MOST_CALLBACKS", 10_000)
+    assert Played(asks_for_very_many).result == 2_000

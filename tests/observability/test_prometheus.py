@@ -4,7 +4,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import redrive
+from redrive.observability.events import FlowParked
 from redrive.observability.prometheus import export
+from redrive.observability.stream import emit
 from redrive.testing import virtual_clock
 
 
@@ -32,6 +34,7 @@ def test_retries_and_the_state_of_circuits_are_metrics() -> None:
             clock.advance(31)
             calls.append(1)
             pay()
+        emit(FlowParked(flow_id="f1", definition="workflow:Order", problem="line 1 of the log says otherwise"))
         _check(registry)
     finally:
         stop()
@@ -49,3 +52,4 @@ def _check(registry: CollectorRegistry) -> None:
     assert value("redrive_retry_wait_seconds_count", operation="pay") == 4
     assert value("redrive_circuit_state", dependency="metrics-test", phase="closed") == 1
     assert value("redrive_circuit_state", dependency="metrics-test", phase="open") == 0
+    assert value("redrive_parked_flows_total", definition="workflow:Order") == 1

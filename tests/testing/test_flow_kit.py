@@ -187,6 +187,30 @@ def test_a_flow_that_does_not_end_fails_the_test_with_its_log() -> None:
         asyncio.run(test())
 
 
+def test_a_flow_in_which_nothing_happens_is_given_up_on_and_says_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redrive.testing.flows.STALLED_AFTER", 0.2)
+    says = r"(?s)nothing has happened for 0\.2 s: attempt 1 of kit\.hang \(item 1\) has not ended, and has no timeout\n"
+    with pytest.raises(AssertionError, match=says):
+        run_flow(hang())
+    assert run_flow(Weekly, times=3).result == "done"
+
+
+def test_a_flow_that_did_not_complete_has_no_result_but_a_reason() -> None:
+    with pytest.raises(ConnectionError, match="no answer"):
+        _ = run_flow(flaky(9)).result
+
+    async def test() -> Any:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(Weekly, times=1)
+                await app.settled(handle)
+                await handle.pause(by="ann", why="later")
+                return (await app.outcome(handle)).result
+
+    with pytest.raises(AssertionError, match="the flow has no result, it is paused: it waits\nflow "):
+        asyncio.run(test())
+
+
 def test_every_commit_is_a_crash_point_on_both_sides() -> None:
     runs = crash_everywhere(Weekly, times=2)
     commits = max(run.commit for run in runs)

@@ -11,15 +11,18 @@ from redrive.cli import (
     doctor,
     explain,
     flows,
+    keys,
     policy_convert,
     policy_lint,
     policy_preview,
     policy_schema,
+    serve,
     start,
+    steps,
     worker,
 )
 from redrive.cli import run as run_flow
-from redrive.cli.bad_input import BadInput
+from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.command_groups import ListsByDefault
 from redrive.cli.exit_codes import BAD_INPUT
 from redrive.notation.errors import NotationError, printable
@@ -41,10 +44,13 @@ def build() -> typer.Typer:
     app.callback()(_options)
     app.command("run")(run_flow.run_command)
     app.command("worker")(worker.worker_command)
+    app.command("serve")(serve.serve_command)
     app.command("start")(start.start_command)
     app.add_typer(_flows(), name="flows")
     app.command("explain")(explain.explain_command)
     app.add_typer(_dead(), name="dead")
+    app.add_typer(_steps(), name="steps")
+    app.add_typer(_keys(), name="keys")
     app.command("doctor")(doctor.doctor_command)
     app.add_typer(_policy(), name="policy")
     return app
@@ -52,7 +58,10 @@ def build() -> typer.Typer:
 
 def _flows() -> typer.Typer:
     group = typer.Typer(
-        cls=ListsByDefault, help="List flows, and tell them to stop, pause or go on.", rich_markup_mode=None
+        cls=ListsByDefault,
+        help="List flows, and tell them to stop, pause or go on. Without a command it lists, with the options of "
+        "`list`:\n\n\b\nredrive flows\nredrive flows --status waiting --definition Billing",
+        rich_markup_mode=None,
     )
     group.command("list")(flows.list_command)
     group.command("cancel")(flows.cancel_command)
@@ -64,12 +73,33 @@ def _flows() -> typer.Typer:
 
 def _dead() -> typer.Typer:
     group = typer.Typer(
-        cls=ListsByDefault, help="What failed for good: look at it, put it back to work.", rich_markup_mode=None
+        cls=ListsByDefault,
+        help="What failed for good: look at it, put it back to work. Without a command it lists, with the options of "
+        "`list`:\n\n\b\nredrive dead\nredrive dead --kind exhausted --definition Billing",
+        rich_markup_mode=None,
     )
     group.command("list")(dead.list_command)
     group.command("show")(dead.show_command)
     group.command("redrive")(dead.redrive_command)
     group.command("discard")(dead.discard_command)
+    return group
+
+
+def _steps() -> typer.Typer:
+    group = typer.Typer(
+        cls=ListsByDefault, help="The catalogue of steps that flows are planned from.", rich_markup_mode=None
+    )
+    group.command("list")(steps.list_command)
+    group.command("add")(steps.add_command)
+    group.command("drop")(steps.drop_command)
+    return group
+
+
+def _keys() -> typer.Typer:
+    group = typer.Typer(cls=ListsByDefault, help="API keys: who may use the HTTP server.", rich_markup_mode=None)
+    group.command("list")(keys.list_command)
+    group.command("add")(keys.add_command)
+    group.command("revoke")(keys.revoke_command)
     return group
 
 
@@ -93,7 +123,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         outcome = command.main(
             args=None if arguments is None else list(arguments), prog_name="redrive", standalone_mode=False
         )
-    except NotationError as error:
+    except (NotationError, BadFile) as error:
         return _complain(str(error))
     except BadInput as error:
         return _complain(f"redrive: {printable(str(error), longest=1000)}")

@@ -3,3 +3,7 @@
 
 class BadInput(Exception):
     """Becomes one line on stderr and exit code 2."""
+
+
+class BadFile(Exception):
+    """Becomes a line on stderr for each problem, as the file's reader tells it, and exit code 2."""

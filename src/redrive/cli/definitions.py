@@ -1,4 +1,4 @@
-"""From what is written on the command line to workflows and actions: MODULE, and MODULE:WORKFLOW."""
+"""From what is written on the command line to what flows run: MODULE, MODULE:WORKFLOW, and files with graphs."""
 
 import importlib
 import importlib.util
@@ -11,12 +11,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.cli.bad_input import BadInput
+from redrive.cli.graph_files import ENDINGS, load_graphs, read_graph_file
 from redrive.failures.redaction import redact
 
 if TYPE_CHECKING:
     from redrive.engine.app import App
     from redrive.engine.handle import Handle
     from redrive.flows.action import Action
+    from redrive.flows.graphs.builder import Graph
     from redrive.flows.workflow import Workflow
 
 
@@ -25,15 +27,19 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Definition(NamedTuple):
-    """A workflow or an action, and what it is called in messages."""
+    """A workflow, an action or a graph, and what it is called in messages."""
 
-    what: "type[Workflow] | Action[Any, Any]"
+    what: "type[Workflow] | Action[Any, Any] | Graph"
     name: str
 
     async def start(self, app: "App", given: Call, **settings: Any) -> "Handle[Any]":
         """Start it with the arguments and settings; BadInput when these are refused."""
+        from redrive.flows.graphs.builder import Graph
+
         args, kwargs = given
         try:
+            if isinstance(self.what, Graph):
+                return await app.start_graph(self.what, kwargs, **settings)
             if isinstance(self.what, type):
                 return await app.start(self.what, *args, **settings, **kwargs)
             return await app.submit(self.what(*args, **kwargs), **settings)
@@ -41,13 +47,16 @@ class Definition(NamedTuple):
             raise BadInput(str(error)) from error
 
 
-def load(modules: Sequence[str]) -> None:
-    """Import what the worker is to know."""
-    from redrive.flows.registry import known_definitions
+def load(modules: Sequence[str], environment: str = "") -> None:
+    """Import what the worker is to know: modules, and files and folders with graphs."""
+    from redrive.flows.registry import registered
 
+    graphs = [one for one in modules if one.endswith(ENDINGS) or Path(one).is_dir()]
     for module in modules:
-        _module(module)
-    if not known_definitions():
+        if module not in graphs:
+            _module(module)
+    load_graphs(graphs, environment)
+    if not any(registered()):
         raise BadInput(f"{' '.join(modules)}: no @workflow and no @action in it")
 
 
@@ -57,6 +66,9 @@ def find(target: str, imports: Sequence[str] | None = None) -> Definition:
 
     for name in imports or ():
         _module(name)
+    if target.endswith(ENDINGS):
+        graph = read_graph_file(Path(target), "")
+        return Definition(graph, graph.name)
     place, separator, name = target.rpartition(":")
     module = _module(place) if separator else None
     if module is None and not imports:
@@ -108,9 +120,11 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise BadInput(f"no module is named {name!r}; write a dotted name or a path to a .py file") from None
-        raise BadInput(f"{name} cannot be imported: {_said(error)}") from error
-    except (Exception, SystemExit) as error:
         raise BadInput(f"{name} cannot be imported: {_said(error)}{_line(error)}") from error
+    except (Exception, SystemExit) as error:
+        # A SyntaxError says itself where it is.
+        line = "" if isinstance(error, SyntaxError) else _line(error)
+        raise BadInput(f"{name} cannot be imported: {_said(error)}{line}") from error
 
 
 def _from_file(path: Path) -> str:
@@ -141,7 +155,8 @@ def _line(error: BaseException) -> str:
     place = ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith("<") and f"{os.sep}redrive{os.sep}" not in file:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if not file.startswith("<") and module.split(".")[0] not in ("redrive", "importlib"):
             place = f" ({os.path.basename(file)}:{trace.tb_lineno})"
         trace = trace.tb_next
     return place

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from types import FrameType
 from typing import Any, TypeVar
 
 from redrive.cli.exit_codes import INTERRUPTED
@@ -14,6 +15,8 @@ from redrive.cli.exit_codes import INTERRUPTED
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+FOR_THE_HAND_OVER = 5.0
+"""Seconds that a worker has, beyond its grace period, before whoever told it to stop loses patience."""
 _FOR_IDLE_THREADS = 1.0
 
 
@@ -29,23 +32,25 @@ def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def on_signals(stop: Callable[[], None]) -> Callable[[], None]:
-    """Call `stop` at the first SIGINT or SIGTERM; the second ends the process at once. What is returned undoes it."""
+    """Call `stop` at the first SIGINT or SIGTERM; the second ends the process at once. What is returned undoes it.
+
+    The loop's own handlers would not do: the second signal must count when a flow's code holds up the loop.
+    """
     loop = asyncio.get_running_loop()
     told = False
 
-    def received() -> None:
+    def received(number: int, frame: FrameType | None) -> None:
         nonlocal told
         if told:
             leave_at_once(INTERRUPTED)
         told = True
-        stop()
+        loop.call_soon_threadsafe(stop)
 
-    for number in SIGNALS:
-        loop.add_signal_handler(number, received)
+    before = {number: signal.signal(number, received) for number in SIGNALS}
 
     def undo() -> None:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     return undo
 
@@ -53,7 +58,9 @@ def on_signals(stop: Callable[[], None]) -> Callable[[], None]:
 def leave_at_once(code: int) -> None:
     """End the process without waiting for anything."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        # A signal may have come in the middle of a write.
+        with contextlib.suppress(RuntimeError, OSError, ValueError):
+            stream.flush()
     os._exit(code)
 
 

@@ -159,16 +159,23 @@ def result_command(
 def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool) -> None:
     said, name = reason(why), who(by)
 
-    async def tell(app: "App") -> None:
+    async def tell(app: "App") -> str:
         handle = app.handle(flow)
         verbs = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
         await verbs[what](by=name, why=said)
+        record = await app.find(flow)
+        alive = [one for one in await app.store.list_workers() if one.expires_at > SYSTEM_CLOCK.wall()]
+        if any(record.definition in worker.definitions for worker in alive):
+            return "its worker does so"
+        return (
+            f"but no live worker knows {record.definition}, so it stays as it is until one does: redrive worker MODULE"
+        )
 
-    ask(store, tell)
+    then = ask(store, tell)
     if as_json:
         print_json({"id": flow, "told": what, "by": name, "why": said})
     else:
-        typer.echo(f"told flow {flow} to {what}; its worker does so; see: redrive explain {flow}{store_words(store)}")
+        typer.echo(f"told flow {flow} to {what}; {then}; see: redrive explain {flow}{store_words(store)}")
 
 
 def _known_statuses(given: Sequence[str]) -> Any:

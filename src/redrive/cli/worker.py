@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from redrive.engine.app import App
 
 LEVELS = ("debug", "info", "warning", "error")
-_LINE = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
+LINE = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
 
 
 def worker_command(
@@ -82,9 +82,9 @@ def worker_command(
         words = [word for option, value in options.items() if value for word in (option, value)]
         words += [word for queue in queues or () for word in ("--queue", queue)]
         command = [sys.executable, "-m", "redrive.cli", "worker", "--supervised", *words, "--", *modules]
-        return run_in_loop(supervise(command, processes))
+        return run_in_loop(supervise(command, processes, settings["grace"]))
     logging.Formatter.converter = time.gmtime
-    logging.basicConfig(level=log_level.upper(), format=_LINE, datefmt="%Y-%m-%dT%H:%M:%S")
+    logging.basicConfig(level=log_level.upper(), format=LINE, datefmt="%Y-%m-%dT%H:%M:%S")
     with one_line_errors():
         return leave(run_in_loop(work(usable(store, creates=True), settings, supervised)))
 

@@ -6,7 +6,7 @@ import signal
 
 import typer
 
-from redrive.cli.event_loop import SIGNALS
+from redrive.cli.event_loop import FOR_THE_HAND_OVER, SIGNALS
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.retry.backoff import Backoff
 
@@ -16,9 +16,9 @@ LONGEST_WAIT = 30.0
 LONG_ENOUGH = 60.0
 
 
-async def supervise(command: list[str], count: int) -> int:
-    """Keep `count` processes of the command alive until a signal says to stop."""
-    supervisor = _Supervisor(command)
+async def supervise(command: list[str], count: int, grace: float) -> int:
+    """Keep `count` processes of the command alive until a signal says to stop; they have the grace period to end."""
+    supervisor = _Supervisor(command, grace + FOR_THE_HAND_OVER)
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
     typer.echo(f"supervisor {os.getpid()}: {count} worker processes")
@@ -27,16 +27,29 @@ async def supervise(command: list[str], count: int) -> int:
 
 
 class _Supervisor:
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], patience: float) -> None:
         self._command = command
+        self._patience = patience
         self._running: set[asyncio.subprocess.Process] = set()
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
         """The first signal asks for a graceful stop, the next one for one at once: each worker sees to that."""
+        if not self._stopping.is_set():
+            asyncio.get_running_loop().call_later(self._patience, self._kill_the_rest)
         self._stopping.set()
         for process in self._running:
             _tell(process)
+
+    def _kill_the_rest(self) -> None:
+        for process in self._running:
+            if process.returncode is None:
+                typer.echo(
+                    f"redrive: worker process {process.pid} did not end within {self._patience:g} s and is killed; its "
+                    "flows go on elsewhere when its lease has run out",
+                    err=True,
+                )
+                process.kill()
 
     async def keep_one(self) -> None:
         crashes = 0

@@ -21,6 +21,7 @@ from redrive.flows.events import (
     FlowFailed,
     ItemGaveUp,
     Redriven,
+    Resumed,
     is_activation,
     read_event,
 )
@@ -231,7 +232,8 @@ def _cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: list[Mess
             run.take([EndAsk("cancelled")], run.time())
             return
         if isinstance(said, Resume | Redrive):
-            run.history.parked = None
+            # Who tried is told, though it was in vain.
+            run.log(run.time(), Resumed(by=said.by, why=said.why))
     run.park(problem)
 
 

@@ -356,7 +356,7 @@ class App:
             ids = [one for one in ids if one not in left_alone]
             if not ids:
                 raise NotPossible(
-                    f"flow {undone[0].flow_id} was compensated: what had succeeded was undone. Start another flow for it"
+                    f"flow {undone[0].flow_id} was compensated: what had succeeded was undone. Start another flow"
                 )
         message = write_message(Redrive(by=by, why=why))
         return await self.store.settle_dead(ids, "redriven", by, why, self._clock.wall(), message)

@@ -19,8 +19,8 @@ from redrive.flows.graph_driver import COMPENSATED, read_graph_input
 from redrive.flows.graphs.builder import Graph
 from redrive.flows.graphs.outputs import OutputError, outputs_of
 from redrive.flows.graphs.plan import check_inputs, plan
-from redrive.flows.graphs.step_reading import read_step
 from redrive.flows.graphs.spec import GraphInput, Plan, StepSpec
+from redrive.flows.graphs.step_reading import read_step
 from redrive.flows.history import Item, fold
 from redrive.flows.messages import ByHand, CompleteItem, Completion, ResetItem, write_message
 from redrive.flows.registry import BY_GOALS, GRAPH, graph_named

@@ -1,6 +1,7 @@
 """The journal: one writer, and everything that became ready while it was writing goes into the next transaction."""
 
 import asyncio
+import functools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -8,7 +9,9 @@ from typing import Any, TypeVar
 
 from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
+from redrive.engine.outages import hear_of_outage, store_is_away, store_is_back
 from redrive.failures.matching import Match
+from redrive.observability.stream import hooks_only
 from redrive.retry.backoff import Backoff
 from redrive.retry.policy import Policy
 from redrive.stores.errors import CommitUnknown, StoreUnavailable
@@ -34,11 +37,14 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
     """Ask a store for something; while it is away, ask again."""
     try:
         return await verb(*args)
-    except StoreUnavailable:
-        retrier = Retrier(PATIENCE, operation=f"{getattr(verb, '__name__', 'ask')} {store.address}", independent=True)
-        # It comes back in real time, whatever the clock of the flows says.
-        with use_clock(SYSTEM_CLOCK):
-            return await retrier.acall(verb, *args)
+    except StoreUnavailable as error:
+        store_is_away(store.address, error)
+    retrier = Retrier(PATIENCE, independent=True, on_event=functools.partial(hear_of_outage, store.address))
+    # It comes back in real time, whatever the clock of the flows says.
+    with use_clock(SYSTEM_CLOCK), hooks_only():
+        answer = await retrier.acall(verb, *args)
+    store_is_back(store.address)
+    return answer
 
 
 class Journal:

@@ -4,6 +4,7 @@ import functools
 
 from redrive.engine.alarms import Alarm
 from redrive.engine.desk import Desk
+from redrive.engine.telling import tell_flow_parked
 from redrive.flows.driver import Driver
 from redrive.flows.events import AnyEvent, FlowParked, write_event
 from redrive.flows.history import FlowHistory
@@ -75,4 +76,5 @@ class OwnedFlow:
         """It cannot go on: leave it alone until someone mends it."""
         if self.history.parked != problem:
             self.log(self.time(), FlowParked(problem=problem))
+            self.desk.journal.then(functools.partial(tell_flow_parked, self.record, problem))
         self.release("parked", None)

@@ -1,12 +1,14 @@
 """Make text fit for a log, a note or a repr: without secrets, on one line, of bounded length."""
 
-from redrive.failures.secret_text import may_hold_secrets, without_secrets
+from redrive.failures.secret_text import HIDDEN, may_hold_secrets, without_secrets
 
 ELLIPSIS = "…"
 DEFAULT_LIMIT = 500
 
 # How much more than the limit is read: hidden secrets make the text shorter, and more of it then fits.
 _READ_AHEAD = 4096
+# What is known by its end alone (user:password@) is at most so long; anything longer is known by its beginning.
+_LONGEST_UNKNOWN = 512
 
 
 def redact(text: str, limit: int = DEFAULT_LIMIT) -> str:
@@ -15,10 +17,19 @@ def redact(text: str, limit: int = DEFAULT_LIMIT) -> str:
     The time it takes depends on `limit`, not on the length of the text.
     """
     cut = len(text) > limit + _READ_AHEAD
+    unsafe = 0
     if cut:
-        text = _cut_at_a_boundary(text[: limit + _READ_AHEAD])
+        text = text[: limit + _READ_AHEAD]
+        end = _boundary(text)
+        if end > limit:
+            text = text[:end]
+        else:
+            # One word that goes on and on: its beginning says more than nothing.
+            unsafe = _LONGEST_UNKNOWN
     if may_hold_secrets(text):
         text = without_secrets(text, cut)
+    if unsafe and not text.endswith(HIDDEN):
+        text = text[:-unsafe]
     if not text.isprintable():
         text = "".join(character if character.isprintable() else _escaped(character) for character in text)
     if cut or len(text) > limit:
@@ -26,12 +37,12 @@ def redact(text: str, limit: int = DEFAULT_LIMIT) -> str:
     return text
 
 
-def _cut_at_a_boundary(text: str) -> str:
-    """Half a secret at the end would not be recognised: go back to where it cannot have begun yet."""
+def _boundary(text: str) -> int:
+    """Half a secret at the end would not be recognised: where it cannot have begun yet."""
     end = len(text)
     while end and text[end - 1] not in " \t\r\n/?&,;\"'":
         end -= 1
-    return text[:end]
+    return end
 
 
 def _escaped(character: str) -> str:

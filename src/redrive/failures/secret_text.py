@@ -86,6 +86,8 @@ _LEADING = rf"""(?i)(?:{_SCHEME}|(?:\\{{0,3}}["'])?[\w.\-]++{_SEPARATOR})*+"""
 _OPENING_QUOTE = r"""[bBuU]?(?P<backslashes>\\{0,3})(?P<quote>["'])"""
 _BARE = r"""(?:[^\s&;"'<>]|["'](?=\w))+"""
 _LINE = r"[^\r\n]+"
+# Text that comes here again stays as it is.
+_HIDDEN_BEFORE = r"\*\*\*(?=[\s,;&\"'<>)\]}]|\Z)"
 _LONGEST_NAME = 80
 
 
@@ -148,6 +150,8 @@ def _needs_hiding(text: str, found: "re.Match[str]") -> bool:
 
 def _end_of_value(text: str, start: int, name: str) -> int:
     """Where the secret that begins at `start` ends."""
+    if (found := _match(_HIDDEN_BEFORE, text, start)) is not None:
+        return found.end()
     if name in WHOLE_LINE_NAMES and _match(rf"(?i){_SCHEME}|{_OPENING_QUOTE}", text, start) is None:
         found = _match(_LINE, text, start)
         return found.end() if found else start
@@ -177,7 +181,8 @@ def _after_closing_quote(text: str, start: int, quote: str, escapes: int) -> int
         before = end
         while before > start and text[before - 1] == "\\":
             before -= 1
-        closes = end - before == escapes if escapes else (end - before) % 2 == 0
+        # As many as before the opening one; the repr of JSON doubles those inside, but has none before the opening one.
+        closes = end - before == escapes
         if closes and text[position : position + 1] == quote:
             position += 1  # a doubled quote is one quote inside the value
         elif closes:
@@ -206,6 +211,8 @@ def _is_prose(scheme: str, word: str) -> bool:
 def _is_user_and_password(word: str) -> bool:
     """Basic credentials are base64 of user:password; "example" in "basic example" is not."""
     bare = word.rstrip("=").replace("-", "+").replace("_", "/")
+    if len(bare) % 4 == 1:
+        bare = bare[:-1]  # it was cut
     try:
         return b":" in base64.b64decode(bare + "=" * (-len(bare) % 4))
     except binascii.Error:

@@ -45,10 +45,10 @@ class Action(Generic[P, T]):
 class ActionCall(Coroutine[Any, Any, T]):
     """An action with its arguments: await it, hand it to `run_action`, `gather`, a TaskGroup, or `app.submit`."""
 
-    __slots__ = ("_arguments", "_coroutine", "_loop", "_made_at", "action")
+    __slots__ = ("_action", "_arguments", "_coroutine", "_loop", "_made_at")
 
     def __init__(self, action: Action[..., T], arguments: Arguments, made_at: tuple[str, int] | None = None) -> None:
-        self.action = action
+        self._action = action
         self._arguments = arguments
         self._made_at = made_at
         """The file and line, until someone takes the call up."""
@@ -56,15 +56,21 @@ class ActionCall(Coroutine[Any, Any, T]):
         self._loop = loop if isinstance(loop, FlowLoop) else None
         self._coroutine: Coroutine[Any, Any, T] | None = None
 
+    # Whoever looks into it has taken it up, to carry it out or to refuse it.
+
+    @property
+    def action(self) -> Action[..., T]:
+        self._made_at = None
+        return self._action
+
     @property
     def arguments(self) -> Arguments:
-        # Whoever carries it out, here or as a job, needs them.
         self._made_at = None
         return self._arguments
 
     def __del__(self) -> None:
         if self._made_at is not None and not (self._loop is not None and self._loop.is_closed()):
-            _tell_forgotten(self.action.name, *self._made_at, in_a_flow=self._loop is not None)
+            _tell_forgotten(self._action.name, *self._made_at, in_a_flow=self._loop is not None)
 
     def __await__(self) -> Generator[Any, Any, T]:
         loop = asyncio._get_running_loop()
@@ -91,10 +97,10 @@ class ActionCall(Coroutine[Any, Any, T]):
 
     def __hash__(self) -> int:
         # asyncio puts awaitables into sets: their order there must not depend on where they lie in memory.
-        return zlib.crc32(f"{self.action.name} {self._arguments.encoded}".encode())
+        return zlib.crc32(f"{self._action.name} {self._arguments.encoded}".encode())
 
     def __repr__(self) -> str:
-        return f"<call of action {self.action.name}>"
+        return f"<call of action {self._action.name}>"
 
 
 # Those that Python's filters let be told of once only.

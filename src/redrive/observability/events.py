@@ -72,6 +72,15 @@ class FlowFailed(msgspec.Struct, frozen=True, kw_only=True):
     """A summary of what it was started with."""
 
 
+class FlowParked(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable flow cannot go on with the code as it is now: it waits until someone mends that and resumes it."""
+
+    flow_id: str
+    definition: str
+    problem: str
+    """What the code does otherwise than the flow's log says, and where."""
+
+
 class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The circuit of a dependency went from one phase to another."""
 
@@ -82,4 +91,4 @@ class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
     """Consecutive failures that led to it."""
 
 
-Event = AttemptFailed | CallRecovered | CallRefused | FallbackUsed | CircuitChanged | FlowFailed
+Event = AttemptFailed | CallRecovered | CallRefused | FallbackUsed | CircuitChanged | FlowFailed | FlowParked

@@ -11,6 +11,7 @@ from redrive.observability.events import (
     Event,
     FallbackUsed,
     FlowFailed,
+    FlowParked,
 )
 from redrive.retry.decision import RetryAt
 
@@ -84,6 +85,12 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
         )
     if isinstance(event, FlowFailed):
         return _describe_failed_flow(event)
+    if isinstance(event, FlowParked):
+        return (
+            f"{event.definition} {event.flow_id}: parked: {event.problem}; then: redrive flows resume {event.flow_id} "
+            "--why WHY",
+            {"flow_id": event.flow_id, "definition": event.definition, "problem": event.problem},
+        )
     return _describe_circuit(event)
 
 

@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise ImportError("Prometheus metrics need the extra 'metrics': pip install 'redrive[metrics]'") from error
 
-from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event
+from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FlowParked
 from redrive.observability.stream import listen
 from redrive.retry.decision import RetryAt
 
@@ -29,6 +29,9 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
     given_up = Counter("redrive_given_up_calls", "Calls that gave up.", ["operation", "kind"], registry=registry)
     refused = Counter("redrive_refused_calls", "Calls refused by an open circuit.", ["dependency"], registry=registry)
     waits = Histogram("redrive_retry_wait_seconds", "Waits before a retry.", ["operation"], registry=registry)
+    parked = Counter(
+        "redrive_parked_flows", "Flows whose code no longer fits their log.", ["definition"], registry=registry
+    )
     circuit = Gauge(
         "redrive_circuit_state", "1 for the phase the circuit is in.", ["dependency", "phase"], registry=registry
     )
@@ -44,6 +47,8 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
             recovered.labels(event.operation).inc()
         elif isinstance(event, CallRefused):
             refused.labels(event.dependency).inc()
+        elif isinstance(event, FlowParked):
+            parked.labels(event.definition).inc()
         elif isinstance(event, CircuitChanged):
             for phase in CIRCUIT_PHASES:
                 circuit.labels(event.dependency, phase).set(phase == event.after)
@@ -52,7 +57,7 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
 
     def stop() -> None:
         stop_listening()
-        for metric in (retries, recovered, given_up, refused, waits, circuit):
+        for metric in (retries, recovered, given_up, refused, waits, parked, circuit):
             registry.unregister(metric)
 
     return stop

@@ -11,6 +11,7 @@ from redrive.observability.events import Event
 Listener = Callable[[Event], None]
 
 _listeners: tuple[Listener, ...] = ()
+_hooks_only: ContextVar[bool] = ContextVar("redrive_hooks_only", default=False)
 _correlation_id: ContextVar[str | None] = ContextVar("redrive_correlation_id", default=None)
 
 
@@ -28,12 +29,22 @@ def listen(listener: Listener) -> Callable[[], None]:
 
 def emit(event: Event, *own: Listener) -> None:
     """Hand an event to everyone who listens, and to the caller's `own` hooks. A failing listener harms no one else."""
-    for listener in (*own, *_listeners):
+    for listener in own if _hooks_only.get() else (*own, *_listeners):
         try:
             listener(event)
         except Exception:
             name = getattr(listener, "__name__", type(listener).__name__)
             logging.getLogger("redrive").exception("the event listener %s failed; the call goes on", name)
+
+
+@contextmanager
+def hooks_only() -> Iterator[None]:
+    """Tell the caller's own hooks alone: for what redrive does for itself, and tells in its own words."""
+    token = _hooks_only.set(True)
+    try:
+        yield
+    finally:
+        _hooks_only.reset(token)
 
 
 def correlation_id() -> str | None:

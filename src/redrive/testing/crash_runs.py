@@ -111,7 +111,8 @@ def _hint(outcome: Any) -> str:
 def _comparable(outcome: Any) -> Any:
     if isinstance(outcome, FlowOutcome):
         error = outcome.error
-        return outcome.status, outcome.result, type(error), None if error is None else str(error)
+        result = outcome.result if outcome.status == "completed" else None
+        return outcome.status, result, type(error), None if error is None else str(error)
     return outcome
 
 

@@ -18,7 +18,7 @@ class FlowOutcome:
     flow_id: str
     status: FlowStatus
     """ "completed", "failed" or "cancelled"; "parked" or "paused" where it does not go on by itself."""
-    result: Any = None
+    _result: Any = None
     error: BaseException | None = None
     """What `handle.result()` raises."""
     lines: tuple[Line, ...] = ()
@@ -28,6 +28,15 @@ class FlowOutcome:
     began: float = 0.0
     ended: float = 0.0
     """When it was started, and the time of the last line of its log: epoch seconds, by the virtual clock."""
+
+    @property
+    def result(self) -> Any:
+        """What it returned. Of a flow that did not complete, its error is raised, as `handle.result()` does."""
+        if self.error is not None:
+            raise self.error
+        if self.status != "completed":
+            raise AssertionError(f"the flow has no result, it is {self.status}: {self.problem or 'it waits'}\n{self}")
+        return self._result
 
     @property
     def duration(self) -> float:

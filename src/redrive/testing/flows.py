@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from redrive.determinism.dice import Dice
 from redrive.engine.app import App
 from redrive.engine.handle import Handle
 from redrive.engine.settings import WorkerSettings
-from redrive.flows.action import ActionCall
+from redrive.flows.action import ActionCall, listen_for_forgotten
 from redrive.flows.workflow import Workflow
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowStatus, NewFlow
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 LOOK_AGAIN = 0.001
 PATIENCE = 60.0
+# Real seconds in which nothing at all happens: then nothing will.
+STALLED_AFTER = 10.0
 
 
 class FlowApp(App):
@@ -84,16 +86,35 @@ class FlowApp(App):
                 return record.status
             await self._look_again(flow_id, until)
 
-    async def outcome(self, flow: Handle[Any] | str, within: float = PATIENCE) -> FlowOutcome:
+    async def outcome(self, flow: Handle[Any] | str, within: float | None = None) -> FlowOutcome:
         """Wait for a flow's end (or until it is parked or paused), and tell how it went.
 
-        within: real seconds; a flow that takes longer is an AssertionError with its log.
+        within: real seconds; a flow that takes longer is an AssertionError with its log. By default a minute, or less
+        where nothing at all happens.
         """
         flow_id = flow if isinstance(flow, str) else flow.id
-        until = SYSTEM_CLOCK.monotonic() + within
+        until = SYSTEM_CLOCK.monotonic() + (PATIENCE if within is None else within)
+        seen, stalled_at = self._progress(), SYSTEM_CLOCK.monotonic() + STALLED_AFTER
         while (await self.find(flow_id)).status not in (*FINISHED, "parked", "paused"):
             await self._look_again(flow_id, until)
+            if seen != (seen := self._progress()):
+                stalled_at = SYSTEM_CLOCK.monotonic() + STALLED_AFTER
+            elif within is None and SYSTEM_CLOCK.monotonic() > stalled_at:
+                raise AssertionError(await self._why_stalled(flow_id))
         return await self._seen(flow_id)
+
+    def _progress(self) -> tuple[Any, ...]:
+        return self.witness.commits, len(self.witness.executed), self.clock.now
+
+    async def _why_stalled(self, flow_id: str) -> str:
+        outcome = await self._seen(flow_id)
+        running = [item for item in outcome.history.items.values() if item.state == "running"]
+        about = "; ".join(
+            f"attempt {item.attempt} of {item.step} (item {item.number}) has not ended"
+            + (", and has no timeout" if item.timeout_at is None else "")
+            for item in running
+        )
+        return f"nothing has happened for {STALLED_AFTER:g} s: {about or 'nobody goes on with it'}\n{outcome}"
 
     async def _seen(self, flow_id: str) -> FlowOutcome:
         record = await self.find(flow_id)
@@ -107,7 +128,7 @@ class FlowApp(App):
         return FlowOutcome(
             flow_id=flow_id,
             status=record.status,
-            result=result,
+            _result=result,
             error=error,
             lines=lines,
             executed=tuple(one for one in self.witness.executed if one.flow_id == flow_id),
@@ -151,9 +172,14 @@ class FlowApp(App):
         super().stop()
         self._up.set()
 
+    async def __aenter__(self) -> Self:
+        self._stop_listening = listen_for_forgotten(self.witness.faults.append)
+        return await super().__aenter__()
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop_listening()
         await super().__aexit__(kind, error, trace)
         if error is None and self._working is not None:
             self._working.result()

@@ -1,0 +1,106 @@
+"""Graphs and steps in files: read, checked whole, and made known to this process."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redrive.cli.bad_input import BadFile, BadInput
+
+if TYPE_CHECKING:
+    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.spec import StepSpec
+    from redrive.notation.errors import NotationError
+
+VARIABLE = "REDRIVE_ENV"
+ENDINGS = (".yaml", ".yml", ".json")
+
+GraphsOption = Annotated[
+    list[str] | None,
+    typer.Option("--graphs", metavar="PATH", help="A YAML or JSON file with a graph, or a folder of them; repeatable."),
+]
+EnvOption = Annotated[
+    str, typer.Option("--env", metavar="NAME", help=f"The environment of the graphs; by default {VARIABLE}.")
+]
+
+
+def load_graphs(paths: Sequence[str], environment: str) -> None:
+    """Register the graphs in these files and folders; BadFile with all that is wrong in all of them."""
+    from redrive.flows.graphs.problems import GraphError
+    from redrive.flows.registry import register_graph
+
+    problems: list[NotationError] = []
+    files: dict[str, str] = {}
+    for path in _files(paths):
+        try:
+            graph = read_graph_file(path, environment)
+        except GraphError as error:
+            problems += error.problems
+            continue
+        if graph.name in files:
+            raise BadInput(f"two graphs are named {graph.name!r}: in {files[graph.name]} and in {path}")
+        files[graph.name] = str(path)
+        register_graph(graph)
+    _tell(problems)
+
+
+def read_graph_file(path: Path, environment: str) -> "Graph":
+    from redrive.flows.graphs.reading import read_graph
+
+    wanted = environment or os.environ.get(VARIABLE) or None
+    return read_graph(read_text(path), str(path), environment=wanted, imports=True)
+
+
+def read_steps(path: str) -> "list[StepSpec]":
+    """The steps in a file: one with its `name`, or several under `steps`; BadFile with all that is wrong."""
+    from redrive.flows.graphs.problems import GraphError
+    from redrive.flows.graphs.reading import LARGEST_GRAPH
+    from redrive.flows.graphs.step_reading import read_step
+    from redrive.notation.source import load_document
+
+    document = load_document(read_text(Path(path)), path, longest=LARGEST_GRAPH, what="a step")
+    data, place = document.data, document.place
+    if not isinstance(data, dict) or not isinstance(data.get("steps"), dict):
+        given = [(data, place)]
+    else:
+        given = [
+            ({**step, "name": name} if isinstance(step, dict) else step, place.at("steps", name))
+            for name, step in data["steps"].items()
+        ]
+    problems: list[NotationError] = []
+    steps = []
+    for one, where in given:
+        try:
+            steps.append(read_step(one, where))
+        except GraphError as error:
+            problems += error.problems
+    _tell(problems)
+    return steps
+
+
+def _tell(problems: "list[NotationError]") -> None:
+    if problems:
+        raise BadFile("\n".join(map(str, problems)))
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: byte {error.start + 1} is not UTF-8") from None
+
+
+def _files(paths: Sequence[str]) -> Iterator[Path]:
+    for name in paths:
+        path = Path(name)
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted(one for one in path.iterdir() if one.suffix in ENDINGS)
+        if not found:
+            raise BadInput(f"{name}: no file in it ends with {', '.join(ENDINGS)}")
+        yield from found

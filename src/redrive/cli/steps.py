@@ -1,0 +1,102 @@
+"""`redrive steps`: the catalogue of steps that flows are planned from by their goals."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from redrive.cli.bad_input import BadInput
+from redrive.cli.graph_files import read_steps
+from redrive.cli.output import JsonOption, print_json, print_table
+from redrive.cli.store_use import StoreOption, ask
+
+if TYPE_CHECKING:
+    from redrive.engine.app import App
+    from redrive.flows.graphs.spec import StepSpec
+
+
+def list_command(store: StoreOption = "", as_json: JsonOption = False) -> None:
+    """List the steps of the catalogue, by name. What --json prints can be added again.
+
+    \b
+    redrive steps
+    redrive steps --json
+    """
+
+    async def listed(app: "App") -> "list[StepSpec]":
+        return await app.steps()
+
+    found = ask(store, listed)
+    if as_json:
+        from redrive.flows.graphs.step_writing import step_as_data
+
+        print_json({"steps": {step.name: _without_name(step_as_data(step)) for step in found}})
+    elif not found:
+        typer.echo("no steps in the catalogue; add some: redrive steps add FILE")
+    else:
+        rows = [(step.name, _handler(step), ", ".join(step.inputs), ", ".join(step.outputs)) for step in found]
+        print_table(("step", "carried out by", "inputs", "outputs"), rows, whole="step")
+
+
+def add_command(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="YAML or JSON: a step with its name, or several under `steps`."),
+    ],
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Put steps into the catalogue, each in place of the one with its name. Flows that run keep theirs.
+
+    \b
+    redrive steps add reserve.yaml ship.yaml
+    """
+    wanted = [step for file in files for step in read_steps(file)]
+
+    async def add(app: "App") -> list[bool]:
+        try:
+            return [await app.register_step(step) for step in wanted]
+        except ValueError as error:
+            raise BadInput(str(error)) from error
+
+    new = ask(store, add, creates=True)
+    if as_json:
+        print_json({"steps": [{"name": step.name, "new": is_new} for step, is_new in zip(wanted, new, strict=True)]})
+        return
+    for step, is_new in zip(wanted, new, strict=True):
+        typer.echo(f"{'added' if is_new else 'replaced'} {step.name}")
+
+
+def drop_command(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of steps.")],
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Take steps out of the catalogue. Flows that run keep theirs.
+
+    \b
+    redrive steps drop reserve
+    """
+
+    async def drop(app: "App") -> list[str]:
+        known = [step.name for step in await app.steps()]
+        if unknown := [name for name in names if name not in known]:
+            raise BadInput(f"no step of the catalogue is named {unknown[0]!r}; list them with: redrive steps")
+        return [name for name in dict.fromkeys(names) if await app.drop_step(name)]
+
+    dropped = ask(store, drop)
+    if as_json:
+        print_json({"dropped": dropped})
+    else:
+        for name in dropped:
+            typer.echo(f"dropped {name}")
+
+
+def _handler(step: "StepSpec") -> str:
+    from redrive.failures.redaction import redact
+    from redrive.flows.graphs.spec import ActionHandler
+
+    return redact(step.handler.action if isinstance(step.handler, ActionHandler) else step.handler.endpoint, 100)
+
+
+def _without_name(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key != "name"}

@@ -1,0 +1,290 @@
+"""`redrive serve`, `redrive keys` and `redrive steps`, through their entry points."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import pytest
+
+from redrive.cli import main
+
+SHOP = str(Path(__file__).with_name("durable_shop.py"))
+PATIENCE = 30.0
+GRAPH = """
+graph: {name}
+steps:
+  greet:
+    action: {action}
+    inputs: {{cents: integer, failures: integer}}
+    outputs: {{paid: string}}
+"""
+STEP = """
+name: reserve
+endpoint: https://shop.example.com/reserve
+inputs: {order_id: string}
+outputs: {reservation: string}
+"""
+
+
+class Ran:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    def refused(self) -> str:
+        assert (self.code, self.out) == (2, ""), (self.code, self.out, self.err)
+        return self.err
+
+
+class Command(Protocol):
+    def __call__(self, *arguments: str) -> Ran: ...
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.setenv("REDRIVE_STORE", f"sqlite:///{tmp_path}/app.db")
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(*arguments: str) -> Ran:
+        code = main([*arguments])
+        said = capsys.readouterr()
+        return Ran(code, said.out, said.err)
+
+    return run_command
+
+
+class Server:
+    def __init__(self, process: "subprocess.Popen[str]", output: Path) -> None:
+        self.process = process
+        self._output = output
+        found = self.until(lambda: re.search(r"redrive serves (http://\S+):", self.said))
+        self.client = httpx.Client(base_url=found[1], timeout=PATIENCE)
+
+    @property
+    def said(self) -> str:
+        return self._output.read_text()
+
+    def until(self, look: Callable[[], Any]) -> Any:
+        limit = time.monotonic() + PATIENCE
+        while not (found := look()):
+            assert time.monotonic() < limit, self.said
+            assert self.process.poll() is None, self.said
+            time.sleep(0.02)
+        return found
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+class Serve(Protocol):
+    def __call__(self, *arguments: str) -> Server: ...
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    processes: list[subprocess.Popen[str]] = []
+    servers: list[Server] = []
+
+    def begin(*arguments: str) -> Server:
+        output = tmp_path / f"output-{len(processes)}"
+        with output.open("w") as file:
+            process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-m", "redrive.cli", "serve", "--port", "0", *arguments],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, "REDRIVE_STORE": f"sqlite:///{tmp_path}/app.db"},
+            )
+        processes.append(process)
+        servers.append(Server(process, output))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.client.close()
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def graph_file(folder: Path, name: str, action: str = "cli_pay") -> str:
+    path = folder / f"{name}.yaml"
+    path.write_text(GRAPH.format(name=name, action=action))
+    return str(path)
+
+
+# serve
+
+
+def test_a_server_works_on_what_it_is_asked_and_stops_gracefully(serve: Serve, tmp_path: Path) -> None:
+    server = serve(SHOP, "--graphs", graph_file(tmp_path, "greeting"))
+    assert re.search(
+        r"3 workflows, \d actions, 1 graph; no API keys, for this machine only; with a worker", server.said
+    )
+    started = server.client.post("/v1/flows", json={"graph": "greeting", "inputs": {"cents": 5, "failures": 1}})
+    assert started.status_code == 201, started.text
+    path = f"/v1/flows/{started.json()['id']}"
+    server.until(lambda: server.client.get(path).json()["status"] == "completed")
+    assert server.client.get(path).json()["result"] == {"paid": "paid 5"}
+    nap = server.client.post("/v1/flows", json={"workflow": "CliNaps", "inputs": {"seconds": 3600}}).json()["id"]
+    with server.client.stream("GET", f"/v1/flows/{nap}/events", headers={"Accept": "text/event-stream"}) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        assert server.stop() == 0
+        assert "event: end" not in list(lines)
+    assert "Traceback" not in server.said
+
+
+def test_a_server_without_a_worker_leaves_the_work_to_others(serve: Serve) -> None:
+    server = serve(SHOP, "--no-worker")
+    assert "; without a worker; " in server.said
+    flow = server.client.post("/v1/flows", json={"action": "cli_pay", "inputs": {"cents": 5, "failures": 0}}).json()
+    assert server.client.get("/v1/workers").json() == {"workers": []}
+    assert server.client.get(f"/v1/flows/{flow['id']}").json()["status"] == "ready"
+    assert server.stop() == 0
+
+
+def test_keys_are_asked_for_from_the_first_one_on_and_never_shown(serve: Serve, run: Command) -> None:
+    made = run("keys", "add", "--role", "read", "--name", "ci")
+    key = made.out.strip()
+    server = serve("--no-worker", "--host", "0.0.0.0")  # noqa: S104 - with a key, this is what is allowed
+    assert "; 1 API key; " in server.said
+    url = str(server.client.base_url).replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - as above
+    with httpx.Client(base_url=url) as client:
+        assert client.get("/v1/flows").status_code == 401
+        assert client.get("/v1/flows", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+    assert server.stop() == 0
+    assert key.split("_")[2] not in server.said
+
+
+def test_other_machines_are_not_let_in_without_a_key(run: Command) -> None:
+    said = run("serve", "--host", "0.0.0.0", "--port", "0").refused()  # noqa: S104 - this is refused
+    assert "there is no API key; make one first: redrive keys add --role admin --name NAME" in said
+
+
+def test_a_port_that_is_taken_is_one_line(run: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = run("serve", "--port", port).refused()
+    assert f"cannot listen at 127.0.0.1:{port}: Address already in use" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("no_such_module",), "no module is named 'no_such_module'"),
+        (("--graphs", "nowhere.yaml"), "nowhere.yaml cannot be read: No such file or directory"),
+        (("--graphs", "."), ".: no file in it ends with .yaml, .yml, .json"),
+        (("--port", "70000"), "Invalid value for '--port'"),
+        (("--log-level", "loud"), "--log-level: 'loud' is not allowed"),
+        (("--allow", "10.0.0.0/99", "--port", "0"), "10.0.0.0/99"),
+        (("--callback-base", "ftp://x", "--port", "0"), "--callback-base: write the public address"),
+        (("--host", "256.1.1.1", "--port", "0"), "cannot listen at 256.1.1.1:0"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(run: Command, arguments: tuple[str, ...], says: str) -> None:
+    said = run("serve", *arguments).refused()
+    assert says in said
+    assert len(said.splitlines()) == 1
+
+
+def test_everything_that_is_wrong_with_all_graphs_is_told_at_once(run: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    (folder / "a.yaml").write_text("graph: a\nsteps:\n  x: {endpoint: http://127.0.0.1/x, retry: {retry_limit: 3}}\n")
+    (folder / "b.json").write_text('{"graph": "b", "steps": {"y": {"acton": "z"}}, "goals": ["nope"]}')
+    (folder / "notes.txt").write_text("no graph")
+    said = run("serve", "--graphs", str(folder)).refused().splitlines()
+    assert any(line.startswith(f"{folder}/a.yaml:3: ") and "retry_limit" in line for line in said), said
+    assert any(line.startswith(f"{folder}/b.json") and "acton" in line for line in said), said
+    assert any(line.startswith(f"{folder}/b.json") and "nope" in line for line in said), said
+
+
+def test_two_graphs_of_one_name_are_refused(run: Command, tmp_path: Path) -> None:
+    one = graph_file(tmp_path, "twice")
+    two = tmp_path / "other.yaml"
+    two.write_text(Path(one).read_text())
+    said = run("serve", SHOP, "--graphs", one, "--graphs", str(two)).refused()
+    assert "two graphs are named 'twice'" in said
+
+
+def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['litestar'] = None; from redrive.cli import main; sys.exit(main(['serve']))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=60)  # noqa: S603 - our own script
+    assert done.returncode == 2
+    assert "pip install 'redrive[server]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# keys
+
+
+def test_a_key_is_made_listed_without_its_secret_and_revoked(run: Command) -> None:
+    assert run("keys").refused().endswith("name the store with --store or REDRIVE_STORE\n")
+    made = run("keys", "add", "--role", "operate", "--name", "ci")
+    assert (made.code, len(made.out.split())) == (0, 1)
+    prefix, id_, secret = made.out.strip().split("_")
+    assert (prefix, len(secret)) == ("rdk", 64)
+    assert "not shown again" in made.err
+    listed = run("keys")
+    assert id_ in listed.out
+    assert "operate" in listed.out
+    assert secret not in listed.out
+    (key,) = json.loads(run("keys", "list", "--json").out)["keys"]
+    assert (key["id"], key["name"], key["role"]) == (id_, "ci", "operate")
+    assert secret.encode() not in Path("app.db").read_bytes()
+    assert run("keys", "revoke", id_).out == f"revoked key {id_}\n"
+    assert "no API key has the id" in run("keys", "revoke", id_).refused()
+    assert run("keys").out.startswith("no API keys")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--role", "root", "--name", "ci"), "--role: 'root' is none; use one of read, operate, admin"),
+        (("--role", "read", "--name", " "), "--name: use a text"),
+        (("--role", "read", "--name", "a\nb"), "--name: use a text"),
+        (("--role", "read"), "--name"),
+    ],
+)
+def test_a_wrong_key_is_refused(run: Command, arguments: tuple[str, ...], says: str) -> None:
+    assert says in run("keys", "add", *arguments).refused()
+
+
+# steps
+
+
+def test_steps_are_added_replaced_listed_and_dropped(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "reserve.yaml").write_text(STEP)
+    assert run("steps", "add", "reserve.yaml").out == "added reserve\n"
+    assert run("steps", "add", "reserve.yaml").out == "replaced reserve\n"
+    assert "https://shop.example.com/reserve" in run("steps").out
+    listed = run("steps", "--json").out
+    assert json.loads(listed)["steps"]["reserve"]["outputs"] == {"reservation": "string"}
+    # What is listed can be added again.
+    (tmp_path / "all.json").write_text(listed)
+    assert json.loads(run("steps", "add", "all.json", "--json").out) == {"steps": [{"name": "reserve", "new": False}]}
+    assert run("steps", "drop", "reserve").out == "dropped reserve\n"
+    assert "no step of the catalogue is named 'reserve'" in run("steps", "drop", "reserve").refused()
+    assert run("steps").out.startswith("no steps in the catalogue")
+
+
+def test_all_that_is_wrong_with_steps_is_told_with_its_place(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("steps:\n  a: {endpoint: http://x/, inputs: {b: text}}\n  c: {acton: d}\n")
+    said = run("steps", "add", "bad.yaml").refused().splitlines()
+    assert any(line.startswith("bad.yaml:2: ") and "text" in line for line in said), said
+    assert any(line.startswith("bad.yaml:3: ") and "acton" in line for line in said), said
+    (tmp_path / "bad.yaml").write_text("[")
+    assert run("steps", "add", "bad.yaml").refused().startswith("bad.yaml:")
+    assert "cannot be read" in run("steps", "add", "nowhere.yaml").refused()
