@@ -44,7 +44,7 @@ class Definition(NamedTuple):
                 return await app.start(self.what, *args, **settings, **kwargs)
             return await app.submit(self.what(*args, **kwargs), **settings)
         except (ValueError, TypeError) as error:
-            raise BadInput(str(error)) from error
+            raise BadInput("; ".join(str(error).splitlines())) from error
 
 
 def load(modules: Sequence[str], environment: str = "") -> None:
@@ -60,14 +60,18 @@ def load(modules: Sequence[str], environment: str = "") -> None:
         raise BadInput(f"{' '.join(modules)}: no @workflow and no @action in it")
 
 
-def find(target: str, imports: Sequence[str] | None = None) -> Definition:
-    """The definition that MODULE:NAME stands for; with imports also a NAME that one of these modules registers."""
-    from redrive.flows.registry import ACTION, WORKFLOW, known_definitions
+def find(target: str, imports: Sequence[str] | None = None, environment: str = "") -> Definition:
+    """The definition that MODULE:NAME, or a file with a graph, stands for.
+
+    With imports, also a NAME that one of these modules registers.
+    """
+    from redrive.flows.registry import ACTION, WORKFLOW, known_definitions, register_graph
 
     for name in imports or ():
         _module(name)
     if target.endswith(ENDINGS):
-        graph = read_graph_file(Path(target), "")
+        graph = read_graph_file(Path(target), environment)
+        register_graph(graph)
         return Definition(graph, graph.name)
     place, separator, name = target.rpartition(":")
     module = _module(place) if separator else None

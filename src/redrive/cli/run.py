@@ -7,6 +7,8 @@ import typer
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import find
 from redrive.cli.flow_input import InputOption, read_input
+from redrive.cli.graph_files import EnvOption
+from redrive.cli.http_options import AllowOption, http_settings
 from redrive.cli.store_use import StoreOption, one_line_errors, usable
 
 KeyOption = Annotated[
@@ -16,7 +18,8 @@ KeyOption = Annotated[
 
 def run_command(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:WORKFLOW", help="MODULE: a dotted name, or a path to a .py file.")
+        str,
+        typer.Argument(metavar="MODULE:WORKFLOW|GRAPH.yaml", help="MODULE: a dotted name, or a path to a .py file."),
     ],
     text: InputOption = "{}",
     key: KeyOption = "",
@@ -24,6 +27,8 @@ def run_command(
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="Wait no longer for the result; the flow is kept.")
     ] = "",
+    env: EnvOption = "",
+    allow: AllowOption = None,
     store: StoreOption = "",
 ) -> int:
     """Start a flow with a worker in this process, show its progress, and print its result as JSON.
@@ -34,17 +39,19 @@ def run_command(
     \b
     redrive run shop.flows:Billing --input '{"user": "u1"}'
     redrive run flows.py:Billing --input '{"user": "u1"}' --key order-17 --timeout 5m
+    redrive run order.yaml --input '{"order": "o-17"}' --allow 127.0.0.0/8
     """
     # Loaded here, so that `redrive --help` is quick.
     from redrive.cli.event_loop import leave, run_in_loop
     from redrive.cli.run_in_foreground import FlowInTheForeground
 
-    definition = find(target)
+    definition = find(target, environment=env)
+    http = http_settings(allow, "")
     with one_line_errors():
         given = read_input(definition, text)
         seconds = read_seconds("--timeout", timeout) if timeout else None
         kept = usable(store, creates=True, memory=True)
-        run = FlowInTheForeground(target, store, seconds)
+        run = FlowInTheForeground(target, store, seconds, http)
         return leave(run_in_loop(run.run(kept, definition, given, key or None, queue)))
 
 

@@ -20,18 +20,20 @@ from redrive.stores.records import FINISHED
 if TYPE_CHECKING:
     from redrive.engine.app import App
     from redrive.engine.handle import Handle
+    from redrive.runners.http.settings import HttpSettings
     from redrive.stores.interface import Store
 
 
 class FlowInTheForeground:
-    def __init__(self, target: str, store: str, timeout: float | None) -> None:
+    def __init__(self, target: str, store: str, timeout: float | None, http: "HttpSettings") -> None:
+        self._http = http
         self._target = target
         self._store = store
         self._timeout = timeout
         self._stopped = False
 
     async def run(self, store: "Store", definition: Definition, given: Call, key: str | None, queue: str) -> int:
-        async with open_app(store, worker=False, queues=(queue,)) as app:
+        async with open_app(store, worker=False, queues=(queue,), http=self._http) as app:
             handle = await definition.start(app, given, key=key, queue=queue)
             progress = Progress(handle.id)
             silence = listen(progress.listen)

@@ -6,6 +6,7 @@ import typer
 
 from redrive.cli.definitions import find
 from redrive.cli.flow_input import InputOption, read_input
+from redrive.cli.graph_files import EnvOption
 from redrive.cli.output import JsonOption, print_json
 from redrive.cli.run import KeyOption, read_seconds
 from redrive.cli.store_use import StoreOption, ask, one_line_errors
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 def start_command(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:WORKFLOW|NAME", help="What to start; a NAME needs --import MODULE.")
+        str,
+        typer.Argument(metavar="MODULE:WORKFLOW|NAME|GRAPH.yaml", help="What to start; a NAME needs --import MODULE."),
     ],
     text: InputOption = "{}",
     imports: Annotated[
@@ -26,6 +28,7 @@ def start_command(
     queue: Annotated[str, typer.Option(help="Which workers take it.")] = "default",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     delay: Annotated[str, typer.Option(metavar="DURATION", help="Begin later: 30s, 2h, 1d.")] = "",
+    env: EnvOption = "",
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -34,8 +37,9 @@ def start_command(
     \b
     redrive start shop.flows:Billing --input '{"user": "u1"}' --key order-17
     redrive start Billing --import shop.flows --input '{"user": "u1"}' --delay 2h --priority 5
+    redrive start order.yaml --input '{"order": "o-17"}' --env production
     """
-    definition = find(target, imports or ())
+    definition = find(target, imports or (), env)
     with one_line_errors():
         given = read_input(definition, text)
     seconds = read_seconds("--delay", delay) if delay else None

@@ -9,6 +9,8 @@ import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
+from redrive.cli.graph_files import EnvOption
+from redrive.cli.http_options import AllowOption, CallbackOption, http_settings
 from redrive.cli.run import read_seconds
 from redrive.cli.store_use import StoreOption, ask, one_line_errors, usable
 
@@ -21,7 +23,10 @@ LINE = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
 
 def worker_command(
     modules: Annotated[
-        list[str], typer.Argument(metavar="MODULE...", help="What defines workflows and actions: names, or .py files.")
+        list[str],
+        typer.Argument(
+            metavar="MODULE...", help="What defines workflows and actions: names, or .py files; files with graphs too."
+        ),
     ],
     queues: Annotated[
         list[str] | None, typer.Option("--queue", metavar="NAME", help="Take its flows only; may be repeated.")
@@ -38,6 +43,9 @@ def worker_command(
     keep_finished: Annotated[
         str, typer.Option(metavar="DURATION", help="Remove finished flows after so long; by default they stay.")
     ] = "",
+    env: EnvOption = "",
+    allow: AllowOption = None,
+    callback_base: CallbackOption = "",
     log_level: Annotated[str, typer.Option(help=f"One of {', '.join(LEVELS)}.")] = "info",
     store: StoreOption = "",
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
@@ -50,6 +58,7 @@ def worker_command(
     \b
     redrive worker shop.flows
     redrive worker shop.flows mails.py --queue mail --threads 8
+    redrive worker order.yaml --allow 127.0.0.0/8
     redrive worker shop.flows --processes 4 --store postgresql://app@db/app --keep-finished 30d
     """
     # Loaded here, so that `redrive --help` is quick.
@@ -63,9 +72,10 @@ def worker_command(
         "lease": read_seconds("--lease", lease),
         "grace": read_seconds("--grace", grace),
         "keep_finished": read_seconds("--keep-finished", keep_finished) if keep_finished else None,
+        "http": http_settings(allow, callback_base),
     }
     _check(settings, log_level)
-    load(modules)
+    load(modules, env)
     if processes > 1:
         ask(store, _reach, creates=True)
         from redrive.cli.worker_processes import supervise
@@ -76,11 +86,14 @@ def worker_command(
             "--lease": lease,
             "--grace": grace,
             "--keep-finished": keep_finished,
+            "--env": env,
+            "--callback-base": callback_base,
             "--log-level": log_level,
             "--store": store,
         }
         words = [word for option, value in options.items() if value for word in (option, value)]
         words += [word for queue in queues or () for word in ("--queue", queue)]
+        words += [word for network in allow or () for word in ("--allow", network)]
         command = [sys.executable, "-m", "redrive.cli", "worker", "--supervised", *words, "--", *modules]
         return run_in_loop(supervise(command, processes, settings["grace"]))
     logging.Formatter.converter = time.gmtime

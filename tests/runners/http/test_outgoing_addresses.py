@@ -85,7 +85,8 @@ def test_this_machine_is_not_called_however_it_is_spelled(server: FlakyServer, h
 def test_the_refusal_says_what_to_set(server: FlakyServer) -> None:
     message = failure(f"{server.url}/ok", settings=CLOSED).message
     assert "127.0.0.1 is not a public address" in message
-    assert "`allow`" in message
+    assert "--allow 127.0.0.1" in message
+    assert "HttpSettings(allow=" in message
 
 
 @pytest.mark.parametrize(

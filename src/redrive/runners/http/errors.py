@@ -47,6 +47,6 @@ class AddressRefused(BadRequest):
     def __init__(self, host: str, address: str) -> None:
         leads = host if host == address else f"{host} leads to {address}, which"
         super().__init__(
-            f'{leads} is not a public address, and is not called; to allow it, put "{address}" or "{host}" into '
-            "`allow` of the HTTP settings"
+            f"{leads} is not a public address, and is not called; allow it with --allow {address}, or in Python with "
+            f'http=HttpSettings(allow=("{address}",))'
         )
