@@ -1,4 +1,4 @@
-"""From what is written on the command line to what flows run: MODULE, MODULE:WORKFLOW, and files with graphs."""
+"""From the command line to what flows run: MODULE, MODULE:WORKFLOW, and files with graphs or scripts."""
 
 import importlib
 import importlib.util
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.graph_files import ENDINGS, load_graphs, read_graph_file
+from redrive.cli.script_files import ENDING as SCRIPT_ENDING
+from redrive.cli.script_files import load_scripts, read_script_file
 from redrive.failures.redaction import redact
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from redrive.engine.handle import Handle
     from redrive.flows.action import Action
     from redrive.flows.graphs.builder import Graph
+    from redrive.flows.scripts.script import Script
     from redrive.flows.workflow import Workflow
 
 
@@ -27,19 +30,24 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Definition(NamedTuple):
-    """A workflow, an action or a graph, and what it is called in messages."""
+    """A workflow, an action, a graph or a script, and what it is called in messages."""
 
-    what: "type[Workflow] | Action[Any, Any] | Graph"
+    what: "type[Workflow] | Action[Any, Any] | Graph | Script"
     name: str
 
     async def start(self, app: "App", given: Call, **settings: Any) -> "Handle[Any]":
         """Start it with the arguments and settings; BadInput when these are refused."""
         from redrive.flows.graphs.builder import Graph
+        from redrive.flows.scripts.script import Script
 
         args, kwargs = given
         try:
             if isinstance(self.what, Graph):
                 return await app.start_graph(self.what, kwargs, **settings)
+            if isinstance(self.what, Script):
+                from redrive.engine.script_flows import start_script
+
+                return await start_script(app, self.what, kwargs, **settings)
             if isinstance(self.what, type):
                 return await app.start(self.what, *args, **settings, **kwargs)
             return await app.submit(self.what(*args, **kwargs), **settings)
@@ -48,24 +56,26 @@ class Definition(NamedTuple):
 
 
 def load(modules: Sequence[str], environment: str = "") -> None:
-    """Import what the worker is to know: modules, and files and folders with graphs."""
+    """Import what the worker is to know: modules, files and folders with graphs, and files with scripts."""
     from redrive.flows.registry import registered
 
     graphs = [one for one in modules if one.endswith(ENDINGS) or Path(one).is_dir()]
+    scripts = [one for one in modules if one.endswith(SCRIPT_ENDING)]
     for module in modules:
-        if module not in graphs:
+        if module not in graphs and module not in scripts:
             _module(module)
     load_graphs(graphs, environment)
+    load_scripts(scripts)
     if not any(registered()):
         raise BadInput(f"{' '.join(modules)}: no @workflow and no @action in it")
 
 
 def find(target: str, imports: Sequence[str] | None = None, environment: str = "") -> Definition:
-    """The definition that MODULE:NAME, or a file with a graph, stands for.
+    """The definition that MODULE:NAME, or a file with a graph or a script, stands for.
 
     With imports, also a NAME that one of these modules registers.
     """
-    from redrive.flows.registry import ACTION, WORKFLOW, known_definitions, register_graph
+    from redrive.flows.registry import ACTION, SCRIPT, WORKFLOW, known_definitions, register_graph
 
     for name in imports or ():
         _module(name)
@@ -73,6 +83,9 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
         graph = read_graph_file(Path(target), environment)
         register_graph(graph)
         return Definition(graph, graph.name)
+    if target.endswith(SCRIPT_ENDING):
+        script = read_script_file(Path(target))
+        return Definition(script, script.name)
     place, separator, name = target.rpartition(":")
     module = _module(place) if separator else None
     if module is None and not imports:
@@ -82,7 +95,7 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
     if _is_definition(found):
         return Definition(found, name)
     known = known_definitions()
-    for kind in (WORKFLOW, ACTION):
+    for kind in (WORKFLOW, ACTION, SCRIPT):
         if kind + name in known:
             return Definition(_registered(kind, name), name)
     names = sorted({one.partition(":")[2] for one in known} | _definitions_in(module))
@@ -94,9 +107,10 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
 
 
 def _registered(kind: str, name: str) -> Any:
-    from redrive.flows.registry import WORKFLOW, action_named, workflow_named
+    from redrive.flows.registry import ACTION, SCRIPT, WORKFLOW, action_named, script_named, workflow_named
 
-    return workflow_named(name) if kind == WORKFLOW else action_named(name)
+    find_one: Any = {WORKFLOW: workflow_named, ACTION: action_named, SCRIPT: script_named}[kind]
+    return find_one(name)
 
 
 def _is_definition(found: Any) -> bool:

@@ -1,4 +1,4 @@
-"""From --input to the arguments of a workflow or an action."""
+"""From --input to the arguments of what is started."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ InputOption = Annotated[
 
 def read_input(definition: Definition, text: str) -> Call:
     """The arguments that the JSON object gives, by the type hints of the definition."""
-    from redrive.flows.named_arguments import WrongArguments, call_by_names  # loaded here: `redrive --help` is quick
+    from redrive.flows.named_arguments import call_by_names  # loaded here: `redrive --help` is quick
 
     try:
         data = msgspec.json.decode(text.encode())
@@ -25,10 +25,14 @@ def read_input(definition: Definition, text: str) -> Call:
     if not isinstance(data, dict):
         raise BadInput(f"--input is no JSON object but {redact(text, 60)}; write --input '{{\"name\": ...}}'")
     from redrive.flows.graphs.builder import Graph
+    from redrive.flows.scripts.script import Script, check_inputs
 
     if isinstance(definition.what, Graph):
         return (), data
     try:
+        if isinstance(definition.what, Script):
+            check_inputs(definition.what.function(), data)
+            return (), data
         return call_by_names(definition.what, data, "--input")
-    except WrongArguments as error:
+    except ValueError as error:
         raise BadInput(f"{definition.name}: {error}") from None

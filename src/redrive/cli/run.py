@@ -19,9 +19,14 @@ KeyOption = Annotated[
 def run_command(
     target: Annotated[
         str,
-        typer.Argument(metavar="MODULE:WORKFLOW|GRAPH.yaml", help="MODULE: a dotted name, or a path to a .py file."),
+        typer.Argument(
+            metavar="MODULE:WORKFLOW|GRAPH.yaml|SCRIPT.rd", help="MODULE: a dotted name, or a path to a .py file."
+        ),
     ],
     text: InputOption = "{}",
+    imports: Annotated[
+        list[str] | None, typer.Option("--import", metavar="MODULE", help="A module with actions that it calls.")
+    ] = None,
     key: KeyOption = "",
     queue: Annotated[str, typer.Option(help="The queue of the flow, and of the worker in this process.")] = "default",
     timeout: Annotated[
@@ -40,12 +45,13 @@ def run_command(
     redrive run shop.flows:Billing --input '{"user": "u1"}'
     redrive run flows.py:Billing --input '{"user": "u1"}' --key order-17 --timeout 5m
     redrive run order.yaml --input '{"order": "o-17"}' --allow 127.0.0.0/8
+    redrive run order.rd --import shop.actions --input '{"order": "o-17"}'
     """
     # Loaded here, so that `redrive --help` is quick.
     from redrive.cli.event_loop import leave, run_in_loop
     from redrive.cli.run_in_foreground import FlowInTheForeground
 
-    definition = find(target, environment=env)
+    definition = find(target, imports or None, environment=env)
     http = http_settings(allow, "")
     with one_line_errors():
         given = read_input(definition, text)

@@ -8,8 +8,9 @@ import typer
 
 from redrive.assembly import open as open_app
 from redrive.cli.bad_input import BadInput
-from redrive.cli.event_loop import on_signals
+from redrive.cli.event_loop import FOR_THE_HAND_OVER, on_signals
 from redrive.cli.exit_codes import FAILED
+from redrive.cli.loop_watch import watch_loop
 from redrive.flows.registry import registered
 from redrive.runners.http.settings import HttpSettings
 from redrive.server.api import Api
@@ -64,26 +65,33 @@ async def _until_stopped(
 
     tasks = [serving] if working is None else [serving, working]
     undo = on_signals(stop)
+    watch = watch_loop()
     try:
         if await started(server, serving):
             typer.echo(ready)
             sys.stdout.flush()
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         stop()
+        # A worker that still asks a store that is away to let it join has nothing to hand over.
+        _, late = await asyncio.wait(tasks, timeout=app.settings.grace + FOR_THE_HAND_OVER)
+        for task in late:
+            task.cancel()
         await asyncio.wait(tasks)
         for task in tasks:
-            task.result()
+            if not task.cancelled():
+                task.result()
     except StoreError as error:
         typer.echo(f"redrive: the worker cannot go on: {error}", err=True)
         return FAILED
     finally:
+        watch()
         undo()
     return 0
 
 
 def _ready(url: str, address: str, keys: int, with_worker: bool) -> str:
-    names = ("workflow", "action", "graph")
-    known = ", ".join(_count(number, what) for number, what in zip(registered(), names, strict=True))
+    workflows, actions, graphs, *_ = registered()
+    known = f"{_count(workflows, 'workflow')}, {_count(actions, 'action')}, {_count(graphs, 'graph')}"
     who = _count(keys, "API key") if keys else "no API keys, for this machine only"
     return f"redrive serves {url}: {known}; {who}; {'with' if with_worker else 'without'} a worker; store {address}"
 

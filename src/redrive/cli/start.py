@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def start_command(
     target: Annotated[
         str,
-        typer.Argument(metavar="MODULE:WORKFLOW|NAME|GRAPH.yaml", help="What to start; a NAME needs --import MODULE."),
+        typer.Argument(
+            metavar="MODULE:WORKFLOW|NAME|GRAPH.yaml|SCRIPT.rd", help="What to start; a NAME needs --import MODULE."
+        ),
     ],
     text: InputOption = "{}",
     imports: Annotated[

@@ -34,7 +34,7 @@ def call_by_names(definition: "type[Workflow] | Action[Any, Any]", data: Mapping
     is_workflow = isinstance(definition, type)
     function: Any = definition.run if is_workflow else definition.function  # type: ignore[union-attr]  # one of the two
     parameters = list(inspect.signature(function).parameters.values())[1 if is_workflow else 0 :]
-    _check_names(data, parameters, what)
+    check_names(data, parameters, what)
     try:
         values = definition.signature.read_arguments(msgspec.json.encode(data).decode())
     except NotReadable as error:
@@ -42,7 +42,8 @@ def call_by_names(definition: "type[Workflow] | Action[Any, Any]", data: Mapping
     return _as_call(definition.signature, values, parameters)
 
 
-def _check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], what: str) -> None:
+def check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], what: str) -> None:
+    """WrongArguments for a name that is no parameter, or for parameters that have no value."""
     known = [_STARS.get(one.kind, "") + one.name for one in parameters]
     for name in data:
         if name not in known:
@@ -54,6 +55,17 @@ def _check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], w
     ]
     if missing:
         raise WrongArguments(f"{what} lacks {', '.join(missing)}", missing[0])
+
+
+def with_more_names(function: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The object as it is stored, where the function takes any further names (`**kwargs`)."""
+    parameters = inspect.signature(function).parameters.values()
+    more = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), None)
+    named = {one.name for one in parameters if one.kind not in _STARS}
+    if more is None or data.keys() <= named:
+        return dict(data)
+    kept = {name: value for name, value in data.items() if name in named}
+    return kept | {f"**{more}": {name: value for name, value in data.items() if name not in named}}
 
 
 def _as_call(signature: Any, values: dict[str, Any], parameters: list[inspect.Parameter]) -> Call:

@@ -1,0 +1,131 @@
+"""What comes in: bodies and queries by their types, refused with the place of what does not fit."""
+
+import asyncio
+import re
+from typing import Any, TypeVar, get_args
+
+import msgspec
+from litestar import Request
+
+from redrive.notation.place import similar
+from redrive.server.problems import Refused, json_pointer
+from redrive.server.served import served
+
+T = TypeVar("T")
+AnyRequest = Request[Any, Any, Any]
+
+_WHERE = re.compile(r" - at (?:key in )?`(\$[^`]*)`$")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
+_FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
+
+
+async def read_body(request: AnyRequest, kind: type[T]) -> T:
+    """The JSON body as its type."""
+    return decode(await read_bytes(request), kind)
+
+
+async def read_bytes(request: AnyRequest) -> bytes:
+    kind, _ = request.content_type
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise Refused(415, "send the body as application/json", parameter="Content-Type")
+    try:
+        async with asyncio.timeout(served(request).settings.body_within):
+            return await request.body()
+    except TimeoutError:
+        raise Refused(408, "the body took too long to arrive", headers={"Connection": "close"}) from None
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        return _with_whole_numbers(body, kind, error)
+    except RecursionError:
+        raise Refused(400, "the JSON is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(400, f"the body is no JSON: {error}") from None
+
+
+def read_query(request: AnyRequest, kind: type[T]) -> T:
+    """The parameters behind the question mark as a struct; a list takes its parameter several times."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
+    given: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in fields:
+            raise Refused(400, f"no parameter is named {name!r}{similar(name, tuple(fields))}", parameter=name[:100])
+        if _is_list(fields[name].type):
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise Refused(400, f"{name} is given twice", parameter=name)
+        else:
+            given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        text, path = said_and_path(str(error))
+        name = str(path[0]) if path else ""
+        raise Refused(400, f"{name}: {text}", parameter=name) from None
+
+
+def path_parameter(request: AnyRequest, name: str) -> str:
+    value: str = request.path_params[name]
+    return value
+
+
+def header(request: AnyRequest, name: str, longest: int) -> str | None:
+    value = request.headers.get(name)
+    if value is None:
+        return None
+    if not value or len(value) > longest or not (value.isascii() and value.isprintable()):
+        raise Refused(400, f"use a text of 1 to {longest} ASCII characters", parameter=name)
+    return value
+
+
+def _with_whole_numbers(body: bytes, kind: type[T], error: msgspec.ValidationError) -> T:
+    """To JSON 5.0 is a whole number, as 5 is. Refused when that is not what was wrong."""
+    data: Any = None
+    while "got `float`" in str(error):
+        data = msgspec.json.decode(body) if data is None else data
+        if not _made_whole(data, said_and_path(str(error))[1]):
+            break
+        try:
+            return msgspec.convert(data, kind)
+        except msgspec.ValidationError as next_error:
+            error = next_error
+    raise _misfit(error, kind) from None
+
+
+def _made_whole(data: Any, path: tuple[str | int, ...]) -> bool:
+    for step in path[:-1]:
+        data = data[step]
+    value = data[path[-1]] if path else None
+    if isinstance(value, float) and value.is_integer():
+        data[path[-1]] = int(value)
+        return True
+    return False
+
+
+def _is_list(kind: Any) -> bool:
+    return getattr(kind, "__origin__", kind) is list or any(_is_list(one) for one in get_args(kind))
+
+
+def _misfit(error: msgspec.ValidationError, kind: Any) -> Refused:
+    text, path = said_and_path(str(error))
+    if field := _FIELD.search(text):
+        if "unknown" in text and not path and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            text += similar(field[1], kind.__struct_encode_fields__)
+        path = (*path, field[1])
+    return Refused(400, text, pointer=json_pointer(path))
+
+
+def said_and_path(said: str) -> tuple[str, tuple[str | int, ...]]:
+    """A message of msgspec: what is wrong, and the way to where."""
+    found = _WHERE.search(said)
+    if found is None:
+        return said, ()
+    path: list[str | int] = []
+    for step in _STEP.finditer(found[1]):
+        if step[3]:
+            break
+        path.append(step[1] if step[1] is not None else int(step[2]))
+    return said[: found.start()], tuple(path)

@@ -1,0 +1,1 @@
+"""What the API offers, one file for each resource."""

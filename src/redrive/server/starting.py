@@ -1,0 +1,120 @@
+"""From what someone sent to a flow that runs."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from redrive.determinism.clock import current_clock
+from redrive.engine.app import LARGEST_PRIORITY, App
+from redrive.engine.handle import Handle
+from redrive.engine.starting import KeyTaken
+from redrive.failures.duration import read_duration
+from redrive.flows.graphs.plan import InputError, PlanError
+from redrive.flows.graphs.problems import GraphError
+from redrive.flows.named_arguments import WrongArguments, call_by_names
+from redrive.flows.registry import UnknownDefinition, action_named, graph_named, workflow_named
+from redrive.server.operations import Ask, Name
+from redrive.server.problems import Flaw, Refused, json_pointer, unfit
+from redrive.server.reading import said_and_path
+from redrive.stores.records import FlowRecord
+
+LONGEST_DELAY = 1e9
+WAYS = ("goals", "graph", "workflow", "action")
+
+
+class Start(Ask, frozen=True):
+    """What to start: exactly one of goals, graph, workflow and action."""
+
+    goals: Annotated[list[Name], Meta(min_length=1, max_length=1000)] | msgspec.UnsetType = msgspec.UNSET
+    """Steps of the catalogue that are to be reached; with a graph, those of its steps."""
+    graph: Name | msgspec.UnsetType = msgspec.UNSET
+    workflow: Name | msgspec.UnsetType = msgspec.UNSET
+    action: Name | msgspec.UnsetType = msgspec.UNSET
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What it takes, by name."""
+    key: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")] | None = None
+    """Starting again with the same key and inputs gives the same flow; with other inputs it is refused."""
+    queue: Name = "default"
+    priority: Annotated[int, Meta(ge=-LARGEST_PRIORITY, le=LARGEST_PRIORITY)] = 0
+    """Higher goes first."""
+    delay: Annotated[float, Meta(ge=0, le=LONGEST_DELAY)] | Annotated[str, Meta(max_length=50)] | None = None
+    """Begin later: seconds, or a text such as "2h"."""
+
+
+class Started(msgspec.Struct, frozen=True):
+    record: FlowRecord
+    is_new: bool
+
+
+async def start_flow(app: App, body: Start, key: str | None) -> Started:
+    ways = [way for way in WAYS if getattr(body, way) is not msgspec.UNSET]
+    if ways not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"]):
+        given = " and ".join(ways) or "none"
+        raise Refused(422, f"name one of goals, graph, workflow, action; this has {given}", pointer=_pointer(ways))
+    asked_at = current_clock().wall()
+    settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
+    try:
+        handle = await _started(app, body, settings)
+    except KeyTaken:
+        raise
+    except WrongArguments as error:
+        text, path = said_and_path(str(error))
+        raise Refused(422, text, pointer="/inputs" + json_pointer((error.name,) if error.name else path)) from None
+    except InputError as error:
+        raise Refused(422, error.problem, pointer=f"/inputs{error.pointer}") from None
+    except PlanError as error:
+        raise _unreachable(error) from None
+    except GraphError as error:
+        # Of a graph or of the catalogue, not of what was sent.
+        raise Refused(422, str(error).replace("\n", "; "), pointer=_pointer(ways)) from None
+    except (ValueError, TypeError) as error:
+        raise unfit(error, "/inputs") from None
+    record = await app.find(handle.id)
+    # A flow that was there before was made before anyone asked.
+    return Started(record, record.created_at >= asked_at)
+
+
+async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[Any]:
+    if isinstance(body.workflow, str):
+        workflow = _known(workflow_named, body.workflow, "/workflow")
+        args, kwargs = call_by_names(workflow, body.inputs, "inputs")
+        return await app.start(workflow, *args, **settings, **kwargs)
+    if isinstance(body.action, str):
+        action = _known(action_named, body.action, "/action")
+        args, kwargs = call_by_names(action, body.inputs, "inputs")
+        return await app.submit(action(*args, **kwargs), **settings)
+    goals = body.goals if isinstance(body.goals, list) else None
+    if isinstance(body.graph, str):
+        graph = _known(graph_named, body.graph, "/graph")
+        return await app.start_graph(graph, body.inputs, goals=goals, **settings)
+    return await app.start_goals(goals or [], body.inputs, **settings)
+
+
+def _unreachable(error: PlanError) -> Refused:
+    pointers = ["/inputs" + json_pointer((name,)) for name in error.missing]
+    flaws = [Flaw(line) for line in error.lines]
+    return Refused(422, error.lines[0], pointer=(pointers or ["/goals"])[0], problems=flaws if len(flaws) > 1 else None)
+
+
+def _known(find: Any, name: str, pointer: str) -> Any:
+    try:
+        return find(name)
+    except UnknownDefinition as error:
+        raise unfit(error, pointer) from None
+
+
+def _delay(body: Start) -> float | None:
+    if body.delay is None:
+        return None
+    try:
+        seconds = read_duration(body.delay)
+        if seconds > LONGEST_DELAY:
+            raise ValueError(f"{body.delay!r} is too long; use {LONGEST_DELAY:.0e} seconds at most")
+        return seconds
+    except ValueError as error:
+        raise unfit(error, "/delay") from None
+
+
+def _pointer(ways: list[str]) -> str:
+    return f"/{ways[-1]}" if ways else ""

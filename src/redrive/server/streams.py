@@ -1,0 +1,107 @@
+"""A flow's events as they happen: server-sent events, from any line on, until the flow has ended."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from redrive.determinism.clock import current_clock
+from redrive.engine.app import App
+from redrive.flows.events import ENDINGS, read_event
+from redrive.server.problems import Refused
+from redrive.server.settings import ServerSettings
+from redrive.stores.errors import StoreUnavailable
+from redrive.stores.records import FINISHED, EventRow
+
+A_PAGE = 100
+_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class EventView(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a flow's log."""
+
+    seq: int
+    """Counts the lines of the flow, from 1."""
+    at: float
+    """Seconds since 1970."""
+    event: dict[str, msgspec.Raw]
+    """What happened: `type` says what, the rest depends on it."""
+
+
+def event_view(row: EventRow) -> EventView:
+    event = _DECODER.decode(row.body)
+    # Whoever has the token of an attempt may say how it ended. To look is not enough for that.
+    event.pop("delivery", None)
+    return EventView(seq=row.seq, at=row.at, event=event)
+
+
+class Streams:
+    """Those that are open. When the server stops, so do they."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._open = 0
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def begin(self, app: App, flow_id: str, after: int) -> AsyncIterator[bytes]:
+        """The events of the flow behind `after`; Refused when too many streams are open."""
+        if self._open >= self._settings.streams or self._stopping.is_set():
+            raise Refused(503, "too many event streams are open; try again later", headers={"Retry-After": "5"})
+        stream = self._stream(app, flow_id, after)
+        # Once it has begun it is counted off however it goes, even when nobody reads on.
+        await anext(stream)
+        return stream
+
+    async def _stream(self, app: App, flow_id: str, after: int) -> AsyncIterator[bytes]:
+        clock = current_clock()
+        self._open += 1
+        try:
+            yield b""
+            yield b": the log of the flow, line by line\n\n"
+            spoken = clock.monotonic()
+            may_have_ended = True
+            while not self._stopping.is_set():
+                with contextlib.suppress(StoreUnavailable):
+                    rows = await app.store.read_events_after(flow_id, after, A_PAGE)
+                    for row in rows:
+                        yield _written(row)
+                        after, spoken = row.seq, clock.monotonic()
+                        may_have_ended = may_have_ended or isinstance(read_event(row.body), ENDINGS)
+                    if rows:
+                        continue
+                    # A flow and its last event end in one commit; one that was redriven has not ended.
+                    if may_have_ended and (status := await _ending(app, flow_id)):
+                        yield b'event: end\ndata: {"status":"%s"}\n\n' % status.encode()
+                        return
+                    may_have_ended = False
+                if clock.monotonic() - spoken >= self._settings.heartbeat:
+                    yield b": still here\n\n"
+                    spoken, may_have_ended = clock.monotonic(), True
+                await self._nap()
+        finally:
+            self._open -= 1
+
+    async def _nap(self) -> None:
+        loop = asyncio.get_running_loop()
+        timer = loop.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([timer], timeout=self._settings.poll)
+        finally:
+            timer.cancel()
+
+
+async def _ending(app: App, flow_id: str) -> str:
+    """How the flow has ended; empty when it has not."""
+    record = await app.store.find_flow(flow_id)
+    if record is None:
+        return "gone"
+    return record.status if record.status in FINISHED else ""
+
+
+def _written(row: EventRow) -> bytes:
+    # JSON has no line breaks of its own, so that it is one line of data.
+    return b"id: %d\ndata: %s\n\n" % (row.seq, msgspec.json.encode(event_view(row)))

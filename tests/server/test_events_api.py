@@ -1,0 +1,156 @@
+"""The log of a flow over HTTP: in pages, and as it happens, from any line on."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.server import shop  # noqa: F401 - it registers what the flows run
+from tests.server.serving import NO_FLOW, Serving, problem, serving
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    with serving(heartbeat=0.05) as server:
+        yield server
+
+
+class Stream:
+    """What comes over an event stream, one block after the other."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        # Kept: when nobody holds the iterator any more, the client closes the stream.
+        self.blocks = self._read(answer.iter_lines())
+
+    def _read(self, lines: Iterator[str]) -> Iterator[dict[str, str]]:
+        block: dict[str, str] = {}
+        for line in lines:
+            if line:
+                name, _, value = line.partition(":")
+                block[name or "comment"] = value.strip()
+            elif block:
+                yield block
+                block = {}
+
+    def events(self, number: int | None = None) -> list[dict[str, str]]:
+        found: list[dict[str, str]] = []
+        for block in self.blocks:
+            if "data" in block:
+                found.append(block)
+            if len(found) == number:
+                break
+        return found
+
+
+def stream(server: Serving, flow_id: str, **headers: str) -> Any:
+    return server.client.stream("GET", f"/v1/flows/{flow_id}/events", headers={**STREAM, **headers})
+
+
+def test_the_log_is_read_in_pages(server: Serving) -> None:
+    flow_id = server.start("workflow:SrvOrder", {"user": "u1", "failures": 2})
+    server.finished(flow_id)
+    whole = server.client.get(f"/v1/flows/{flow_id}/events").json()
+    assert whole["next"] is None
+    assert [one["seq"] for one in whole["events"]] == [*range(1, len(whole["events"]) + 1)]
+    assert whole["events"][-1]["event"]["type"] == "flow_completed"
+    paged: list[Any] = []
+    after: int | None = 0
+    while after is not None:
+        page = server.client.get(f"/v1/flows/{flow_id}/events", params={"after": after, "limit": 2}).json()
+        paged += page["events"]
+        after = page["next"]
+    assert paged == whole["events"]
+
+
+def test_a_stream_tells_all_that_happened_and_ends_with_the_flow(server: Serving) -> None:
+    flow_id = server.start("workflow:SrvOrder", {"user": "u1", "failures": 1})
+    with stream(server, flow_id) as answer:
+        *events, end = Stream(answer).events()
+    assert [int(one["id"]) for one in events] == [*range(1, len(events) + 1)]
+    assert json.loads(events[-1]["data"])["event"]["type"] == "flow_completed"
+    assert (end["event"], json.loads(end["data"])) == ("end", {"status": "completed"})
+    pages = server.client.get(f"/v1/flows/{flow_id}/events").json()["events"]
+    assert [json.loads(one["data"]) for one in events] == pages
+
+
+def test_a_stream_goes_on_from_the_last_event_that_was_seen(server: Serving) -> None:
+    flow_id = server.start("workflow:SrvNap", {"seconds": 3600})
+    with stream(server, flow_id) as answer:
+        (first,) = Stream(answer).events(1)
+    said = {"why": "enough", "by": "anna"}
+    server.client.post(f"/v1/flows/{flow_id}/cancel", json=said)
+    with stream(server, flow_id, **{"Last-Event-ID": first["id"]}) as answer:
+        *rest, end = Stream(answer).events()
+    assert [int(one["id"]) for one in rest] == [*range(2, len(rest) + 2)]
+    assert json.loads(end["data"]) == {"status": "cancelled"}
+    # Nothing more can come: a browser that connects again is told to stay away.
+    last = server.client.get(f"/v1/flows/{flow_id}/events", headers={**STREAM, "Last-Event-ID": rest[-1]["id"]})
+    assert (last.status_code, last.content) == (204, b"")
+
+
+def test_a_stream_says_now_and_then_that_it_is_still_there(server: Serving) -> None:
+    flow_id = server.start("workflow:SrvNap", {"seconds": 3600})
+    with stream(server, flow_id) as answer:
+        comments = (block["comment"] for block in Stream(answer).blocks if "comment" in block)
+        assert [next(comments), next(comments), next(comments)][1:] == ["still here", "still here"]
+
+
+@pytest.mark.promise("A16")
+def test_the_token_that_completes_an_attempt_shows_in_no_event(server: Serving) -> None:
+    flow_id = server.start("workflow:SrvOrder", {"user": "u1", "failures": 1})
+    server.finished(flow_id)
+    lines = server.ask(lambda app: app.log(flow_id))
+    tokens = {line.event.delivery for line in lines if hasattr(line.event, "delivery")}
+    assert len(tokens) == 2
+    with stream(server, flow_id) as answer:
+        answer.read()
+        streamed = answer.text
+    for path in ("", "/events", "/explain"):
+        text = server.client.get(f"/v1/flows/{flow_id}{path}").text + streamed
+        assert not [token for token in tokens if token in text]
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1.5", "9" * 19])
+def test_a_wrong_last_event_is_refused(server: Serving, last: str) -> None:
+    flow_id = server.start("action:srv_pay", {"cents": 1})
+    answer = server.client.get(f"/v1/flows/{flow_id}/events", headers={**STREAM, "Last-Event-ID": last})
+    assert problem(answer, 400)["parameter"] == "Last-Event-ID"
+
+
+@pytest.mark.parametrize(("query", "parameter"), [("after=-1", "after"), ("after=x", "after"), ("limit=0", "limit")])
+def test_a_wrong_page_is_refused(server: Serving, query: str, parameter: str) -> None:
+    assert problem(server.client.get(f"/v1/flows/{NO_FLOW}/events?{query}"), 400)["parameter"] == parameter
+
+
+def test_no_more_streams_than_allowed_are_open_and_closed_ones_make_room() -> None:
+    with serving(streams=1, heartbeat=0.01) as server:
+        flow_id = server.start("workflow:SrvNap", {"seconds": 3600})
+        with stream(server, flow_id) as first:
+            source = Stream(first)
+            source.events(1)
+            with stream(server, flow_id) as refused:
+                assert refused.status_code == 503
+                refused.read()
+            problem(refused, 503)
+            assert refused.headers["retry-after"] == "5"
+
+        def status() -> int:
+            with stream(server, flow_id) as again:
+                return int(again.status_code)
+
+        server.until(status, lambda code: code == 200)
+
+
+def test_streams_end_when_the_server_stops() -> None:
+    with serving() as server:
+        flow_id = server.start("workflow:SrvNap", {"seconds": 3600})
+        with stream(server, flow_id) as answer:
+            source = Stream(answer)
+            source.events(1)
+            server.stop()
+            assert source.events() == []

@@ -1,0 +1,108 @@
+"""The OpenAPI document says what the server does: schemathesis tries it out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from schemathesis.config import SchemathesisConfig
+from tests.server import shop  # noqa: F401 - it registers what the flows run
+from tests.server.serving import Serving, serving
+
+EXAMPLES = 5
+
+
+STEP = {"name": "reserve", "endpoint": "https://shop.example.com/reserve", "inputs": {"order_id": "string"}}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    """With flows that ended well, that failed and that wait, so that there is something to show."""
+    with serving(rate=1e6, burst=10**6) as server:
+        server.client.post("/v1/steps", json=STEP)
+        server.finished(server.start("workflow:SrvOrder", {"user": "u1", "failures": 1}, key="first"))
+        server.finished(server.start("action:srv_refuse", {"why": "no"}))
+        server.start("action:srv_flaky")
+        server.until(lambda: server.client.get("/v1/retries").json()["retries"], bool)
+        server.start("workflow:SrvNap", {"seconds": 3600})
+        yield server
+
+
+def loaded(server: Serving) -> Any:
+    config = SchemathesisConfig.from_dict(
+        {
+            # What fits the schema may still name nothing that exists (404, 422), or come too late (409).
+            "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "404", "409", "422"]}},
+        }
+    )
+    return schemathesis.openapi.from_url(f"{server.url}/openapi.json", config=config)
+
+
+def test_no_server_error_and_no_contradiction(server: Serving) -> None:
+    schema = loaded(server)
+    known = existing(server)
+    tried = set()
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        tried.add((operation.method, operation.path))
+        attempt(operation, schemathesis.GenerationMode.POSITIVE, known)
+        if can_be_wrong(schema.raw_schema["paths"][operation.path][operation.method]):
+            attempt(operation, schemathesis.GenerationMode.NEGATIVE, {})
+    every = {(method, path) for path, methods in schema.raw_schema["paths"].items() for method in methods}
+    assert tried == every - {("get", "/openapi.json")}
+
+
+def test_the_document_explains_itself(server: Serving) -> None:
+    document = server.client.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert operation["summary"], (method, path)
+            for status, answer in operation["responses"].items():
+                assert answer["description"], (method, path, status)
+                if int(status) >= 400:
+                    assert [*answer["content"]] == ["application/problem+json"], (method, path, status)
+            if "requestBody" in operation:
+                content = operation["requestBody"]["content"]["application/json"]
+                schema = {**content["schema"], "components": document["components"]}
+                jsonschema.validate(content["example"], schema)
+    start = document["components"]["schemas"]["Start"]["properties"]
+    assert start["priority"]["description"] == "Higher goes first."
+    limit = [
+        one for one in document["paths"]["/v1/flows/{flow_id}/events"]["get"]["parameters"] if one["name"] == "limit"
+    ]
+    assert limit[0]["description"] == "Of a page; a stream has none."
+
+
+def can_be_wrong(operation: Any) -> bool:
+    """Every text is good for a path, and any JSON for a completion."""
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    return bool(body) or any(one["in"] == "query" for one in operation.get("parameters", ()))
+
+
+def existing(server: Serving) -> dict[str, list[str]]:
+    """Names for paths that are there."""
+    flows = [flow["id"] for flow in server.client.get("/v1/flows").json()["flows"]]
+    return {"flow_id": flows, "name": ["reserve"], "step": ["srv_pay", "srv_flaky"], "queue": ["mail"]}
+
+
+def attempt(operation: Any, mode: Any, known: dict[str, list[str]]) -> None:
+    @seed(17)
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode), which=st.integers(0, 99))
+    def try_out(case: Any, which: int) -> None:
+        names = {name: known[name] for name in case.path_parameters or () if name in known}
+        # Most that exist, now and then something that does not.
+        if which % 4:
+            case.path_parameters |= {name: values[which % len(values)] for name, values in names.items()}
+        case.call_and_validate()
+
+    try_out()

@@ -1,0 +1,130 @@
+"""Dead letters, retries, queues and workers over HTTP."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.server import shop
+from tests.server.serving import NO_FLOW, Serving, problem, serving
+
+SAID = {"by": "anna", "why": "the bank is back"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    with serving() as server:
+        yield server
+
+
+def dead(server: Serving, why: str = "no", **more: Any) -> str:
+    flow_id = server.start("action:srv_refuse", {"why": why}, **more)
+    assert server.finished(flow_id)["status"] == "failed"
+    return flow_id
+
+
+def listed(server: Serving, **parameters: Any) -> list[str]:
+    page = server.client.get("/v1/dead-letters", params=parameters).json()
+    return [letter["flow_id"] for letter in page["dead_letters"]]
+
+
+def test_a_dead_letter_shows_why_it_is_dead_without_secrets(server: Serving) -> None:
+    flow_id = dead(server, f"password={shop.SECRET}")
+    letter = server.client.get(f"/v1/dead-letters/{flow_id}").json()
+    assert (letter["kind"], letter["step"], letter["attempts"]) == ("permanent", "srv_refuse", 1)
+    assert (letter["error_type"].rpartition(".")[2], letter["state"], letter["by"]) == ("Permanent", "dead", None)
+    assert shop.SECRET not in str(letter)
+    problem(server.client.get(f"/v1/dead-letters/{NO_FLOW}"), 404)
+
+
+def test_dead_letters_are_listed_in_pages_by_filters(server: Serving) -> None:
+    ids = [dead(server, queue="graveyard") for _ in range(3)]
+    first = server.client.get("/v1/dead-letters", params={"queue": "graveyard", "limit": 2}).json()
+    second = server.client.get(
+        "/v1/dead-letters", params={"queue": "graveyard", "limit": 2, "cursor": first["next"]}
+    ).json()
+    found = [letter["flow_id"] for page in (first, second) for letter in page["dead_letters"]]
+    assert (sorted(found), second["next"]) == (sorted(ids), None)
+    assert listed(server, queue="graveyard", kind="exhausted") == []
+    assert listed(server, queue="graveyard", state="redriven") == []
+    assert problem(server.client.get("/v1/dead-letters?state=alive"), 400)["parameter"] == "state"
+
+
+@pytest.mark.parametrize(("verb", "state"), [("redrive", "redriven"), ("discard", "discarded")])
+def test_one_is_settled_with_who_and_why_and_once_only(server: Serving, verb: str, state: str) -> None:
+    flow_id = dead(server, queue=f"one-{verb}")
+    answer = server.client.post(f"/v1/dead-letters/{flow_id}/{verb}", json=SAID)
+    assert answer.status_code == 200, answer.text
+    if verb == "discard":
+        letter = answer.json()
+        assert (letter["state"], letter["by"], letter["why"]) == (state, "anna", "the bank is back")
+        again = problem(server.client.post(f"/v1/dead-letters/{flow_id}/{verb}", json=SAID), 409)
+        assert f"it was {state} by anna" in again["detail"]
+    else:
+        notes = server.until(
+            lambda: server.client.get(f"/v1/flows/{flow_id}/explain").json()["timeline"],
+            lambda entries: any(entry.get("what") == "redriven" for entry in entries),
+        )
+        (note,) = [entry for entry in notes if entry.get("what") == "redriven"]
+        assert (note["by"], note["why"]) == ("anna", "the bank is back")
+    problem(server.client.post(f"/v1/dead-letters/{NO_FLOW}/{verb}", json=SAID), 404)
+
+
+def test_many_are_settled_by_their_flows_by_a_filter_or_all() -> None:
+    with serving() as server:
+        one, two, three = dead(server, queue="a"), dead(server, queue="b"), dead(server, queue="c")
+
+        def discard(**which: Any) -> Any:
+            return server.client.post("/v1/dead-letters/discard", json={**which, **SAID}).json()
+
+        assert discard(flows=[one, one, NO_FLOW]) == {"settled": [one], "more": False}
+        assert discard(filter={"queue": "b"}) == {"settled": [two], "more": False}
+        assert discard(all=True) == {"settled": [three], "more": False}
+        assert discard(all=True) == {"settled": [], "more": False}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer"),
+    [
+        (SAID, 422, ""),
+        ({**SAID, "all": True, "filter": {}}, 422, ""),
+        ({**SAID, "flows": []}, 400, "/flows"),
+        ({**SAID, "flows": [1]}, 400, "/flows/0"),
+        ({**SAID, "filter": {"stp": "a"}}, 400, "/filter/stp"),
+        ({"all": True}, 400, "/why"),
+        ({"all": "yes", **SAID}, 400, "/all"),
+    ],
+)
+def test_settling_says_what_it_lacks(server: Serving, body: Any, status: int, pointer: str) -> None:
+    said = problem(server.client.post("/v1/dead-letters/redrive", json=body), status)
+    assert said.get("pointer", "") == pointer
+
+
+@pytest.mark.promise("T4")
+def test_what_waits_shows_whether_and_when_it_may_be_tried_again(server: Serving) -> None:
+    flow_id = server.start("action:srv_flaky")
+    (row,) = server.until(lambda: server.client.get("/v1/retries", params={"flow_id": flow_id}).json()["retries"], bool)
+    assert (row["step"], row["status"], row["attempts"], row["max_attempts"]) == ("srv_flaky", "waiting", 1, 9)
+    assert (row["retryable"], row["dependencies_satisfied"]) == (True, True)
+    assert (row["retry_eligible"], row["ready"], row["reason"]) == (True, False, "waits for its time")
+    assert "delivery_token" not in row
+    (item,) = server.flow(flow_id)["steps"][0]["items"]
+    for field in ("attempts", "max_attempts", "retry_eligible", "ready", "reason", "next_retry_at"):
+        assert item[field] == row[field], field
+
+
+def test_queues_are_listed_and_limited(server: Serving) -> None:
+    answer = server.client.put("/v1/queues/mail", json={"limit": 3})
+    assert (answer.status_code, answer.json()["limit"]) == (200, 3)
+    queues = {queue["name"]: queue for queue in server.client.get("/v1/queues").json()["queues"]}
+    assert queues["mail"] == {"name": "mail", "limit": 3, "ready": 0, "waiting": 0, "running": 0}
+    assert server.client.put("/v1/queues/mail", json={"limit": None}).json()["limit"] is None
+    for limit in (0, -1, "many", 1.5):
+        assert problem(server.client.put("/v1/queues/mail", json={"limit": limit}), 400)["pointer"] == "/limit"
+    assert problem(server.client.put("/v1/queues/mail", json={}), 400)["pointer"] == "/limit"
+    assert problem(server.client.put(f"/v1/queues/{'x' * 201}", json={"limit": 1}), 422)["parameter"] == "queue"
+
+
+def test_workers_are_listed(server: Serving) -> None:
+    (worker,) = server.until(lambda: server.client.get("/v1/workers").json()["workers"], bool)
+    assert worker["alive"]
+    assert "workflow:SrvOrder" in worker["definitions"]
