@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
@@ -151,7 +151,7 @@ class App:
             raise TypeError(f"start takes a class decorated with @workflow, or its name, not {workflow!r}")
         arguments = definition.signature.bind(args, kwargs)
         flow = self._new_flow(WORKFLOW + name, arguments.encoded, key, queue, priority, delay)
-        return Handle(self, self._results, await self._add(flow, connection), definition.signature.read_result)
+        return await self._add(flow, connection, definition.signature.read_result)
 
     async def submit(
         self,
@@ -172,7 +172,7 @@ class App:
         if retry is not None or timeout is not None:
             policy = as_policy(policy if retry is None else retry, timeout)
         flow = self._new_flow(ACTION + call.action.name, write_job(call, policy), key, queue, priority, delay)
-        return Handle(self, self._results, await self._add(flow, connection), call.action.signature.read_result)
+        return await self._add(flow, connection, call.action.signature.read_result)
 
     # Graphs
 
@@ -248,7 +248,7 @@ class App:
     ) -> Handle[Any]:
         """Start a flow of what the definition names, with an input that is written already."""
         flow = self._new_flow(definition, text, key, queue, priority, delay)
-        return Handle(self, self._results, await self._add(flow, connection))
+        return await self._add(flow, connection)
 
     def now(self) -> float:
         """The time of the flows, in epoch seconds."""
@@ -293,13 +293,17 @@ class App:
             key=key,
         )
 
-    async def _add(self, flow: NewFlow, connection: Any) -> str:
+    async def _add(
+        self, flow: NewFlow, connection: Any, read_result: Callable[[str], Any] | None = None
+    ) -> Handle[Any]:
         if connection is None:
-            return await self._starter.add(flow)
-        add_on = getattr(self.store, "add_flows_on", None)
-        if add_on is None:
-            raise ValueError(f"connection=... needs a PostgreSQL store; this one is {self.store.address}")
-        return started(flow, (await add_on(connection, [flow]))[0])
+            flow_id = await self._starter.add(flow)
+        else:
+            add_on = getattr(self.store, "add_flows_on", None)
+            if add_on is None:
+                raise ValueError(f"connection=... needs a PostgreSQL store; this one is {self.store.address}")
+            flow_id = started(flow, (await add_on(connection, [flow]))[0])
+        return Handle(self, self._results, flow_id, read_result, is_new=flow_id == flow.id)
 
     # Looking
 

@@ -47,9 +47,16 @@ class Handle(Generic[T]):
     """One flow. It can be made again from its id: `app.handle(flow_id)`."""
 
     def __init__(
-        self, app: "App", results: "Results", flow_id: str, read_result: Callable[[str], Any] | None = None
+        self,
+        app: "App",
+        results: "Results",
+        flow_id: str,
+        read_result: Callable[[str], Any] | None = None,
+        is_new: bool = False,
     ) -> None:
         self.id = flow_id
+        self.is_new = is_new
+        """Whether the call that gave this handle started the flow; False where its key had been used before."""
         self._app = app
         self._results = results
         self._read_result = read_result

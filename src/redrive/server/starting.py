@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from redrive.determinism.clock import current_clock
 from redrive.engine.app import LARGEST_PRIORITY, App
 from redrive.engine.handle import Handle
 from redrive.engine.starting import KeyTaken
@@ -52,7 +51,6 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
     if ways not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"]):
         given = " and ".join(ways) or "none"
         raise Refused(422, f"name one of goals, graph, workflow, action; this has {given}", pointer=_pointer(ways))
-    asked_at = current_clock().wall()
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
     try:
         handle = await _started(app, body, settings)
@@ -70,9 +68,7 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
         raise Refused(422, str(error).replace("\n", "; "), pointer=_pointer(ways)) from None
     except (ValueError, TypeError) as error:
         raise unfit(error, "/inputs") from None
-    record = await app.find(handle.id)
-    # A flow that was there before was made before anyone asked.
-    return Started(record, record.created_at >= asked_at)
+    return Started(await app.find(handle.id), handle.is_new)
 
 
 async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[Any]:
