@@ -9,8 +9,10 @@
 
 `?times=2` fails the first two attempts of each work item only, and `?outputs={"a":1}` says what a success gives; it is
 {"echo": inputs} otherwise. `?until=NAME` fails until GET /release?name=NAME, `?hold=NAME` answers only after it, and
-`?ms=50` takes its time. /told does what the work says: an input such as {"how": "503", "times": 2}. GET /counts tells how often each path was called, GET /seen what came and when (of one flow:
-?flow=ID), and GET /peaks how many calls there were at once of each path, or of all with the same ?group=NAME.
+`?ms=50` takes its time. /told does what the work says, by an input such as {"how": "503", "times": 2}.
+
+GET /counts tells how often each path was called, GET /seen what came and when (of one flow: ?flow=ID), and GET /peaks
+how many calls there were at once of each path, or of all with the same ?group=NAME.
 
 `with handlers() as server:` serves from this process, `with handlers_process() as url:` from one of its own, which is
 what `python -m tests.http_handlers` is.

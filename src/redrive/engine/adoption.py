@@ -1,6 +1,7 @@
 """Take claimed flows into memory: new ones begin, others go on from their log."""
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from redrive.flows.asks import EndAsk
 from redrive.flows.driver import driver_for
 from redrive.flows.events import (
     COMMANDS,
+    AnyEvent,
     AttemptFailed,
     FlowBegan,
     FlowFailed,
@@ -69,6 +71,7 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
         for message in await patiently(worker.store, worker.store.read_mail, worker.lease):
             mail[message.flow_id].append(message)
     for record in known:
+        await _settle_letter(worker, record.id, logs.get(record.id, []), mail[record.id])
         run = _enter(worker, record)
         if run is not None:
             # The last owner may have died after it read some: what is no longer there was read.
@@ -77,6 +80,21 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
                 _go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                 worker.set_aside(run)
+
+
+def _may_be_reopened(event: AnyEvent) -> bool:
+    """Not where what had succeeded was undone."""
+    return isinstance(event, FlowFailed) and event.kind != "compensated"
+
+
+async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], mail: list[Message]) -> None:
+    """Of a flow that failed before it read what was said about one of its steps: it is no dead letter any more."""
+    said = next((one for one in map(read, mail) if isinstance(one, ByHand)), None)
+    with contextlib.suppress(msgspec.MsgspecError):
+        # One that cannot be read is parked later.
+        if said is not None and rows and _may_be_reopened(read_event(rows[-1].body)):
+            store, now = worker.store, worker.now()
+            await patiently(store, store.settle_dead, [flow_id], "redriven", said.by, said.why, now, None)
 
 
 def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
@@ -170,7 +188,12 @@ def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
     for message in list(mail):
         said = read(message)
         failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
-        if isinstance(said, Redrive | ByHand) and failed is not None and isinstance(failed.event, FlowFailed):
+        if (
+            isinstance(said, Redrive | ByHand)
+            and failed is not None
+            and isinstance(failed.event, FlowFailed)
+            and _may_be_reopened(failed.event)
+        ):
             if isinstance(said, Redrive | ResetItem):
                 _take(run, mail, message)
             items: list[int | None] = [failed.event.item]

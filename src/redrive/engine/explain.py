@@ -49,7 +49,9 @@ from redrive.flows.events import (
 from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.history import Line, fold, without_undone
 from redrive.flows.job import read_job
-from redrive.flows.registry import ACTION, GRAPH
+from redrive.flows.registry import ACTION, GRAPH, SCRIPT
+from redrive.flows.scripts.execution import PLACE
+from redrive.flows.scripts.script import read_stored
 from redrive.flows.values import NotReadable
 from redrive.retry.decision import Decision, RetryAt
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
@@ -107,6 +109,11 @@ def _arguments(record: FlowRecord) -> str:
     if record.definition.startswith(GRAPH):
         try:
             return msgspec.json.encode(read_graph_input(record.input).inputs).decode()
+        except NotReadable:
+            return record.input
+    if record.definition.startswith(SCRIPT):
+        try:
+            return msgspec.json.encode(read_stored(record.input).inputs).decode()
         except NotReadable:
             return record.input
     return record.input
@@ -290,7 +297,8 @@ class Timeline:
 
     def _failed(self, when: Moment, event: FlowFailed) -> None:
         error = error_line(event.error.type, event.error.message)
-        self._note(when, event, f"failed for good ({event.kind})", error)
+        place = next((f" ({note})" for note in event.error.notes if note.startswith(PLACE)), "")
+        self._note(when, event, f"failed for good ({event.kind})", error + place)
 
 
 def _says(text: str) -> Callable[[Timeline, Moment, Any], None]:

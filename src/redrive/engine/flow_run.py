@@ -227,16 +227,24 @@ class FlowRun(AttemptStarts):
     def _no_callback(self, number: int, at: float) -> None:
         """Nobody has said in time how the attempt ended; but that may be in the mail, and would count."""
         self.waits.callbacks.pop(number, None)
-        self.desk.after_mail(functools.partial(self.time_out, number))
-
-    def time_out(self, number: int) -> None:
         item = self.history.items.get(number)
-        if self.released or item is None or not item.accepted:
+        if item is not None and item.accepted:
+            # Until that is known it counts as active: the flow stays in memory.
+            self.active += 1
+            self.desk.after_mail(functools.partial(self.time_out, number, item.delivery))
+
+    def time_out(self, number: int, delivery: str | None) -> None:
+        if self.released:
+            return
+        self.active -= 1
+        item = self.history.items.get(number)
+        if item is None or not item.accepted or item.delivery != delivery:
+            self.settle(self.time())
             return
         error = AttemptTimeout((item.timeout_at or 0.0) - item.attempt_began)
         self.active += 1
         item.accepted = False
-        self.failed(number, item.delivery or "", error, failure_from(error, self.time(), timed_out=True))
+        self.failed(number, delivery or "", error, failure_from(error, self.time(), timed_out=True))
 
     def go_on(self) -> None:
         """Take up all that waits, and give the flow back if there is nothing to do."""
@@ -341,6 +349,10 @@ class FlowRun(AttemptStarts):
         self.waits.callbacks.pop(item.number, None)
 
     def _end(self, ask: EndAsk, at: float) -> None:
+        if self.leaves_when_idle and not self.active and ask.how != "cancelled" and ask.kind is None:
+            # What was said about a failed item comes first: the next owner answers the log anew with it.
+            self.release("ready", at)
+            return
         for item in self.history.items.values():
             if item.state == "running" and not item.accepted:
                 self.desk.stop_attempt(self, item)

@@ -89,15 +89,17 @@ class GraphFlows:
             raise NotPossible(f"step {step} of flow {flow_id} is {item.state}: there is nothing to settle")
         if isinstance(message, ResetItem) and item.state in ("running", "queued"):
             raise NotPossible(f"step {step} of flow {flow_id} is {item.state}: it is being tried already")
-        if record.status == "failed":
+        # It may have ended since it was looked at.
+        status = record.status if record.status == "failed" else await self._app.send(flow_id, message)
+        if status in ("completed", "cancelled"):
+            raise FlowFinished(flow_id, status)
+        if status == "failed":
             letters = await self._app.store.list_dead(DeadQuery(flow_ids=(flow_id,), state=None, kind=COMPENSATED))
             if letters:
                 raise NotPossible(f"flow {flow_id} was compensated: what had succeeded was undone. Start another flow")
             now = self._app.now()
             by, why = message.by, message.why
             await self._app.store.settle_dead([flow_id], "redriven", by, why, now, write_message(message))
-        else:
-            await self._app.send(flow_id, message)
 
     async def complete(self, token: str, body: bytes, content_type: str) -> CompletionOutcome:
         read = read_token(token)

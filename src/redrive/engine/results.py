@@ -139,7 +139,11 @@ def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult)
         last = item.failures[-1].event if item.failures else None
         if last is not None and (last.error.type, last.error.message) == (ending.error.type, ending.error.message):
             # The item's own error, not one that the flow's code raised about it: its attempts belong to it.
-            raise error_of(item, last)
+            error = error_of(item, last)
+            for note in ending.error.notes:
+                if note not in getattr(error, "__notes__", ()):
+                    error.add_note(note)
+            raise error
     raise rebuild_error(ending.error)
 
 

@@ -108,7 +108,7 @@ def _item(item: Item, now: float) -> ItemView:
         state="abandoned" if item.state == "cancelled" else item.state,
         attempts=item.attempt,
         max_attempts=most,
-        next_retry_at=item.retry_at,
+        next_retry_at=item.retry_at if item.state == "waiting" else None,
         retry_eligible=answer.retry_eligible and not done and item.state != "failed",
         ready=answer.ready and item.is_open,
         reason="it is done" if done else "it failed for good" if item.state == "failed" else answer.reason,

@@ -12,6 +12,7 @@ from redrive.flows.graphs.spec import ActionHandler, GraphInput, HttpHandler, Pl
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.values import NotReadable
+from redrive.notation.errors import NotationError
 from redrive.retry.policy import Policy
 
 LONGEST_CALLBACK = 3600.0
@@ -180,7 +181,10 @@ class GraphDriver:
     def _policy(self, spec: StepSpec) -> Policy:
         policy = self._policies.get(spec.name)
         if policy is None:
-            policy = read_stored_policy(spec.policy)
+            try:
+                policy = read_stored_policy(spec.policy)
+            except NotationError as error:
+                raise NotReadable(f"the policy of step {spec.name} cannot be read: {error}") from None
             if isinstance(spec.handler, HttpHandler) and spec.handler.mode == "async":
                 policy = policy if policy.attempt_timeout else policy.replace(attempt_timeout=LONGEST_CALLBACK)
             self._policies[spec.name] = policy

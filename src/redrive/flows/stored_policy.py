@@ -42,5 +42,8 @@ def read_stored_policy(raw: msgspec.Raw) -> Policy:
         if len(_read) > _MOST_KEPT:
             _read.clear()
         data: Any = msgspec.json.decode(text)
+        if isinstance(data, dict) and data.get("attempts") == 0:
+            # Nobody can write it; where it is stored, it allows the first attempt and nothing after it.
+            data["attempts"] = 1
         policy = _read[text] = read(data, Place("stored policy")).policy
     return policy

@@ -73,8 +73,10 @@ class MemoryData:
     def change(self, change: FlowChange) -> None:
         flow = self.flows[change.flow_id]
         status, wake_at = change.status, change.wake_at
-        if status != "running" and status not in FINISHED and flow.mail > change.mail_read:
-            status, wake_at = "ready", None
+        finished_at = change.finished_at
+        # A failed one may be taken up again by what it has not read.
+        if status not in ("running", "completed", "cancelled") and flow.mail > change.mail_read:
+            status, wake_at, finished_at = "ready", None, None
         owner = flow.owner if status == "running" else None
         self.put(
             msgspec.structs.replace(
@@ -83,7 +85,7 @@ class MemoryData:
                 wake_at=wake_at,
                 owner=owner,
                 mail_read=change.mail_read,
-                finished_at=change.finished_at,
+                finished_at=finished_at,
             )
         )
 

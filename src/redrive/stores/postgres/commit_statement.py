@@ -44,9 +44,9 @@ changed AS (
         END,
         owner = CASE WHEN c.status = 'running' THEN f.owner END,
         mail_read = c.mail_read,
-        finished_at = to_timestamp(c.finished_at)
+        finished_at = CASE WHEN NOT (c.asleep AND f.mail > c.mail_read) THEN to_timestamp(c.finished_at) END
     FROM lease, (
-        SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked') AS asleep FROM {rows}
+        SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked', 'failed') AS asleep FROM {rows}
     ) AS c
     WHERE f.id = c.flow_id AND f.owner IS NOT DISTINCT FROM lease.epoch
     RETURNING f.status

@@ -7,20 +7,20 @@ from msgspec.structs import astuple
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.errors import StoreError
-from redrive.stores.records import FINISHED, Batch, FlowChange, Lease
+from redrive.stores.records import Batch, FlowChange, Lease
 from redrive.stores.sqlite.leases import lost
 from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, places
 
 _FENCE = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
 _EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
-# ?4: released unfinished, so that unread mail makes it ready at once.
+# ?4: unread mail makes it ready at once: it is not finished, or failed, and may be taken up again.
 _FLOW = """
 UPDATE flows SET
     status = CASE WHEN ?4 AND mail > ?3 THEN 'ready' ELSE ?1 END,
     wake_at = CASE WHEN ?4 AND mail > ?3 THEN NULL ELSE ?2 END,
     owner = CASE WHEN ?1 = 'running' THEN owner END,
     mail_read = ?3,
-    finished_at = ?5
+    finished_at = CASE WHEN ?4 AND mail > ?3 THEN NULL ELSE ?5 END
 WHERE id = ?6 AND owner = ?7
 """
 _RETRY = f"INSERT OR REPLACE INTO retry_queue ({columns(RETRY_FIELDS)}) VALUES ({places(RETRY_FIELDS)})"  # noqa: S608 - our own names
@@ -58,5 +58,5 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
 
 def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
     status = change.status
-    unfinished = status != "running" and status not in FINISHED
-    return status, change.wake_at, change.mail_read, unfinished, change.finished_at, change.flow_id, epoch
+    wakes = status not in ("running", "completed", "cancelled")
+    return status, change.wake_at, change.mail_read, wakes, change.finished_at, change.flow_id, epoch
