@@ -156,7 +156,6 @@ def test_a_step_that_waits_for_its_retry(address: str, handlers: Handlers, verb:
     check(run(story()), verb)
 
 
-@pytest.mark.xfail(strict=True, reason="what is said about a failed step waits until nothing of its flow runs")
 def test_a_failed_step_is_tried_again_though_others_run_on(handlers: Handlers) -> None:
     mended, let_go = next(_names), next(_names)
     graph = {

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -77,7 +77,7 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
             # The last owner may have died after it read some: what is no longer there was read.
             run.mail_read = max(record.mail_read, record.mail - len(mail[record.id]))
             try:
-                _go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
+                go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                 worker.set_aside(run)
 
@@ -111,8 +111,14 @@ def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
     return run
 
 
-def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], mail: list[Message]) -> None:
-    """Bring a flow to where its log ends, then do what is due."""
+def go_on(
+    run: FlowRun,
+    rows: list[EventRow],
+    heartbeats: list[HeartbeatRow],
+    mail: list[Message],
+    under_way: Collection[int] = (),
+) -> None:
+    """Bring a flow to where its log ends, then do what is due. `under_way`: items whose attempts run in this worker."""
     try:
         lines = [Line(row.seq, row.at, read_event(row.body)) for row in rows]
     except msgspec.MsgspecError as error:
@@ -153,11 +159,15 @@ def _go_on(run: FlowRun, rows: list[EventRow], heartbeats: list[HeartbeatRow], m
             item.details = msgspec.Raw(beat.details.encode())
     run.shown |= {item.number for item in run.history.items.values() if item.retry_kind}
     running = [item for item in run.history.items.values() if item.state == "running"]
-    lost = [item for item in running if not item.accepted]
+    lost = [item for item in running if not item.accepted and item.number not in under_way]
     for item in running:
         if item.accepted:
             run.stays_in_lane(item)
             run.wait_for_callback(item)
+        elif item.number in under_way:
+            run.stays_in_lane(item)
+            run.active += 1
+    run.desk.under_way.stop_all_but(run.id, {item.number for item in running})
     if reopened:
         # The end of the flow took them from the retry queue.
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from redrive.determinism.dice import Dice
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.journal import Journal
+from redrive.engine.under_way import UnderWay
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed
@@ -23,6 +24,7 @@ class Desk(Protocol):
     journal: Journal
     dice: Dice
     guard: DependencyGuard
+    under_way: UnderWay
 
     def now(self) -> float:
         """Epoch seconds."""
@@ -38,10 +40,12 @@ class Desk(Protocol):
         """Have the attempt made, now that its start is durable."""
         ...
 
-    def stop_attempt(self, run: "FlowRun", item: Item) -> None: ...
-
     def after_mail(self, call: Callable[[], None]) -> None:
         """Call back once all mail that there is has been delivered."""
+        ...
+
+    def rebuild(self, run: "FlowRun") -> None:
+        """Have the flow built anew from its log, with what the mail says about items that failed."""
         ...
 
     def wake_at(self, when: float, run: "FlowRun") -> None:

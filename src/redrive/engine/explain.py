@@ -51,7 +51,6 @@ from redrive.flows.history import Line, fold, without_undone
 from redrive.flows.job import read_job
 from redrive.flows.registry import ACTION, GRAPH, SCRIPT
 from redrive.flows.scripts.execution import PLACE
-from redrive.flows.scripts.script import read_stored
 from redrive.flows.values import NotReadable
 from redrive.retry.decision import Decision, RetryAt
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
@@ -112,6 +111,9 @@ def _arguments(record: FlowRecord) -> str:
         except NotReadable:
             return record.input
     if record.definition.startswith(SCRIPT):
+        # Loaded here: many a store has no scripts.
+        from redrive.flows.scripts.script import read_stored
+
         try:
             return msgspec.json.encode(read_stored(record.input).inputs).decode()
         except NotReadable:

@@ -53,14 +53,12 @@ NOTHING_COMES = (
 class FlowRun(AttemptStarts):
     """What its code asked for, what runs and what waits."""
 
-    __slots__ = ("_alarm_at", "has_begun", "leaves_when_idle")
+    __slots__ = ("_alarm_at", "has_begun")
 
     def __init__(self, desk: Desk, record: FlowRecord, driver: Driver) -> None:
         super().__init__(desk, record, driver)
         self.has_begun = False
         self._alarm_at = math.inf
-        self.leaves_when_idle = False
-        """There is mail that can only be acted on when the flow is built anew from its log."""
 
     # What comes in
 
@@ -295,9 +293,6 @@ class FlowRun(AttemptStarts):
         if self.waits or not self.active:
             wake_at = self.next_wake()
             if not self.active:
-                if self.leaves_when_idle:
-                    self.release("ready", at)
-                    return
                 if history.paused:
                     self.release("paused", None)
                     return
@@ -341,7 +336,7 @@ class FlowRun(AttemptStarts):
         """Stop what the item is doing: its attempt, standing in line, waiting."""
         if item.state == "running" and not item.accepted:
             self.active -= 1
-            self.desk.stop_attempt(self, item)
+            self.desk.under_way.stop(self.id, item.number)
         elif item.number in self.in_line:
             self.active -= 1
             self.in_line.remove(item.number)
@@ -349,13 +344,9 @@ class FlowRun(AttemptStarts):
         self.waits.callbacks.pop(item.number, None)
 
     def _end(self, ask: EndAsk, at: float) -> None:
-        if self.leaves_when_idle and not self.active and ask.how != "cancelled" and ask.kind is None:
-            # What was said about a failed item comes first: the next owner answers the log anew with it.
-            self.release("ready", at)
-            return
         for item in self.history.items.values():
             if item.state == "running" and not item.accepted:
-                self.desk.stop_attempt(self, item)
+                self.desk.under_way.stop(self.id, item.number)
             if item.is_open:
                 self._item_done(item)
         event = ending_of(ask, self.history)

@@ -1,6 +1,7 @@
 """What running attempts leave for the ones that may follow them, written now and then."""
 
 import asyncio
+from collections.abc import Mapping
 
 from redrive.engine.attempt_starts import AttemptStarts
 from redrive.stores.records import HeartbeatRow
@@ -8,8 +9,11 @@ from redrive.stores.records import HeartbeatRow
 WRITTEN_EVERY = 1.0
 
 
-def beat(run: AttemptStarts, item: int, details: str) -> None:
+def beat(runs: Mapping[str, AttemptStarts], flow_id: str, item: int, details: str) -> None:
     """The attempt goes on; the details are written at once if they are its first."""
+    run = runs.get(flow_id)
+    if run is None:
+        return
     silent = item not in run.heartbeats
     run.heartbeats[item] = details
     if silent:

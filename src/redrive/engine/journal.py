@@ -140,6 +140,11 @@ class Journal:
             except Exception:
                 log.exception("what was to follow a commit failed; the journal goes on")
 
+    @property
+    def is_following(self) -> bool:
+        """Whether something is durable that has not been acted on yet."""
+        return bool(self._following)
+
     async def drained(self) -> None:
         """Wait until all that is known now is written."""
         await self._idle.wait()

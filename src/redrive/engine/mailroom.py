@@ -25,8 +25,7 @@ log = logging.getLogger("redrive")
 def deliver(run: FlowRun, message: Message) -> None:
     """Do what the message says; that it was read becomes durable together with what came of it."""
     if _needs_the_log(run, message):
-        run.leaves_when_idle = True
-        run.settle(run.time())
+        run.desk.rebuild(run)
         return
     said = take_out(run, message)
     at = run.time()

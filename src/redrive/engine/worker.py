@@ -27,8 +27,10 @@ from redrive.engine.mailroom import deliver
 from redrive.engine.outcomes import failure_from
 from redrive.engine.owned_flow import OwnedFlow
 from redrive.engine.places import Places
+from redrive.engine.rebuilding import Rebuilding
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.telling import tell_attempt_failed, tell_flow_ended
+from redrive.engine.under_way import UnderWay
 from redrive.failures.failure import Failure
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
@@ -79,8 +81,9 @@ class Worker:
         """Whether the end of a flow may make it possible to claim another."""
         self._next_look = math.inf
         self._on_ended = on_ended
-        self._attempts: dict[tuple[str, int], Attempt] = {}
+        self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.now)
         self._after_mail: list[Callable[[], None]] = []
+        self._rebuilding = Rebuilding(self)
 
     # Its life
 
@@ -162,6 +165,7 @@ class Worker:
 
     async def _let_go(self) -> None:
         self.alarms.close()
+        self._rebuilding.close()
         await self.runner.close()
         for run in self.runs.values():
             run.released = True
@@ -261,6 +265,9 @@ class Worker:
         self._after_mail.append(call)
         self._mail.set()
 
+    def rebuild(self, run: FlowRun) -> None:
+        self._rebuilding.begin(run)
+
     def begin(self, run: AttemptStarts, item: Item, ask: ItemAsk | None) -> None:
         delivery, place = item.delivery, run.driver.place(item.step)
         if run.released or item.state != "running" or delivery is None:
@@ -278,10 +285,10 @@ class Worker:
             timeout=timeout,
             timeout_at=item.timeout_at,
             details=item.details,
-            beat=functools.partial(beat, run, item.number),
+            beat=functools.partial(beat, self.runs, run.id, item.number),
             place=place,
         )
-        self._attempts[run.id, item.number] = attempt
+        self.under_way.begin(attempt)
         try:
             handler = run.driver.handler(item.step)
         except UnknownDefinition as error:
@@ -289,13 +296,6 @@ class Worker:
             return
         values = ask.values if ask is not None else None
         self.runner.start(handler, attempt, bytes(item.args).decode() if values is None else values)
-
-    def stop_attempt(self, run: FlowRun, item: Item) -> None:
-        attempt = self._attempts.pop((run.id, item.number), None)
-        if attempt is not None:
-            self.runner.cancel(attempt)
-            self.guard.ignored((run.id, item.number), self.now())
-            self.places.free(attempt.place)
 
     def wake_at(self, when: float, run: FlowRun) -> None:
         def call() -> None:
@@ -390,11 +390,4 @@ class Worker:
                 self.set_aside(run)
 
     def _over(self, attempt: Attempt) -> FlowRun | None:
-        known = self._attempts.pop((attempt.flow_id, attempt.item), None)
-        if known is not attempt:
-            # It was stopped, and its place was given up then.
-            if known is not None:
-                self._attempts[attempt.flow_id, attempt.item] = known
-            return None
-        self.places.free(attempt.place)
-        return self.runs.get(attempt.flow_id)
+        return self.runs.get(attempt.flow_id) if self.under_way.end(attempt) else None

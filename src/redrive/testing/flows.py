@@ -190,11 +190,13 @@ class FlowApp(App):
         if self.witness.faults:
             raise AssertionError("\n".join(self.witness.faults))
 
-    async def _add(self, flow: NewFlow, connection: Any) -> str:
+    async def _add(
+        self, flow: NewFlow, connection: Any, read_result: Callable[[str], Any] | None = None
+    ) -> Handle[Any]:
         if self._same_ids:
             self._started += 1
             flow = msgspec.structs.replace(flow, id=f"00000000-0000-7000-8000-{self._started:012}")
-        return await super()._add(flow, connection)
+        return await super()._add(flow, connection, read_result)
 
 
 @asynccontextmanager

@@ -1,0 +1,65 @@
+"""Build a flow anew from its log while its attempts run on: for what is said about an item that has failed."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from redrive.engine.adoption import go_on
+from redrive.engine.flow_run import FlowRun
+from redrive.engine.journal import patiently
+from redrive.flows.driver import driver_for
+
+if TYPE_CHECKING:
+    from redrive.engine.worker import Worker
+
+log = logging.getLogger("redrive")
+
+
+class Rebuilding:
+    """What came of the failure is undone in the log; so the flow's code must be brought to where it now stands."""
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, run: FlowRun) -> None:
+        if run.id not in self._tasks:
+            task = self._tasks[run.id] = asyncio.get_running_loop().create_task(self._rebuild(run))
+            task.add_done_callback(lambda task: self._ended(run, task))
+
+    def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _ended(self, run: FlowRun, task: "asyncio.Task[None]") -> None:
+        del self._tasks[run.id]
+        if not task.cancelled() and task.exception() is not None:
+            log.error("flow %s could not be built anew", run.id, exc_info=task.exception())
+            current = self._worker.runs.get(run.id)
+            if current is not None:
+                self._worker.set_aside(current)
+
+    async def _rebuild(self, run: FlowRun) -> None:
+        worker, store = self._worker, self._worker.store
+        assert worker.lease is not None  # noqa: S101 - it owns the flow
+        with worker.clock.busy():
+            while not run.released:
+                seq = run.seq
+                rows = (await patiently(store, store.read_events, [run.id]))[run.id]
+                beats = await patiently(store, store.read_heartbeats, [run.id])
+                unread = await patiently(store, store.read_mail, worker.lease)
+                if rows and rows[-1].seq == run.seq == seq and not worker.journal.is_following and not run.released:
+                    mail = [one for one in unread if one.flow_id == run.id and one.id not in run.mail_taken]
+                    go_on(self._replace(run), rows, beats, mail, worker.under_way.items_of(run.id))
+                    return
+                # Not all of it is durable yet, or has been acted on.
+                await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
+
+    def _replace(self, run: FlowRun) -> FlowRun:
+        worker = self._worker
+        worker.forget(run)
+        run.released = True
+        fresh = FlowRun(worker, run.record, driver_for(run.record.definition, run.id, run.record.input))
+        fresh.mail_read, fresh.mail_taken = run.mail_read, run.mail_taken
+        worker.runs[run.id] = fresh
+        return fresh
