@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http format clean help
+.PHONY: demo test lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http bench-pipeline format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,10 @@ bench-engine: $(STAMP) ## the durable engine side by side with its peers
 
 bench-http: $(STAMP) ## steps over HTTP beside a bare loop of POSTs
 	@$(BIN)/python -m benchmarks.http
+
+bench-pipeline: $(STAMP) ## a pipeline stage side by side with its peer
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-pipeline
+	@$(BIN)/python -m benchmarks.pipeline
 
 clean: ## forget the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .pytest_cache .import_linter_cache

@@ -3,6 +3,7 @@
 - A `python` block is executed; the blocks of a page share their names, and so does a hidden `<!-- setup ... -->`.
   No wait between attempts takes time, and the network ends at this machine.
 - A block with `file=NAME` after its language is written to that file for the commands of the page.
+- An `rd` block is a script: nothing may be wrong with it, unless it says `checked=no`.
 - In a `console` block each `$ redrive ...` is run, and what it prints is compared with the lines under it; a line
   `...` stands for any lines. `exit=1` after `console` is the exit code to expect.
 - In a `bash` block each `redrive ...` is run, and must end well.
@@ -60,6 +61,8 @@ def run_page(path: Path, write: bool) -> None:
         try:
             for block in (Block(page, found) for found in BLOCK.finditer(page)):
                 where = f"{path.name}:{block.line}"
+                if block.language == "rd" and block.options.get("checked") != "no":
+                    _check_script(block.body, where)
                 if "file" in block.options:
                     Path(block.options["file"]).write_text(block.body, encoding="utf-8")
                 elif block.language == "python":
@@ -78,6 +81,15 @@ def run_page(path: Path, write: bool) -> None:
         for start, end, shown in reversed(changes):
             page = page[:start] + shown + page[end:]
         path.write_text(page, encoding="utf-8")
+
+
+def _check_script(text: str, where: str) -> None:
+    from redrive.flows.scripts.checking import check
+    from redrive.flows.scripts.parsing import parse
+
+    wrong = [one for one in check(parse(text, where)) if one.severity == "error"]
+    if wrong:
+        raise Mismatch("\n".join(map(str, wrong)))
 
 
 def _session(block: Block, where: str, write: bool) -> Iterator[str]:

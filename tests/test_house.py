@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PUBLIC_NAMES = ROOT / "tests" / "public_names.txt"
-PUBLIC_MODULES = ("redrive", "redrive.notation", "redrive.testing")
+PUBLIC_MODULES = ("redrive", "redrive.notation", "redrive.pipeline", "redrive.testing")
 LONGEST_MODULE = 400
 
 LOADED_WHEN_USED = (
@@ -33,6 +33,7 @@ LOADED_WHEN_USED = (
     "pytest",
     "redrive.testing",
     "redrive.notation",
+    "redrive.pipeline",
     "redrive.cli",
 )
 

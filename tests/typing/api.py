@@ -11,6 +11,18 @@ from typing import Any, assert_type
 import redrive
 from redrive.calls.attempt_iterator import Attempts
 from redrive.calls.fallback import Fallback
+from redrive.pipeline import (
+    BaseInterceptor,
+    ErrorAction,
+    Pipeline,
+    PipelineContext,
+    PipelineResult,
+    RetryInterceptor,
+    Stage,
+    StageContext,
+    StageKind,
+    StageOutput,
+)
 
 
 @redrive.retry
@@ -151,7 +163,32 @@ def the_rest() -> None:
     assert_type(stop, Callable[[], None])
 
 
+class Fetch:
+    name = "fetch"
+    kind = StageKind.WORK
+
+    async def execute(self, ctx: StageContext) -> StageOutput:
+        return StageOutput.ok(attempt=ctx.attempt)
+
+
+class Watching(BaseInterceptor):
+    async def before(self, stage_name: str, ctx: PipelineContext) -> None: ...
+
+    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction:
+        return ErrorAction.RETRY
+
+
+async def pipelines() -> None:
+    fetch: Stage = Fetch()
+    pipeline = Pipeline().with_stage("fetch", fetch, StageKind.WORK).with_stage("again", Fetch, dependencies=("fetch",))
+    assert_type(await pipeline.run(interceptors=[RetryInterceptor(), Watching()]), PipelineResult)
+    assert_type((await pipeline.run())["fetch"], StageOutput)
+
+
 async def what_must_be_an_error() -> None:
+    Pipeline().with_stage("number", 17)  # type: ignore[arg-type]  # a number is no stage
+    await Pipeline().run(on_failure="stop")  # type: ignore[arg-type]  # there is no such word
+    RetryInterceptor(max_attemps=5)  # type: ignore[call-arg]  # a misspelt argument
     plain(1)  # type: ignore[arg-type]  # the guarded function takes a str
     plain("u", tries=3)  # type: ignore[call-arg]  # it has no such argument
     text: str = plain("u")  # type: ignore[assignment]  # it returns a float

@@ -120,6 +120,11 @@ class GuardedCall:
             self._around.unsafe_work_began(self)
         return None
 
+    def first_attempt_was_made(self) -> None:
+        """The first attempt was made without asking, as nothing stood in its way: it is counted all the same."""
+        _, change = self._dependency.begin_attempt(self._attempt_began, first=True)
+        self._tell_circuit(change)
+
     def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
         """The error of an attempt that was cut at `attempt_until`: by its own timeout or by the deadline."""
         timeout = attempt_timeout(self.policy, self.history)

@@ -16,6 +16,7 @@ from redrive.cli import (
     policy_lint,
     policy_preview,
     policy_schema,
+    script,
     serve,
     start,
     steps,
@@ -53,6 +54,7 @@ def build() -> typer.Typer:
     app.add_typer(_keys(), name="keys")
     app.command("doctor")(doctor.doctor_command)
     app.add_typer(_policy(), name="policy")
+    app.add_typer(_script(), name="script")
     return app
 
 
@@ -114,6 +116,13 @@ def _policy() -> typer.Typer:
     policy.command("convert")(policy_convert.convert_command)
     policy.command("schema")(policy_schema.schema_command)
     return policy
+
+
+def _script() -> typer.Typer:
+    group = typer.Typer(help="Flows as text: format and check scripts.", no_args_is_help=True, rich_markup_mode=None)
+    group.command("fmt")(script.fmt_command)
+    group.command("check")(script.check_command)
+    return group
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -186,7 +186,8 @@ def _settle(
         return
     done = "put back to work" if what == "redrive" else "discarded"
     others = len(chosen) - len(settled)
-    meanwhile = f"; {others} were settled by someone else meanwhile" if others else ""
+    left = "were settled by someone else meanwhile, or were compensated and cannot go on"
+    meanwhile = f"; {others} {left}" if others else ""
     typer.echo(f"{done}: {_count(len(settled))}{meanwhile}")
 
 

@@ -190,13 +190,15 @@ def _known_statuses(given: Sequence[str]) -> Any:
 
 async def full_name(app: "App", name: str) -> str | None:
     """The name of a definition as flows have it: with its kind in front."""
-    from redrive.flows.registry import ACTION, WORKFLOW
+    from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW
     from redrive.stores.records import FlowQuery
 
     if not name or ":" in name:
         return name or None
-    known = await app.flows(FlowQuery(definition=WORKFLOW + name, limit=1))
-    return (WORKFLOW if known else ACTION) + name
+    for kind in (WORKFLOW, GRAPH, SCRIPT):
+        if await app.flows(FlowQuery(definition=kind + name, limit=1)):
+            return kind + name
+    return ACTION + name
 
 
 def _as_data(flow: "FlowRecord") -> dict[str, Any]:

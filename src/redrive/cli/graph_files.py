@@ -35,7 +35,7 @@ def load_graphs(paths: Sequence[str], environment: str) -> None:
     files: dict[str, str] = {}
     for path in _files(paths):
         try:
-            graph = read_graph_file(path, environment)
+            graph = _read(path, environment)
         except GraphError as error:
             problems += error.problems
             continue
@@ -47,10 +47,36 @@ def load_graphs(paths: Sequence[str], environment: str) -> None:
 
 
 def read_graph_file(path: Path, environment: str) -> "Graph":
+    """The graph in a file; BadFile with all that is wrong in it."""
+    from redrive.flows.graphs.problems import GraphError
+
+    try:
+        return _read(path, environment)
+    except GraphError as error:
+        raise BadFile(str(error)) from None
+
+
+def _read(path: Path, environment: str) -> "Graph":
     from redrive.flows.graphs.reading import read_graph
 
     wanted = environment or os.environ.get(VARIABLE) or None
     return read_graph(read_text(path), str(path), environment=wanted, imports=True)
+
+
+def check_actions() -> None:
+    """BadInput for a step of a registered graph whose action this process does not know."""
+    from redrive.flows.graphs.spec import ActionHandler
+    from redrive.flows.registry import UnknownDefinition, action_named, registered_graphs
+
+    for graph in registered_graphs():
+        for spec in (*graph.steps, *graph.compensations):
+            if isinstance(spec.handler, ActionHandler):
+                try:
+                    action_named(spec.handler.action)
+                except UnknownDefinition as error:
+                    raise BadInput(
+                        f"graph {graph.name}, step {spec.name}: {error}; name the module that registers it too"
+                    ) from None
 
 
 def read_steps(path: str) -> "list[StepSpec]":

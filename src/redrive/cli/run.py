@@ -7,7 +7,7 @@ import typer
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import find
 from redrive.cli.flow_input import InputOption, read_input
-from redrive.cli.graph_files import EnvOption
+from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, http_settings
 from redrive.cli.store_use import StoreOption, one_line_errors, usable
 
@@ -52,6 +52,7 @@ def run_command(
     from redrive.cli.run_in_foreground import FlowInTheForeground
 
     definition = find(target, imports or None, environment=env)
+    check_actions()
     http = http_settings(allow, "")
     with one_line_errors():
         given = read_input(definition, text)

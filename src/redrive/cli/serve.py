@@ -8,7 +8,7 @@ import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
-from redrive.cli.graph_files import EnvOption, GraphsOption, load_graphs
+from redrive.cli.graph_files import EnvOption, GraphsOption, check_actions, load_graphs
 from redrive.cli.store_use import StoreOption, one_line_errors, usable
 from redrive.cli.worker import LEVELS, LINE
 
@@ -65,6 +65,8 @@ def serve_command(
     if modules:
         load(modules)
     load_graphs(graphs or [], env)
+    if not no_worker:
+        check_actions()
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(level=log_level.upper(), format=LINE, datefmt="%Y-%m-%dT%H:%M:%S")
     with one_line_errors():

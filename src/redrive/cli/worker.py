@@ -9,7 +9,7 @@ import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
-from redrive.cli.graph_files import EnvOption
+from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, CallbackOption, http_settings
 from redrive.cli.run import read_seconds
 from redrive.cli.store_use import StoreOption, ask, one_line_errors, usable
@@ -76,6 +76,7 @@ def worker_command(
     }
     _check(settings, log_level)
     load(modules, env)
+    check_actions()
     if processes > 1:
         ask(store, _reach, creates=True)
         from redrive.cli.worker_processes import supervise

@@ -126,14 +126,14 @@ def _abandon(timeline: list[Entry]) -> None:
     for entry in timeline:
         if isinstance(entry, ItemStory) and entry.state in _OPEN:
             entry.state = "abandoned"
-            if entry.attempts and entry.attempts[-1].outcome == "running":
+            if entry.attempts and entry.attempts[-1].outcome in ("running", "accepted"):
                 entry.attempts[-1].outcome = "abandoned"
 
 
 def _leave_behind(timeline: list[Entry]) -> None:
     """Nobody carries these on."""
     for entry in timeline:
-        if isinstance(entry, ItemStory) and entry.state == "running":
+        if isinstance(entry, ItemStory) and entry.attempts and entry.attempts[-1].outcome == "running":
             entry.attempts[-1].outcome = "left behind"
 
 
@@ -256,8 +256,7 @@ class Timeline:
 
     def _attempt_accepted(self, when: Moment, event: AttemptAccepted) -> None:
         story = self._items[event.item]
-        what = f"{story.step} (item {event.item}), attempt {event.attempt}: accepted, its outcome is told later"
-        self._note(when, event, what)
+        story.attempts[-1].outcome = "accepted"
 
     def _completion_refused(self, when: Moment, event: CompletionRefused) -> None:
         self._note(when, event, f"an outcome told for item {event.item} was refused")

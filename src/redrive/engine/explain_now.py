@@ -77,6 +77,8 @@ class Looking:
             text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind})"
         elif ending.kind == "poison":
             text = "failed for good: what it was started with cannot be read"
+        elif ending.kind == "graph":
+            text = "failed for good: a step could not be begun"
         else:
             text = "failed for good in its own code"
         if self.dead is not None and self.dead.state == "discarded":
@@ -87,6 +89,10 @@ class Looking:
         if self.dead is not None and self.dead.state == "discarded":
             return []
         ending = self.history.ending
+        discard = Advice("or settle it for good, as it is", f"redrive dead discard {self.record.id} --why WHY")
+        if isinstance(ending, FlowFailed) and ending.kind in ("compensated", "graph"):
+            undone = "what had succeeded was undone, so it cannot go on: " if ending.kind == "compensated" else ""
+            return [Advice(f"{undone}mend the cause, and start another flow"), discard]
         item = ending.item if isinstance(ending, FlowFailed) else None
         if next_step is None:
             next_step = (
@@ -103,7 +109,7 @@ class Looking:
         return [
             Advice(next_step),
             Advice(again, f"redrive dead redrive {self.record.id} --why WHY"),
-            Advice("or settle it for good, as it is", f"redrive dead discard {self.record.id} --why WHY"),
+            discard,
         ]
 
     # Where it is
@@ -196,6 +202,8 @@ class Looking:
             last = item.attempts[-1] if item.attempts else None
             if item.state == "queued":
                 yield Wait(what=f"a free place for {_name(item)}")
+            elif item.state == "running" and last is not None and last.outcome == "accepted":
+                yield Wait(what=f"word of how attempt {last.number} of {_name(item)} ended", until=last.timeout)
             elif item.state == "running" and last is not None and last.outcome == "left behind":
                 yield Wait(what=f"a worker to take up {_name(item)}, whose attempt {last.number} was left behind")
             elif item.state == "running" and last is not None:

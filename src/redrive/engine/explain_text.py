@@ -22,6 +22,7 @@ _HOW = {
     "cancelled": "cancelled after {took}",
     "abandoned": "abandoned, the flow ended",
     "running": "is running",
+    "accepted": "was accepted, and its outcome will be told",
     "left behind": "was left behind: its worker is gone, and whoever takes the flow up counts it as lost",
 }
 

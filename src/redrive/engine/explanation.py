@@ -19,6 +19,7 @@ Outcome = Literal[
     "returned",  # it did not count: it asked to come back later, or its worker was told to stop
     "cancelled",  # the flow's code no longer waited for it
     "abandoned",  # the flow ended meanwhile
+    "accepted",  # whoever carries it out will tell how it ended
     "left behind",  # its worker is gone; whoever takes the flow up counts it as lost
 ]
 

@@ -23,7 +23,7 @@ from redrive.flows.graphs.spec import GraphInput, Plan, StepSpec
 from redrive.flows.graphs.step_reading import read_step
 from redrive.flows.history import Item, fold
 from redrive.flows.messages import ByHand, CompleteItem, Completion, ResetItem, write_message
-from redrive.flows.registry import BY_GOALS, GRAPH, graph_named
+from redrive.flows.registry import BY_GOALS, GRAPH, graph_named, register_graph
 from redrive.stores.records import DeadQuery, FlowRecord, StepRow
 
 if TYPE_CHECKING:
@@ -45,7 +45,12 @@ class GraphFlows:
     async def start_graph(
         self, graph: str | Graph, inputs: Mapping[str, Any], goals: Sequence[str] | None, **settings: Any
     ) -> Handle[Any]:
-        known = graph_named(graph) if isinstance(graph, str) else graph
+        if isinstance(graph, str):
+            known = graph_named(graph)
+        else:
+            known = graph
+            # A worker of this process carries it out.
+            register_graph(graph)
         made = plan(known, goals, inputs)
         given = check_inputs(made, inputs, known.inputs)
         return await self._start(made, GRAPH + known.name, given, settings)

@@ -21,7 +21,7 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
         queue=flow.queue,
         status=status,
         attempt_number=item.attempt - (status == "dispatched"),
-        max_retries=_max_retries(policy, _written_off(item, status)),
+        max_retries=_max_retries(policy, written_off(item)),
         timeout_seconds=policy.attempt_timeout,
         timeout_retry_limit=None if timeout_limit is None else max(0, min(timeout_limit - timeouts, MOST_SHOWN)),
         backoff_kind=backoff.kind if backoff.base else "none",
@@ -33,10 +33,13 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
     )
 
 
-def _written_off(item: Item, status: RetryStatus) -> int:
+def written_off(item: Item) -> int:
     """Attempts made before a redrive: they are counted on, but the allowance began anew."""
-    begun = item.retries.attempts - (status == "waiting") if item.retries else int(status == "dispatched")
-    return item.attempt - begun
+    if item.retries is not None:
+        begun = item.retries.attempts - (item.state == "waiting")
+    else:
+        begun = int(item.started_at is not None)
+    return max(0, item.attempt - begun)
 
 
 def _max_retries(policy: Policy, written_off: int) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from redrive.engine.retry_rows import written_off
 from redrive.flows.driver import driver_for
 from redrive.flows.events import ItemAdded, StepSettled
 from redrive.flows.graph_driver import GraphDriver, read_graph_input
@@ -11,7 +12,7 @@ from redrive.flows.history import FlowHistory, Item, Line, fold, without_undone
 from redrive.flows.registry import GRAPH
 from redrive.flows.replay import replay
 from redrive.retry.eligibility import eligibility
-from redrive.stores.records import FlowRecord
+from redrive.stores.records import FINISHED, FlowRecord
 
 
 class ItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,8 +49,9 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[StepView]:
     """Of a graph: all its steps. Of another flow: the actions that it has called so far."""
     by_step: dict[str, list[ItemView]] = {}
-    for item in fold(list(lines)).items.values():
-        by_step.setdefault(item.step, []).append(_item(item, now))
+    history = fold(list(lines))
+    for item in history.items.values():
+        by_step.setdefault(item.step, []).append(_item(item, now, ended=history.ending is not None))
     if not record.definition.startswith(GRAPH):
         return [
             StepView(name=step, state=_state_of_items(items), items=tuple(items)) for step, items in by_step.items()
@@ -60,6 +62,8 @@ def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[Step
     for spec in (*plan.steps, *plan.compensations):
         items = by_step.get(spec.name, [])
         state, why = states.get(spec.name) or (_state_of_items(items) if items else "pending", "")
+        if record.status in FINISHED and state in ("pending", "running"):
+            state = "abandoned"
         views.append(
             StepView(name=spec.name, state=state, why=why or None, depends_on=spec.depends_on, items=tuple(items))
         )
@@ -84,13 +88,11 @@ def _state_of_items(items: Sequence[ItemView]) -> str:
     return "abandoned"
 
 
-def _item(item: Item, now: float) -> ItemView:
+def _item(item: Item, now: float, ended: bool) -> ItemView:
     policy = item.policy
-    under_way = item.state == "running"
-    # A redrive grants a fresh allowance, while the attempts count on.
-    granted = item.so_far.attempts if item.so_far is not None else 0
-    before = max(0, item.attempt - granted) if item.is_open else 0
-    most = None if policy.attempts is None else policy.attempts + before
+    state = "abandoned" if item.state == "cancelled" or (ended and item.is_open) else item.state
+    under_way = state == "running"
+    most = None if policy.attempts is None else policy.attempts + written_off(item)
     answer = eligibility(
         attempts=item.attempt,
         max_attempts=most,
@@ -100,17 +102,17 @@ def _item(item: Item, now: float) -> ItemView:
         now=now,
         under_way=under_way,
     )
-    done = item.state in ("completed", "cancelled")
+    done = state in ("completed", "abandoned")
     last = item.failures[-1].event if item.failures else None
     return ItemView(
         item=item.number,
         index=item.index,
-        state="abandoned" if item.state == "cancelled" else item.state,
+        state=state,
         attempts=item.attempt,
         max_attempts=most,
-        next_retry_at=item.retry_at if item.state == "waiting" else None,
+        next_retry_at=item.retry_at if state == "waiting" else None,
         retry_eligible=answer.retry_eligible and not done and item.state != "failed",
-        ready=answer.ready and item.is_open,
+        ready=answer.ready and item.is_open and not ended,
         reason="it is done" if done else "it failed for good" if item.state == "failed" else answer.reason,
         error=f"{last.error.type}: {last.error.message}" if last is not None else None,
         undoes=item.undoes or None,

@@ -1,9 +1,10 @@
 """A definition at work, without I/O: each event that matters to it lets it go on, and it answers with what it asks for.
 
-Three of them: a workflow's code on its own loop, a single action, and a graph of steps.
+Four of them: a workflow's code on its own loop, a script on the same loop, a single action, and a graph of steps.
 """
 
 import zlib
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from redrive.determinism.dice import Dice, seeded_dice, seeded_random
@@ -13,7 +14,7 @@ from redrive.flows.failed_item import as_exception
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.job import read_job
 from redrive.flows.loop import FlowFuture, FlowLoop
-from redrive.flows.registry import ACTION, GRAPH, WORKFLOW, UnknownDefinition, action_named, workflow_named
+from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, UnknownDefinition, action_named, workflow_named
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.values import NotReadable
 from redrive.flows.workflow import Workflow
@@ -94,6 +95,10 @@ def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A0
         from redrive.flows.graph_driver import GraphDriver
 
         return GraphDriver(input)
+    if definition.startswith(SCRIPT):
+        from redrive.flows.script_driver import ScriptDriver
+
+        return ScriptDriver(definition.removeprefix(SCRIPT), flow_id, input)
     return ActionDriver(definition.removeprefix(ACTION), input)
 
 
@@ -126,12 +131,11 @@ class ActionItems:
         return []
 
 
-class WorkflowDriver(ActionItems):
-    """Runs a workflow's code."""
+class CodeDriver(ActionItems):
+    """Runs a flow's code on its own loop."""
 
-    def __init__(self, workflow: type[Workflow], flow_id: str, input: str) -> None:  # noqa: A002 - see above
+    def __init__(self, flow_id: str, input: str) -> None:  # noqa: A002 - see above
         self.id = flow_id
-        self._workflow = workflow
         self._input = input
         self._loop = FlowLoop(zlib.crc32(flow_id.encode()), self._dice)
         self._loop.flow = self
@@ -155,12 +159,27 @@ class WorkflowDriver(ActionItems):
             self._random = seeded_random(self.id)
         return self._random
 
+    def read_input(self) -> Any:
+        """What the code is called with; NotReadable when the input does not fit it."""
+        raise NotImplementedError
+
+    def called(self, values: Any) -> Coroutine[Any, Any, Any]:
+        raise NotImplementedError
+
+    def read_result(self, step: str, result: str) -> Any:
+        """What an action gave, as the code sees it."""
+        raise NotImplementedError
+
+    def write_result(self, value: Any) -> str:
+        """What the code gave, as it is stored."""
+        raise NotImplementedError
+
     def start(self, at: float) -> list[Ask]:
-        loop, signature = self._loop, self._workflow.signature
-        # NotReadable when the input does not fit the code: for the engine to handle, the code has not begun.
-        values = signature.read_arguments(self._input)
+        loop = self._loop
+        # NotReadable is for the engine to handle: the code has not begun.
+        values = self.read_input()
         try:
-            coroutine = signature.call_with(self._workflow().run, values)
+            coroutine = self.called(values)
         except Exception as error:  # noqa: BLE001 - what the workflow's __init__ raises fails the flow, not the worker
             return [EndAsk("failed", error=as_exception(error, "__init__"))]
         self._main = loop.create_task(coroutine, name="run", context=loop.context)
@@ -172,7 +191,7 @@ class WorkflowDriver(ActionItems):
         if future is not None and not future.done():
             future.ask = None
             try:
-                future.set_result(action_named(step).signature.read_result(result))
+                future.set_result(self.read_result(step, result))
             except NotReadable as error:
                 future.set_exception(error)
         return self._turn(at)
@@ -246,10 +265,31 @@ class WorkflowDriver(ActionItems):
         error = main.exception()
         if error is None:
             try:
-                return EndAsk("completed", result=self._workflow.signature.write_result(main.result()))
+                return EndAsk("completed", result=self.write_result(main.result()))
             except Exception as trouble:  # noqa: BLE001 - a result that cannot be stored fails the flow, not the worker
                 error = trouble
         return EndAsk("failed", error=as_exception(error, "run"))
+
+
+class WorkflowDriver(CodeDriver):
+    """Runs a workflow's code."""
+
+    def __init__(self, workflow: type[Workflow], flow_id: str, input: str) -> None:  # noqa: A002 - see above
+        super().__init__(flow_id, input)
+        self._workflow = workflow
+
+    def read_input(self) -> Any:
+        return self._workflow.signature.read_arguments(self._input)
+
+    def called(self, values: Any) -> Coroutine[Any, Any, Any]:
+        coroutine: Coroutine[Any, Any, Any] = self._workflow.signature.call_with(self._workflow().run, values)
+        return coroutine
+
+    def read_result(self, step: str, result: str) -> Any:
+        return action_named(step).signature.read_result(result)
+
+    def write_result(self, value: Any) -> str:
+        return self._workflow.signature.write_result(value)
 
 
 class ActionDriver(ActionItems):

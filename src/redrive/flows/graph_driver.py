@@ -175,7 +175,7 @@ class GraphDriver:
         if move.completed:
             return EndAsk("completed", result=_encode(move.outputs).decode())
         error = self._errors.get(move.failed) if move.failed is not None else None
-        kind = COMPENSATED if self._undid else None
+        kind = COMPENSATED if self._undid else "graph" if error is None else None
         return EndAsk("failed", error=error or GraphFailed(move.why), kind=kind)
 
     def _policy(self, spec: StepSpec) -> Policy:

@@ -1,4 +1,4 @@
-"""Which actions and workflows this process knows, by name."""
+"""Which actions, workflows, graphs and scripts this process knows, by name."""
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from redrive.flows.action import Action
     from redrive.flows.graphs.builder import Graph
+    from redrive.flows.scripts.script import Script
     from redrive.flows.workflow import Workflow
 
 ACTION = "action:"
 WORKFLOW = "workflow:"
 GRAPH = "graph:"
+SCRIPT = "script:"
 BY_GOALS = "goals"
 """The name of the graph of a flow that was planned by goals, over the steps of the catalogue."""
 
@@ -28,6 +30,7 @@ class UnknownDefinition(LookupError):
 _actions: "dict[str, Action[Any, Any]]" = {}
 _workflows: "dict[str, type[Workflow]]" = {}
 _graphs: "dict[str, Graph]" = {}
+_scripts: "dict[str, Script]" = {}
 
 
 def register(definition: "Action[Any, Any]") -> None:
@@ -43,6 +46,11 @@ def register_workflow(name: str, workflow: "type[Workflow]") -> None:
 def register_graph(graph: "Graph") -> None:
     """A graph of the same name takes its place: flows keep the one that they were started with."""
     _graphs[graph.name] = graph
+
+
+def register_script(script: "Script") -> None:
+    """A script of the same name takes its place: flows keep the text that they were started with."""
+    _scripts[script.name] = script
 
 
 def _check(kind: str, name: str, new: Any, old: Any) -> None:
@@ -81,15 +89,31 @@ def graph_named(name: str) -> "Graph":
         raise UnknownDefinition("graph", name, list(_graphs)) from None
 
 
+def script_named(name: str) -> "Script":
+    try:
+        return _scripts[name]
+    except KeyError:
+        raise UnknownDefinition("script", name, list(_scripts)) from None
+
+
+def known_actions() -> "dict[str, Action[Any, Any]]":
+    return dict(_actions)
+
+
+def registered_graphs() -> "tuple[Graph, ...]":
+    return tuple(_graphs.values())
+
+
 def known_definitions() -> tuple[str, ...]:
     """What a worker of this process can carry out, as flows name it."""
     return (
         *(WORKFLOW + name for name in _workflows),
         *(ACTION + name for name in _actions),
         *(GRAPH + name for name in (*_graphs, BY_GOALS)),
+        *(SCRIPT + name for name in _scripts),
     )
 
 
 def registered() -> tuple[int, ...]:
     """Changes when something is registered."""
-    return len(_workflows), len(_actions), len(_graphs)
+    return len(_workflows), len(_actions), len(_graphs), len(_scripts)

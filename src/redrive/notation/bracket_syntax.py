@@ -4,7 +4,7 @@ from typing import Any
 
 from redrive.notation.errors import Path
 from redrive.notation.fields import MOST_RULES
-from redrive.notation.place import Place, Position
+from redrive.notation.place import BEGIN, Place, Position
 from redrive.notation.scalars import bare_word
 from redrive.notation.source import check_size
 from redrive.notation.tokens import Token, tokens, unexpected
@@ -15,16 +15,16 @@ FAILURES = "failures"
 """The key under which a bracket keeps what stands before its arrow."""
 
 
-def parse_brackets(text: str, source: str) -> tuple[list[dict[str, Any]], Place]:
+def parse_brackets(text: str, source: str, begin: Position = BEGIN) -> tuple[list[dict[str, Any]], Place]:
     """One mapping per bracket. A bare word such as `linear` becomes a key that is true."""
     check_size(text, source)
-    return _Parser(text, source).parse()
+    return _Parser(text, source, begin).parse()
 
 
 class _Parser:
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, begin: Position) -> None:
         self.source = source
-        self._tokens = tokens(text, source)
+        self._tokens = tokens(text, source, begin)
         self.token: Token = next(self._tokens)
         self.positions: dict[Path, Position] = {}
         self.brackets: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from redrive.failures.matching import ANYTHING, NOTHING
 from redrive.notation.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import DURATION_WORDS, Fields, positions_of, read_failures, zero_wait
-from redrive.notation.place import Place
+from redrive.notation.place import BEGIN, Place, Position
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
 from redrive.retry.backoff import Backoff, BackoffKind
@@ -45,9 +45,12 @@ _NONE: Mapping[str, None] = {"none": None}
 _NO_LIMIT: Mapping[int, None] = {-1: None}
 
 
-def read_text(text: str, source: str = "<text>") -> Reading:
-    """The policy of all brackets in a text; an action call before them and comments are passed over."""
-    brackets, place = parse_brackets(text, source)
+def read_text(text: str, source: str = "<text>", begin: Position = BEGIN) -> Reading:
+    """The policy of all brackets in a text; an action call before them and comments are passed over.
+
+    `begin`: where the text stands in a longer one, such as a script.
+    """
+    brackets, place = parse_brackets(text, source, begin)
     settings: dict[str, Fields] = {}
     answers: list[Fields] = []
     for index, bracket in enumerate(brackets):

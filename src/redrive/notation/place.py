@@ -19,6 +19,10 @@ class Position(NamedTuple):
     column: int
 
 
+BEGIN = Position(1, 1)
+"""Of a text."""
+
+
 class Place(msgspec.Struct, frozen=True):
     """A value's address: the document, and the way to it."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from redrive.notation.errors import NotationError
+from redrive.notation.place import BEGIN, Position
 
 TokenKind = Literal["word", "string", "sign", "end"]
 _INSIDE_WORDS = frozenset("_.")
@@ -26,10 +27,11 @@ class Token(NamedTuple):
         return f'the string "{self.text}"' if self.kind == "string" else f"'{self.text}'"
 
 
-def tokens(text: str, source: str) -> Iterator[Token]:
-    """The tokens of a text, comments left out, then one of kind "end"."""
-    at = line_start = 0
-    line = 1
+def tokens(text: str, source: str, begin: Position = BEGIN) -> Iterator[Token]:
+    """The tokens of a text, comments left out, then one of kind "end". `begin`: where it stands in a longer one."""
+    at = 0
+    line = begin.line
+    line_start = 1 - begin.column
     while at < len(text):
         char = text[at]
         if char == "\n":

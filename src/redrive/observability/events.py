@@ -91,4 +91,64 @@ class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
     """Consecutive failures that led to it."""
 
 
-Event = AttemptFailed | CallRecovered | CallRefused | FallbackUsed | CircuitChanged | FlowFailed | FlowParked
+class StageRetryScheduled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stage of a pipeline failed and will be tried again."""
+
+    stage: str
+    attempt: int
+    """The attempt that failed, from 1."""
+    delay_ms: int
+    error: str
+    error_type: str = ""
+    pipeline_run_id: str | None = None
+    request_id: str | None = None
+
+
+class StageRetrySucceeded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stage succeeded after at least one failed attempt."""
+
+    stage: str
+    attempt: int
+    """The attempt that succeeded."""
+    total_time_ms: int
+    """From the start of the first attempt."""
+    pipeline_run_id: str | None = None
+    request_id: str | None = None
+
+
+class StageRetryExhausted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stage was tried more than once, and failed for good."""
+
+    stage: str
+    attempts: int
+    total_time_ms: int
+    error: str
+    error_type: str = ""
+    reason: str = ""
+    """The kind of giving up: "exhausted", "permanent", "circuit_open", …"""
+    pipeline_run_id: str | None = None
+    request_id: str | None = None
+
+
+class StageAttempted(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt at a stage ended; told where the metrics interceptor is in use."""
+
+    stage: str
+    outcome: str
+    """ "completed", "skipped", "cancelled" or "failed"."""
+    seconds: float
+
+
+Event = (
+    AttemptFailed
+    | CallRecovered
+    | CallRefused
+    | FallbackUsed
+    | CircuitChanged
+    | FlowFailed
+    | FlowParked
+    | StageRetryScheduled
+    | StageRetrySucceeded
+    | StageRetryExhausted
+    | StageAttempted
+)

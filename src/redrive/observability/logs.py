@@ -12,6 +12,10 @@ from redrive.observability.events import (
     FallbackUsed,
     FlowFailed,
     FlowParked,
+    StageAttempted,
+    StageRetryExhausted,
+    StageRetryScheduled,
+    StageRetrySucceeded,
 )
 from redrive.retry.decision import RetryAt
 
@@ -22,9 +26,12 @@ logger.addHandler(logging.NullHandler())
 
 def log_event(event: Event) -> None:
     """Write one event to the log. Each fact is a field of the record, so that structured loggers can take it over."""
+    if isinstance(event, StageAttempted):
+        # For metrics: one line for each attempt that succeeds would be too many.
+        return
     if isinstance(event, AttemptFailed):
         level = logging.INFO if isinstance(event.decision, RetryAt) else logging.WARNING
-    elif isinstance(event, CallRecovered):
+    elif isinstance(event, CallRecovered | StageRetryScheduled | StageRetrySucceeded):
         level = logging.INFO
     elif isinstance(event, FlowFailed):
         level = logging.ERROR
@@ -91,6 +98,10 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
             "--why WHY",
             {"flow_id": event.flow_id, "definition": event.definition, "problem": event.problem},
         )
+    if isinstance(event, StageRetryScheduled | StageRetrySucceeded | StageRetryExhausted):
+        return _describe_stage(event)
+    if isinstance(event, StageAttempted):
+        return f"{event.stage}: an attempt {event.outcome}", {"stage": event.stage}
     return _describe_circuit(event)
 
 
@@ -136,6 +147,34 @@ def _describe_failed_flow(event: FlowFailed) -> tuple[str, dict[str, Any]]:
             "errors": list(event.errors),
             "payload": event.payload,
         },
+    )
+
+
+def _describe_stage(
+    event: StageRetryScheduled | StageRetrySucceeded | StageRetryExhausted,
+) -> tuple[str, dict[str, Any]]:
+    fields: dict[str, Any] = {
+        "stage": event.stage,
+        "pipeline_run_id": event.pipeline_run_id,
+        "request_id": event.request_id,
+    }
+    if isinstance(event, StageRetrySucceeded):
+        seconds = event.total_time_ms / 1000
+        return (
+            f"stage {event.stage}: succeeded at attempt {event.attempt} after {seconds:.3f} s",
+            fields | {"attempt": event.attempt, "elapsed_s": seconds},
+        )
+    fields |= {"error": event.error, "error_type": event.error_type}
+    what = f"{event.error_type}: {event.error}" if event.error else event.error_type
+    if isinstance(event, StageRetryScheduled):
+        wait = event.delay_ms / 1000
+        return (
+            f"stage {event.stage}: attempt {event.attempt} failed: {what}; next attempt in {wait:.3f} s",
+            fields | {"attempt": event.attempt, "wait_s": wait},
+        )
+    return (
+        f"stage {event.stage}: gave up after {event.attempts} attempts ({event.reason}): {what}",
+        fields | {"attempt": event.attempts, "elapsed_s": event.total_time_ms / 1000, "gave_up": event.reason},
     )
 
 

@@ -11,7 +11,17 @@ try:
 except ImportError as error:
     raise ImportError("Prometheus metrics need the extra 'metrics': pip install 'redrive[metrics]'") from error
 
-from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FlowParked
+from redrive.observability.events import (
+    AttemptFailed,
+    CallRecovered,
+    CallRefused,
+    CircuitChanged,
+    Event,
+    FlowParked,
+    StageAttempted,
+    StageRetryScheduled,
+    StageRetrySucceeded,
+)
 from redrive.observability.stream import listen
 from redrive.retry.decision import RetryAt
 
@@ -35,9 +45,32 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
     circuit = Gauge(
         "redrive_circuit_state", "1 for the phase the circuit is in.", ["dependency", "phase"], registry=registry
     )
+    stage_retries = Counter(
+        "redrive_retry_attempts", "Retries of pipeline stages.", ["stage", "error_type"], registry=registry
+    )
+    stage_recoveries = Counter(
+        "redrive_retry_success", "Stages that succeeded by a retry.", ["stage", "attempt"], registry=registry
+    )
+    stage_delays = Histogram(
+        "redrive_retry_delay_seconds", "Waits before a retry of a stage.", ["stage"], registry=registry
+    )
+    stage_attempts = Histogram(
+        "redrive_stage_attempt_seconds", "How long attempts at stages took.", ["stage", "outcome"], registry=registry
+    )
+    metrics = (
+        *(retries, recovered, given_up, refused, waits, parked, circuit),
+        *(stage_retries, stage_recoveries, stage_delays, stage_attempts),
+    )
 
     def count(event: Event) -> None:
-        if isinstance(event, AttemptFailed):
+        if isinstance(event, StageAttempted):
+            stage_attempts.labels(event.stage, event.outcome).observe(event.seconds)
+        elif isinstance(event, StageRetryScheduled):
+            stage_retries.labels(event.stage, event.error_type).inc()
+            stage_delays.labels(event.stage).observe(event.delay_ms / 1000)
+        elif isinstance(event, StageRetrySucceeded):
+            stage_recoveries.labels(event.stage, str(event.attempt)).inc()
+        elif isinstance(event, AttemptFailed):
             if isinstance(event.decision, RetryAt):
                 retries.labels(event.operation, event.failure.type).inc()
                 waits.labels(event.operation).observe(event.decision.because.wait)
@@ -57,7 +90,7 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
 
     def stop() -> None:
         stop_listening()
-        for metric in (retries, recovered, given_up, refused, waits, parked, circuit):
+        for metric in metrics:
             registry.unregister(metric)
 
     return stop

@@ -24,7 +24,9 @@ SAFE_HEADERS = [
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
 ]
-_NO_KEY = "send an API key: Authorization: Bearer rdk_...; make one: redrive keys add --role operate --name NAME"
+_NO_KEY = (
+    "send an API key as bearer token in the Authorization header; make one: redrive keys add --role operate --name NAME"
+)
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 

@@ -7,29 +7,31 @@ from msgspec import Meta
 
 from redrive.engine.app import LARGEST_PRIORITY, App
 from redrive.engine.handle import Handle
+from redrive.engine.script_flows import start_script
 from redrive.engine.starting import KeyTaken
 from redrive.failures.duration import read_duration
 from redrive.flows.graphs.plan import InputError, PlanError
 from redrive.flows.graphs.problems import GraphError
 from redrive.flows.named_arguments import WrongArguments, call_by_names
-from redrive.flows.registry import UnknownDefinition, action_named, graph_named, workflow_named
+from redrive.flows.registry import UnknownDefinition, action_named, graph_named, script_named, workflow_named
 from redrive.server.operations import Ask, Name
 from redrive.server.problems import Flaw, Refused, json_pointer, unfit
 from redrive.server.reading import said_and_path
 from redrive.stores.records import FlowRecord
 
 LONGEST_DELAY = 1e9
-WAYS = ("goals", "graph", "workflow", "action")
+WAYS = ("goals", "graph", "workflow", "action", "script")
 
 
 class Start(Ask, frozen=True):
-    """What to start: exactly one of goals, graph, workflow and action."""
+    """What to start: exactly one of goals, graph, workflow, action and script."""
 
     goals: Annotated[list[Name], Meta(min_length=1, max_length=1000)] | msgspec.UnsetType = msgspec.UNSET
     """Steps of the catalogue that are to be reached; with a graph, those of its steps."""
     graph: Name | msgspec.UnsetType = msgspec.UNSET
     workflow: Name | msgspec.UnsetType = msgspec.UNSET
     action: Name | msgspec.UnsetType = msgspec.UNSET
+    script: Name | msgspec.UnsetType = msgspec.UNSET
     inputs: dict[str, Any] = msgspec.field(default_factory=dict)
     """What it takes, by name."""
     key: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")] | None = None
@@ -48,9 +50,9 @@ class Started(msgspec.Struct, frozen=True):
 
 async def start_flow(app: App, body: Start, key: str | None) -> Started:
     ways = [way for way in WAYS if getattr(body, way) is not msgspec.UNSET]
-    if ways not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"]):
+    if ways not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"], ["script"]):
         given = " and ".join(ways) or "none"
-        raise Refused(422, f"name one of goals, graph, workflow, action; this has {given}", pointer=_pointer(ways))
+        raise Refused(422, f"name one of {', '.join(WAYS)}; this has {given}", pointer=_pointer(ways))
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
     try:
         handle = await _started(app, body, settings)
@@ -80,6 +82,8 @@ async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[An
         action = _known(action_named, body.action, "/action")
         args, kwargs = call_by_names(action, body.inputs, "inputs")
         return await app.submit(action(*args, **kwargs), **settings)
+    if isinstance(body.script, str):
+        return await start_script(app, _known(script_named, body.script, "/script"), body.inputs, **settings)
     goals = body.goals if isinstance(body.goals, list) else None
     if isinstance(body.graph, str):
         graph = _known(graph_named, body.graph, "/graph")

@@ -15,6 +15,7 @@ from redrive.flows.graphs.outputs import OutputError, outputs_of
         ([], None, {"s": None}),
         (["a"], {"a": 1, "more": 2}, {"a": 1}),
         (["a"], {"other": 2}, {"a": {"other": 2}}),
+        ({"a": "object"}, {"other": 2}, {"a": {"other": 2}}),
         (["a"], [1], {"a": [1]}),
         ({"a": "integer", "b": "string"}, {"b": "x", "a": 1, "c": 3}, {"a": 1, "b": "x"}),
         ({"a": "number"}, 3, {"a": 3}),
@@ -28,6 +29,7 @@ def test_an_answer_is_shared_out_to_the_declared_names(declared: Any, answer: An
     ("declared", "answer", "says"),
     [
         (["a", "b"], {"a": 1}, "step s: the answer has no b; it declares a, b"),
+        ({"a": "string"}, {"success": "false"}, "step s: the answer has no a; it declares a"),
         (["a", "b"], "secret", "step s: the answer is a string, not an object with a, b"),
         ({"a": "integer"}, "secret", "its output 'a' is a string, and a whole number is declared"),
         ({"a": "string"}, {"a": None}, "its output 'a' is null, and a string is declared"),

@@ -14,14 +14,16 @@ class OutputError(ValueError):
 def outputs_of(spec: StepSpec, result: Any) -> dict[str, Any]:
     """An object with all declared names gives those; one declared output takes any other answer whole.
 
-    A step that declares none gives one value, named like the step.
+    But an object is taken whole only where the output may be one: else its name is missing.
+    A step that declares no output gives one value, named like the step.
     """
     declared = spec.outputs
     if not declared:
         return {spec.name: result}
+    may_be_object = not {"any", "object"}.isdisjoint(declared.values())
     if isinstance(result, Mapping) and declared.keys() <= result.keys():
         outputs = {name: result[name] for name in declared}
-    elif len(declared) == 1:
+    elif len(declared) == 1 and (may_be_object or not isinstance(result, Mapping)):
         outputs = dict.fromkeys(declared, result)
     elif isinstance(result, Mapping):
         missing = [name for name in declared if name not in result]

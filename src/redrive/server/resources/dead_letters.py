@@ -191,6 +191,8 @@ async def _chosen(app: App, wanted: Settle) -> tuple[list[str], bool]:
     by_flows, by_filter = isinstance(wanted.flows, list), isinstance(wanted.filter, Chosen)
     if [by_flows, by_filter, wanted.all].count(True) != 1:
         raise Refused(422, 'which ones? give exactly one of flows, filter and "all": true')
+    if wanted.filter == Chosen():
+        raise Refused(422, 'the filter is empty; for all of them say "all": true', pointer="/filter")
     if isinstance(wanted.flows, list):
         return list(dict.fromkeys(wanted.flows)), False
     query = _query(wanted.filter if isinstance(wanted.filter, Chosen) else Chosen(), limit=1000)

@@ -1,0 +1,113 @@
+"""`redrive script`: scripts in their one layout, and what is wrong with them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redrive.cli.bad_input import BadInput
+from redrive.cli.definitions import load
+from redrive.cli.exit_codes import BAD_INPUT, FAILED
+from redrive.cli.graph_files import read_text
+from redrive.cli.output import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from redrive.flows.scripts.errors import Problem
+
+FilesArgument = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with scripts, such as order.rd.")]
+
+
+def fmt_command(
+    files: FilesArgument,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit code 1 when a file would change.")
+    ] = False,
+) -> int:
+    """Put scripts into their one layout: four spaces, short lines, comments kept.
+
+    \b
+    redrive script fmt order.rd
+    redrive script fmt --check *.rd
+    """
+    from redrive.flows.scripts.errors import ScriptError
+    from redrive.flows.scripts.formatting import format_script
+
+    code = 0
+    for file in files:
+        text = read_text(Path(file))
+        try:
+            formatted = format_script(text, file)
+        except ScriptError as error:
+            typer.echo(str(error), err=True)
+            code = BAD_INPUT
+            continue
+        if formatted.encode() == _bytes_of(file):
+            continue
+        if check:
+            typer.echo(f"{file}: would be formatted")
+            code = code or FAILED
+        else:
+            _write(file, formatted)
+            typer.echo(f"{file}: formatted")
+    return code
+
+
+def check_command(
+    files: FilesArgument,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="MODULE", help="A module with the actions that scripts call; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Find what is wrong with scripts before they run. Exit code 0: nothing, 1: something, 2: a file cannot be read.
+
+    With --import it also looks at the names of actions and of their arguments.
+
+    \b
+    redrive script check order.rd
+    redrive script check *.rd --import shop.actions --json
+    """
+    if imports:
+        load(imports)
+    problems = {file: _problems(file, bool(imports)) for file in files}
+    if as_json:
+        print_json([{"source": file, "problems": [_as_data(one) for one in found]} for file, found in problems.items()])
+    else:
+        for file, found in problems.items():
+            typer.echo("\n".join(str(one) for one in found) if found else f"{file}: nothing to say against it")
+    return FAILED if any(problems.values()) else 0
+
+
+def _problems(file: str, with_actions: bool) -> "list[Problem]":
+    from redrive.flows.registry import known_actions
+    from redrive.flows.scripts.checking import check
+    from redrive.flows.scripts.errors import ScriptError
+    from redrive.flows.scripts.parsing import parse
+
+    try:
+        script = parse(read_text(Path(file)), file)
+    except ScriptError as error:
+        return list(error.problems)
+    return check(script, actions=known_actions() if with_actions else None)
+
+
+def _as_data(problem: "Problem") -> dict[str, str | int]:
+    return {
+        "line": problem.line,
+        "column": problem.column,
+        "severity": problem.severity,
+        "rule": problem.rule,
+        "message": problem.message,
+    }
+
+
+def _bytes_of(file: str) -> bytes:
+    return Path(file).read_bytes()
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_bytes(text.encode())
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror or error}") from None

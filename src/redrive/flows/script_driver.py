@@ -1,0 +1,34 @@
+"""A script at work: its text, interpreted on the loop of workflows."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from redrive.flows.driver import CodeDriver
+from redrive.flows.json_forms import JsonForm
+from redrive.flows.scripts.interpreter import Program
+from redrive.flows.scripts.operations import parts_of
+from redrive.flows.scripts.script import ScriptInput, read_script_input
+
+
+class ScriptDriver(CodeDriver):
+    """Runs a script. What its actions give is plain data, whatever their type hints say."""
+
+    def __init__(self, name: str, flow_id: str, input: str) -> None:  # noqa: A002 - what a flow is started with
+        super().__init__(flow_id, input)
+        self._name = name
+
+    def read_input(self) -> tuple[Program, ScriptInput]:
+        return read_script_input(self._input, self._name)
+
+    def called(self, values: tuple[Program, ScriptInput]) -> Coroutine[Any, Any, Any]:
+        program, stored = values
+        return program.run(self._name, stored.function, stored.inputs)
+
+    def read_result(self, step: str, result: str) -> Any:
+        return msgspec.json.decode(result)
+
+    def write_result(self, value: Any) -> str:
+        parts_of(value)
+        return JsonForm(Any, f"script {self._name}: its result").write(value)[0]

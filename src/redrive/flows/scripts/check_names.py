@@ -1,0 +1,111 @@
+"""Variables that have no value where they are used, whichever way the script went."""
+
+from difflib import get_close_matches
+
+from redrive.flows.scripts import nodes
+from redrive.flows.scripts.builtins import BUILTINS
+from redrive.flows.scripts.errors import Problems
+from redrive.flows.scripts.variables import assigned_in, variables_of
+from redrive.flows.scripts.walking import children
+
+Names = frozenset[str]
+
+
+class NameChecker:
+    """Follows a function from above, with the names that may have a value."""
+
+    def __init__(self, function: nodes.Function, problems: Problems) -> None:
+        self._function = function
+        self._variables = variables_of(function)
+        self._problems = problems
+
+    def check(self) -> None:
+        for parameter in self._function.parameters:
+            if parameter.default is not None:
+                self._read(parameter.default, frozenset())
+        self._block(self._function.body, frozenset(one.name for one in self._function.parameters))
+
+    def _block(self, block: nodes.Block, known: Names) -> Names:
+        for node in block:
+            known = self._statement(node, known)
+        return known
+
+    def _statement(self, node: nodes.Statement, known: Names) -> Names:
+        match node:
+            case nodes.Assign():
+                self._read(node.value, known)
+                return self._target(node.target, known)
+            case nodes.AugmentedAssign():
+                self._read(node.target, known)
+                self._read(node.value, known)
+                return self._target(node.target, known)
+            case nodes.If():
+                after: Names = frozenset()
+                for branch in node.branches:
+                    self._read(branch.test, known)
+                    after |= self._block(branch.body, known)
+                return after | self._block(node.otherwise, known)
+            case nodes.For():
+                self._read(node.items, known)
+                inside = known | {*node.names, *assigned_in(node.body)}
+                return known | self._block(node.body, inside)
+            case nodes.While():
+                inside = known | {*assigned_in(node.body)}
+                self._read(node.test, inside)
+                return self._block(node.body, inside)
+            case nodes.Try():
+                return self._try(node, known)
+            case nodes.Parallel():
+                for line in node.branches:
+                    self._read(line.call, known)
+                return known | {line.name for line in node.branches if line.name is not None}
+            case _:
+                for child in children(node):
+                    self._read(child, known)
+                return known
+
+    def _try(self, node: nodes.Try, known: Names) -> Names:
+        after = self._block(node.body, known)
+        # It may have failed anywhere.
+        before_handlers = known | {*assigned_in(node.body)}
+        after = self._block(node.otherwise, after)
+        for handler in node.handlers:
+            caught = {handler.name} if handler.name is not None else set()
+            # As in Python, the name of the error is gone when its handler ends.
+            after |= self._block(handler.body, before_handlers | caught) - (caught - known)
+        before_final = after | before_handlers
+        for handler in node.handlers:
+            before_final |= {*assigned_in(handler.body)}
+        return after | self._block(node.final, before_final | {*assigned_in(node.otherwise)})
+
+    def _target(self, target: nodes.Name | nodes.Index, known: Names) -> Names:
+        if isinstance(target, nodes.Name):
+            return known | {target.name}
+        self._read(target, known)
+        return known
+
+    def _read(self, node: nodes.Node, known: Names) -> None:
+        if isinstance(node, nodes.Name):
+            if node.name not in known:
+                self._tell(node, known)
+            return
+        if isinstance(node, nodes.Spread):
+            self._read(node.items, known)
+            self._read(node.call, known | {node.name})
+            return
+        for child in children(node):
+            self._read(child, known)
+
+    def _tell(self, node: nodes.Name, known: Names) -> None:
+        name = node.name
+        if name in self._variables:
+            message = f"{name!r} has no value here yet, whichever way the script came; assign it before"
+            self._problems.at(node.span, message, rule="used-before-assignment")
+            return
+        if name in BUILTINS:
+            message = f"{name!r} is a function; write {BUILTINS[name].usage(name)}"
+        else:
+            close = get_close_matches(name, sorted(known | self._variables), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "assign it before, or make it a parameter"
+            message = f"nothing is named {name!r}; {hint}"
+        self._problems.at(node.span, message, rule="unknown-name")

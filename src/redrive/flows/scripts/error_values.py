@@ -1,0 +1,48 @@
+"""Failures as scripts see them: what `except` catches by name, what it can be asked for, and what `raise` names."""
+
+import builtins
+from typing import Any
+
+from redrive.failures.matching import lineage
+from redrive.failures.signals import Permanent
+from redrive.notation.failure_names import RENAMED
+from redrive.retry.report import report_of
+
+ERROR_ATTRIBUTES = ("message", "type", "attempts")
+
+
+def error_attribute(error: Any, name: str) -> Any:
+    if not isinstance(error, BaseException):
+        raise AttributeError(
+            f"a {type(error).__name__} has no .{name}: only an error has, in its `except ... as`; "
+            f'the parts of data are taken with ["{name}"]'
+        )
+    if name == "message":
+        return str(error)
+    if name == "type":
+        return type(error).__name__
+    report = report_of(error)
+    return report.made if report is not None else 0
+
+
+def catches(names: tuple[str, ...], error: Exception) -> bool:
+    """Whether one of the names is that of the error's class, or of a base of it; no names stand for every error."""
+    return not names or not set(names).isdisjoint(lineage(type(error)))
+
+
+def caught_names(written: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that errors have, for names that classes had in the past."""
+    return tuple(RENAMED.get(name, name) for name in written)
+
+
+RAISABLE: dict[str, type[Exception]] = {
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Exception)
+    # Those mean something to Python itself, or need more than a message.
+    and not issubclass(kind, StopIteration | StopAsyncIteration | ExceptionGroup | UnicodeError | Warning)
+    and name == kind.__name__
+}
+RAISABLE |= {"UnicodeError": UnicodeError, "Permanent": Permanent, "redrive.Permanent": Permanent}
+"""What `raise` can name."""

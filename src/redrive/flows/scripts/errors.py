@@ -1,0 +1,115 @@
+"""What is wrong with a script: every problem with its place, the line itself and a caret."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from redrive.failures.redaction import redact
+from redrive.notation.errors import printable
+
+if TYPE_CHECKING:
+    from lark import Token
+
+    from redrive.flows.scripts.nodes import Span
+
+MOST_SHOWN = 50
+"""Problems that are told; the rest is counted."""
+
+_LONGEST_LINE = 120
+_LONGEST_MESSAGE = 600
+
+
+Severity: TypeAlias = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, or could be better."""
+
+    source: str
+    line: int
+    column: int
+    message: str
+    """What is wrong, and what to write instead."""
+    shown: str = ""
+    """The line of the script."""
+    severity: Severity = "error"
+    rule: str = ""
+    """What the checker calls it, such as "unknown-action"; empty for syntax."""
+
+    def __str__(self) -> str:
+        where = f"{printable(self.source, longest=400)}:{self.line}:{self.column}"
+        said = "warning: " if self.severity == "warning" else ""
+        first = f"{where}: {said}{printable(self.message, longest=_LONGEST_MESSAGE)}"
+        return "\n".join((first, *self._shown_line()))
+
+    def _shown_line(self) -> list[str]:
+        """The line around the column, and a caret under it."""
+        if not self.shown.strip():
+            return []
+        begin = max(0, self.column - 1 - _LONGEST_LINE // 2) if len(self.shown) > _LONGEST_LINE else 0
+        cut = self.shown[begin : begin + _LONGEST_LINE]
+        line = "".join(char if char.isprintable() else " " for char in cut)
+        stripped = line.lstrip()
+        if redact(line, 2 * _LONGEST_LINE) != line:
+            # A line with a secret in it is told by its place alone.
+            return []
+        caret = self.column - 1 - begin - (len(line) - len(stripped))
+        return [f"    {stripped.rstrip()}", f"    {' ' * max(caret, 0)}^"]
+
+
+class ScriptError(ValueError):
+    """A script that cannot be run: all that is wrong with it."""
+
+    def __init__(self, problems: Sequence[Problem], left_out: int = 0) -> None:
+        self.problems = tuple(problems)
+        """In the order of the text."""
+        self.left_out = left_out
+        lines = [str(one) for one in self.problems]
+        if left_out:
+            lines.append(f"{printable(self.problems[0].source, longest=400)}: and {left_out} more problems")
+        super().__init__("\n".join(lines))
+
+
+class Problems:
+    """Collects what is wrong with one script."""
+
+    def __init__(self, source: str, lines: Sequence[str]) -> None:
+        self.source = source
+        self.lines = lines
+        """The text, line by line."""
+        self._found: dict[tuple[int, int, str], Problem] = {}
+        self._left_out: set[tuple[int, int]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def full(self) -> bool:
+        """No more are told: the next one need not be put into words."""
+        return len(self._found) >= MOST_SHOWN
+
+    @property
+    def found(self) -> list[Problem]:
+        """In the order of the text."""
+        return sorted(self._found.values(), key=lambda one: (one.line, one.column))
+
+    def add(self, line: int, column: int, message: str, severity: Severity = "error", rule: str = "") -> None:
+        """The same problem at the same place counts once."""
+        if self.full:
+            self._left_out.add((line, column))
+            return
+        shown = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        problem = Problem(self.source, line, column, message, shown, severity, rule)
+        self._found.setdefault((line, column, message), problem)
+
+    def at(self, span: "Span", message: str, severity: Severity = "error", rule: str = "") -> None:
+        self.add(span.line, span.column, message, severity, rule)
+
+    def at_token(self, token: "Token", message: str) -> None:
+        self.add(token.line or 1, token.column or 1, message)
+
+    def raise_found(self) -> None:
+        if self._found:
+            found = self.found
+            raise ScriptError(found, len(self._left_out - {(one.line, one.column) for one in found}))

@@ -1,0 +1,109 @@
+"""What a running script has: its functions' variables, how much it may do between two waits, and where it is."""
+
+from typing import Any
+
+from redrive.failures.known_errors.entries import attribute
+
+MOST_STEPS = 1_000_000
+"""Statements between two waits; what is large costs more than one."""
+MOST_CALLS = 100
+"""Calls of functions inside one another."""
+DEEPEST_STACK = 700
+"""What those calls may take of Python's own stack, in its frames."""
+LONGEST_TEXT = 1_000_000
+"""Characters of one text."""
+MOST_ELEMENTS = 100_000
+"""Elements of one list or dict."""
+LARGEST_INT = 10_000
+"""Bits of one whole number: fewer than Python itself prints."""
+MOST_PARTS = 1_000_000
+"""Values inside one another that are compared, printed, stored or handed over as one."""
+ELEMENTS_A_STEP = 100
+"""Elements or characters that are made as part of one step."""
+
+PLACE = "script "
+"""How the note with the place of an error begins."""
+_PLACED = "__redrive_script_place__"
+
+
+class ScriptLimit(RuntimeError):
+    """A script did more, or made something larger, than scripts may. Its text says where."""
+
+
+class OutOfSteps(ScriptLimit):
+    """A script went on and on without waiting. It stays so: whatever handles it is out of steps too."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"it took {MOST_STEPS:,} steps without an action or a sleep, and meanwhile its worker can do nothing else; "
+            "put the work into an action, or let time pass (sleep 1s)"
+        )
+
+
+class TooLarge(ScriptLimit):
+    """A value is larger than scripts may hold."""
+
+    def __init__(self, what: str, most: int, unit: str) -> None:
+        super().__init__(f"{what} would have more than {most:,} {unit}; work with large data in an action")
+
+
+class Execution:
+    """One run of a script."""
+
+    __slots__ = ("name", "steps")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.steps = 0
+        """Taken since it last waited."""
+
+    def charge(self, size: int) -> None:
+        """Count the making of something this large."""
+        if size >= ELEMENTS_A_STEP:
+            self.steps += size // ELEMENTS_A_STEP
+            if self.steps > MOST_STEPS:
+                raise OutOfSteps
+
+
+class Frame:
+    """One call of a function."""
+
+    __slots__ = ("calls", "execution", "handling", "names", "returned", "stack")
+
+    def __init__(self, execution: Execution, names: dict[str, Any], calls: int, stack: int) -> None:
+        self.execution = execution
+        self.names = names
+        self.calls = calls
+        """How many calls it is inside of."""
+        self.stack = stack
+        self.handling: BaseException | None = None
+        """What a bare `raise` raises again."""
+        self.returned: Any = None
+
+    def inner(self, names: dict[str, Any], stack: int) -> "Frame":
+        """The frame of a function called from this one, at a place that is `stack` deep in its function."""
+        if self.calls >= MOST_CALLS:
+            raise RecursionError(f"more than {MOST_CALLS} calls of functions are inside one another")
+        if self.stack + stack > DEEPEST_STACK:
+            raise RecursionError("calls of functions are too deep inside one another; nest less in each")
+        return Frame(self.execution, names, self.calls + 1, self.stack + stack)
+
+    def beside(self, names: dict[str, Any]) -> "Frame":
+        """This call again, with other variables."""
+        return Frame(self.execution, names, self.calls, self.stack)
+
+
+def note_place(error: BaseException, script: str, line: int) -> None:
+    """Say on the error where it came up: once, the innermost place."""
+    if attribute(error, _PLACED) is not None:
+        return
+    try:
+        # Not through the class's own __setattr__: frozen dataclasses refuse.
+        object.__setattr__(error, _PLACED, line)
+        if isinstance(error, ScriptLimit):
+            error.args = (f"{PLACE}{script}, line {line}: {error}",)
+            return
+        notes = attribute(error, "__notes__") or ()
+        object.__setattr__(error, "__notes__", [*notes, f"{PLACE}{script}, line {line}"])
+    except Exception:  # noqa: BLE001 - whatever a strange class does, the error itself matters more than its place
+        return

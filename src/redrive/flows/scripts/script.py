@@ -1,0 +1,102 @@
+"""A script with its name, as flows run it."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from redrive.failures.redaction import redact
+from redrive.flows.json_forms import JsonForm, NotReadable
+from redrive.flows.named_arguments import WrongArguments
+from redrive.flows.scripts import nodes
+from redrive.flows.scripts.interpreter import Program, program_of
+
+LONGEST_NAME = 200
+
+
+class ScriptInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a flow of a script is started with: it keeps the text, whatever becomes of the script."""
+
+    text: str
+    function: str
+    inputs: dict[str, Any] = {}
+
+
+class Script:
+    """`Script("orders", text)`: ScriptError with all that is wrong with the text.
+
+    source: what errors call the text; by default the name.
+    """
+
+    def __init__(self, name: str, text: str, source: str | None = None) -> None:
+        if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or "\0" in name:
+            raise ValueError(f"a script needs a name of 1 to {LONGEST_NAME} characters")
+        self.name = name
+        # Remembered, so that the flows of this process need not read it again.
+        self.parsed = program_of(text, name if source is None else source).script
+
+    @property
+    def text(self) -> str:
+        return self.parsed.text
+
+    def function(self, name: str | None = None) -> nodes.Function:
+        """The function that a flow runs: by default `main`, or the only one."""
+        return _function(self.parsed, self.name, name)
+
+    def input_for(self, inputs: Mapping[str, Any], function: str | None = None) -> str:
+        """What a flow is started with; WrongArguments when it does not fit the function's parameters."""
+        node = self.function(function)
+        check_inputs(node, inputs)
+        # Refuses what JSON would change on the way.
+        JsonForm(dict[str, Any], f"script {self.name}: its inputs").write(dict(inputs))
+        stored = ScriptInput(text=self.text, function=node.name, inputs=dict(inputs))
+        return msgspec.json.encode(stored, order="deterministic").decode()
+
+    def __repr__(self) -> str:
+        return f"<script {self.name}>"
+
+
+def check_inputs(function: nodes.Function, inputs: Mapping[str, Any]) -> None:
+    """Each input is a parameter, and each parameter without a default has one."""
+    known = [one.name for one in function.parameters]
+    for name in inputs:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
+            raise WrongArguments(f"no input is named {redact(name, 60)!r}; {hint}", name)
+    missing = [one.name for one in function.parameters if one.default is None and one.name not in inputs]
+    if missing:
+        raise WrongArguments(f"the inputs lack {', '.join(missing)}", missing[0])
+
+
+def read_stored(text: str) -> ScriptInput:
+    try:
+        return msgspec.json.decode(text, type=ScriptInput)
+    except msgspec.MsgspecError as error:
+        raise NotReadable(f"what the flow of this script was started with cannot be read: {error}") from None
+
+
+def read_script_input(text: str, name: str) -> tuple[Program, ScriptInput]:
+    """What a flow was started with; NotReadable when it cannot be run."""
+    stored = read_stored(text)
+    try:
+        program = program_of(stored.text, name)
+        check_inputs(_function(program.script, name, stored.function), stored.inputs)
+    except ValueError as error:
+        raise NotReadable(f"script {name}: {error}") from None
+    return program, stored
+
+
+def _function(script: nodes.Script, name: str, wanted: str | None) -> nodes.Function:
+    known = list(script.functions)
+    if wanted is None:
+        if script.entry is None:
+            raise ValueError(f"script {name} has no function main; name the one to run: {', '.join(known)}")
+        return script.entry
+    found = script.functions.get(wanted)
+    if found is None:
+        close = get_close_matches(wanted, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(known)}"
+        raise ValueError(f"script {name} has no function {redact(wanted, 60)!r}; {hint}")
+    return found

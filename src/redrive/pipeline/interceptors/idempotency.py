@@ -1,0 +1,98 @@
+"""Work that has a key is done once: who comes later with the same key gets the same output."""
+
+import asyncio
+from collections import OrderedDict
+from typing import Any, Protocol
+
+from redrive.determinism.clock import current_clock
+from redrive.pipeline.context import PipelineContext
+from redrive.pipeline.interceptors.base import BaseInterceptor, ErrorAction
+from redrive.pipeline.output import StageOutput, StageResult, StageStatus
+from redrive.pipeline.stage_run import StageRun
+
+Key = tuple[str, str]
+"""The stage's name and its idempotency key."""
+
+
+class OutputStore(Protocol):
+    """Where outputs are remembered; one of your own may outlive the process."""
+
+    async def get(self, key: Key) -> StageOutput | None: ...
+
+    async def put(self, key: Key, output: StageOutput) -> None: ...
+
+
+class OutputsInMemory:
+    """Remembers outputs in this process: at most `limit`, each for `seconds`."""
+
+    def __init__(self, limit: int = 10_000, seconds: float = 3600.0) -> None:
+        if limit < 1 or not seconds > 0:
+            raise ValueError(f"limit and seconds: {limit!r}, {seconds!r} are not allowed; use numbers above 0")
+        self._limit = limit
+        self._seconds = seconds
+        self._outputs: OrderedDict[Key, tuple[float, StageOutput]] = OrderedDict()
+
+    async def get(self, key: Key) -> StageOutput | None:
+        known = self._outputs.get(key)
+        if known is None:
+            return None
+        if current_clock().monotonic() >= known[0]:
+            del self._outputs[key]
+            return None
+        self._outputs.move_to_end(key)
+        return known[1]
+
+    async def put(self, key: Key, output: StageOutput) -> None:
+        self._outputs[key] = current_clock().monotonic() + self._seconds, output
+        self._outputs.move_to_end(key)
+        while len(self._outputs) > self._limit:
+            self._outputs.popitem(last=False)
+
+
+class IdempotencyInterceptor(BaseInterceptor):
+    """For stages that have an `idempotency_key`. Concurrent runs with the same key wait for the one that works.
+
+    Only outputs of success are remembered: work that failed may be done by whoever comes next.
+    """
+
+    name = "idempotency"
+    priority = 3
+
+    def __init__(self, store: OutputStore | None = None) -> None:
+        self._store: OutputStore = OutputsInMemory() if store is None else store
+        self._working: dict[tuple[Any, Key], asyncio.Future[None]] = {}
+
+    async def before(self, stage_name: str, ctx: PipelineContext) -> StageOutput | None:
+        if not isinstance(ctx, StageRun) or ctx.spec.idempotency_key is None:
+            return None
+        asked = ctx.spec.idempotency_key
+        text = asked(ctx.stage_context()) if callable(asked) else asked
+        if text is None:
+            return None
+        key, loop = (stage_name, str(text)), asyncio.get_running_loop()
+        while (working := self._working.get((loop, key))) is not None:
+            await asyncio.wait([working])
+        self._working[loop, key] = loop.create_future()
+        ctx.kept[self] = loop, key
+        known = await self._store.get(key)
+        if known is not None:
+            ctx.did_it = False
+            self._release(ctx)
+        return known
+
+    async def after(self, stage_name: str, result: StageResult, ctx: PipelineContext) -> None:
+        if isinstance(ctx, StageRun) and self in ctx.kept and result.status == "completed":
+            await self._store.put(ctx.kept[self][1], StageOutput(StageStatus.OK, result.data))
+        self._release(ctx)
+
+    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+        self._release(ctx)
+        return None
+
+    def on_cancel(self, stage_name: str, ctx: PipelineContext) -> None:
+        self._release(ctx)
+
+    def _release(self, ctx: PipelineContext) -> None:
+        mine = ctx.kept.pop(self, None) if isinstance(ctx, StageRun) else None
+        if mine is not None:
+            self._working.pop(mine).set_result(None)

@@ -1,0 +1,51 @@
+"""A log record for each attempt, at DEBUG; one that failed for good at WARNING. Retries are logged in any case."""
+
+import logging
+from typing import Any
+
+from redrive.failures.redaction import redact
+from redrive.pipeline.context import PipelineContext
+from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
+from redrive.pipeline.output import StageOutput, StageResult
+from redrive.pipeline.stage_run import StageRun
+from redrive.retry.decision import RetryAt
+
+logger = logging.getLogger("redrive.pipeline")
+
+
+class LoggingInterceptor(StatelessInterceptor):
+    """Writes to the stdlib logger `redrive.pipeline`, with the facts as fields of the record."""
+
+    name = "logging"
+    priority = 50
+
+    async def before(self, stage_name: str, ctx: PipelineContext) -> StageOutput | None:
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("stage %s: attempt %s begins", stage_name, _attempt(ctx), extra=_fields(stage_name, ctx))
+        return None
+
+    async def after(self, stage_name: str, result: StageResult, ctx: PipelineContext) -> None:
+        if logger.isEnabledFor(logging.DEBUG):
+            seconds = result.ended_at - result.started_at
+            fields = _fields(stage_name, ctx) | {"status": result.status, "elapsed_s": round(seconds, 6)}
+            logger.debug("stage %s: %s in %.3f s", stage_name, result.status, seconds, extra=fields)
+
+    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+        if not (isinstance(ctx, StageRun) and isinstance(ctx.decision, RetryAt)):
+            text, kind = redact(str(error)), type(error).__name__
+            fields = _fields(stage_name, ctx) | {"error": text, "error_type": kind}
+            logger.warning("stage %s: failed: %s: %s", stage_name, kind, text, extra=fields)
+        return None
+
+
+def _attempt(ctx: PipelineContext) -> int:
+    return ctx.attempt if isinstance(ctx, StageRun) else 1
+
+
+def _fields(stage_name: str, ctx: PipelineContext) -> dict[str, Any]:
+    return {
+        "stage": stage_name,
+        "attempt": _attempt(ctx),
+        "pipeline_run_id": redact(str(ctx.pipeline_run_id), 200),
+        "request_id": None if ctx.request_id is None else redact(str(ctx.request_id), 200),
+    }

@@ -1,0 +1,101 @@
+"""Which failures of a stage are retried, how often and how far apart: settings for the one `decide()`."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from redrive.determinism.dice import current_dice
+from redrive.failures.failure import Failure
+from redrive.failures.matching import TRANSIENT, Match
+from redrive.notation import read_policy
+from redrive.pipeline.context import PipelineContext
+from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
+from redrive.pipeline.stage_run import StageRun
+from redrive.retry.decide import decide
+from redrive.retry.decision import RetryAt
+from redrive.retry.history import Granted, History
+from redrive.retry.policy import Policy
+
+DEFAULT_ERRORS: tuple[type[Exception], ...] = (TimeoutError, ConnectionError, OSError)
+
+# Of the errors that carry an HTTP status some are OSErrors, whatever the status: a client's mistake stays one.
+CLIENT_ERRORS = Match(statuses=((400, 407), (409, 424), (426, 428), (430, 499)))
+
+
+class BackoffStrategy(Enum):
+    """How waits grow from retry to retry."""
+
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+    CONSTANT = "constant"
+
+
+class JitterStrategy(Enum):
+    """How chance spreads the waits."""
+
+    NONE = "none"
+    FULL = "full"
+    EQUAL = "equal"
+    DECORRELATED = "decorrelated"
+
+
+class RetryInterceptor(StatelessInterceptor):
+    """Retries stages that failed, and those that return `StageOutput.retry`.
+
+    Without `retryable_errors` everything that is known to be transient is retried with the errors named by default;
+    of errors that carry an HTTP status, 408, 425, 429 and 5xx.
+    """
+
+    name = "retry"
+    priority = 15
+
+    def __init__(
+        self,
+        max_attempts: int = 3,
+        base_delay_ms: int = 1000,
+        max_delay_ms: int = 30000,
+        backoff_strategy: BackoffStrategy = BackoffStrategy.EXPONENTIAL,
+        jitter_strategy: JitterStrategy = JitterStrategy.FULL,
+        retryable_errors: tuple[type[Exception], ...] = DEFAULT_ERRORS,
+    ) -> None:
+        """
+        max_attempts: attempts in all, the first included.
+        base_delay_ms: the wait before the first retry, before jitter.
+        max_delay_ms: no computed wait is longer.
+        """
+        self.max_attempts = max_attempts
+        self.base_delay_ms = base_delay_ms
+        self.max_delay_ms = max_delay_ms
+        self.backoff_strategy = backoff_strategy
+        self.jitter_strategy = jitter_strategy
+        self.retryable_errors = retryable_errors
+        self.policy = self.policy_for(None)
+
+    def policy_for(self, retry_config: Mapping[str, Any] | None) -> Policy:
+        """The policy of a stage: these arguments, and over them what the stage says itself."""
+        arguments = {
+            "max_attempts": self.max_attempts,
+            "base_delay_ms": self.base_delay_ms,
+            "max_delay_ms": self.max_delay_ms,
+            "backoff_strategy": self.backoff_strategy,
+            "jitter_strategy": self.jitter_strategy,
+            "retryable_errors": self.retryable_errors,
+            **(retry_config or {}),
+        }
+        policy = read_policy(arguments, "stage", "RetryInterceptor").policy
+        if arguments["retryable_errors"] != DEFAULT_ERRORS:
+            return policy
+        return policy.replace(retry_on=policy.retry_on | TRANSIENT, never_on=CLIENT_ERRORS)
+
+    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+        """What was decided by the policy; the run waits and tries again. Override it to overrule that."""
+        return (
+            ErrorAction.RETRY if isinstance(ctx, StageRun) and isinstance(ctx.decision, RetryAt) else ErrorAction.FAIL
+        )
+
+    def _calculate_delay(self, stage_name: str, attempt: int) -> int:
+        """The wait in milliseconds before retry `attempt` (0 is the first), were it the stage's."""
+        history = History(0.0, attempts=attempt + 1, granted=(Granted("retry_on", attempt, self.policy.backoff.base),))
+        failure = Failure(category="transient", reason="asked about", asks_for_retry=True)
+        decision = decide(self.policy.replace(attempts=None), history, failure, 0.0, current_dice())
+        return round(decision.because.wait * 1000)

@@ -1,0 +1,69 @@
+"""An OpenTelemetry span for each attempt (`pip install redrive[tracing]`); without it, nothing."""
+
+from importlib.util import find_spec
+
+from redrive.failures.redaction import redact
+from redrive.pipeline.context import PipelineContext
+from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
+from redrive.pipeline.output import StageOutput, StageResult
+from redrive.pipeline.stage_run import StageRun
+
+_INSTALLED = find_spec("opentelemetry") is not None
+
+
+class TracingInterceptor(StatelessInterceptor):
+    """Spans named "stage NAME", current while the stage works, so that what it calls is traced below them.
+
+    Without a tracer provider of the application's own, spans go nowhere and are not made.
+    """
+
+    name = "tracing"
+    priority = 20
+
+    def in_use(self) -> bool:
+        if not _INSTALLED:
+            return False
+        from opentelemetry import trace
+
+        return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+    async def before(self, stage_name: str, ctx: PipelineContext) -> StageOutput | None:
+        if not isinstance(ctx, StageRun):
+            return None
+        from opentelemetry import context, trace
+
+        span = trace.get_tracer("redrive").start_span(
+            f"stage {stage_name}",
+            attributes={
+                "redrive.stage": stage_name,
+                "redrive.attempt": ctx.attempt,
+                "redrive.run_id": redact(str(ctx.pipeline_run_id), 200),
+            },
+        )
+        ctx.kept[self] = span, context.attach(trace.set_span_in_context(span))
+        return None
+
+    async def after(self, stage_name: str, result: StageResult, ctx: PipelineContext) -> None:
+        self._end(ctx, result.status)
+
+    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+        self._end(ctx, "failed", error)
+        return None
+
+    def on_cancel(self, stage_name: str, ctx: PipelineContext) -> None:
+        self._end(ctx, "cancelled")
+
+    def _end(self, ctx: PipelineContext, outcome: str, error: Exception | None = None) -> None:
+        kept = ctx.kept.pop(self, None) if isinstance(ctx, StageRun) else None
+        if kept is None:
+            return
+        from opentelemetry import context, trace
+
+        span, token = kept
+        context.detach(token)
+        span.set_attribute("redrive.outcome", outcome)
+        if error is not None:
+            span.set_attribute("error.type", type(error).__name__)
+            # Not record_exception: the text and the traceback of an error may hold secrets.
+            span.set_status(trace.Status(trace.StatusCode.ERROR, redact(str(error))))
+        span.end()

@@ -1,0 +1,125 @@
+"""`Pipeline`: stages and what they depend on. It cannot be changed: each `with_…` makes another one."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any, Final, get_args
+
+from redrive.pipeline.context import PipelineContext
+from redrive.pipeline.errors import PipelineError
+from redrive.pipeline.guard_retry import GuardRetry
+from redrive.pipeline.interceptors import get_default_interceptors
+from redrive.pipeline.interceptors.base import BaseInterceptor
+from redrive.pipeline.plan import Layout, Plan
+from redrive.pipeline.results import PipelineResult
+from redrive.pipeline.run import OnFailure, PipelineRun
+from redrive.pipeline.sinks import EventSink
+from redrive.pipeline.stage import Condition, Executes, StageKind, StageSpec, spec_of
+from redrive.pipeline.sub_pipeline import SubPipeline
+
+# Sets of interceptors that a pipeline stays prepared for; programs use one or two.
+MOST_PLANS = 8
+
+
+class Pipeline:
+    """A DAG of async stages.
+
+    pipeline = (
+        Pipeline()
+        .with_stage("fetch", Fetch(), StageKind.WORK)
+        .with_stage("total", Total(), StageKind.TRANSFORM, dependencies=("fetch",))
+    )
+    result = await pipeline.run()
+    """
+
+    def __init__(self, name: str = "pipeline", *, _stages: Mapping[str, StageSpec] | None = None) -> None:
+        self.name: Final = name
+        self._stages: Final[Mapping[str, StageSpec]] = {} if _stages is None else _stages
+        self._layout: Layout | None = None
+        self._plans: dict[tuple[BaseInterceptor, ...], Plan] = {}
+
+    def with_stage(
+        self,
+        name: str,
+        stage: "Executes | Pipeline | Callable[..., Awaitable[Any]] | type",
+        kind: StageKind | str | None = None,
+        dependencies: Iterable[str] = (),
+        *,
+        when: Condition | None = None,
+        guard_retry: GuardRetry | None = None,
+    ) -> "Pipeline":
+        """This pipeline with one more stage.
+
+        stage: an object with `execute`, a class of such objects, a coroutine function of the context, or a Pipeline.
+        dependencies: the stages whose outputs it may read; it begins when they are done.
+        when: asked before it begins; when it says no, the stage is skipped.
+        guard_retry: for a guard: which stage works again when the guard fails, and how often.
+        """
+        if name in self._stages:
+            raise PipelineError(f"stage {name!r}: there is one of that name already; give this one another")
+        inside: Any = SubPipeline(stage) if isinstance(stage, Pipeline) else stage
+        names = dependencies if isinstance(dependencies, str) else tuple(dependencies)
+        spec = spec_of(name, inside, kind, names, when, guard_retry)  # type: ignore[arg-type]  # a str is refused there
+        return Pipeline(self.name, _stages={**self._stages, name: spec})
+
+    def compose(self, other: "Pipeline") -> "Pipeline":
+        """The stages of both. What both have under one name must be the same."""
+        stages = dict(self._stages)
+        for name, spec in other._stages.items():
+            known = stages.setdefault(name, spec)
+            if known is not spec and not known.same_as(spec):
+                raise PipelineError(f"stage {name!r}: both pipelines have one, and they differ; rename one of them")
+        return Pipeline(self.name if self.name == other.name else f"{self.name}+{other.name}", _stages=stages)
+
+    def build(self) -> "Pipeline":
+        """Check that it can run: every dependency is there, and none waits for itself. `run` does it too."""
+        if self._layout is None:
+            self._layout = Layout(self._stages)
+        return self
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the stages, in the order in which they were added."""
+        return tuple(self._stages)
+
+    async def run(
+        self,
+        ctx: PipelineContext | None = None,
+        /,
+        *,
+        data: MutableMapping[str, Any] | None = None,
+        request_id: Any = None,
+        event_sink: EventSink | None = None,
+        interceptors: Iterable[BaseInterceptor] | None = None,
+        on_failure: OnFailure = "fail_fast",
+    ) -> PipelineResult:
+        """Run all stages, each as soon as it can.
+
+        ctx: the run's context; without one it is made from `data`, `request_id` and `event_sink`.
+        interceptors: what happens around each attempt; by default `get_default_interceptors()`.
+        on_failure: "fail_fast" cancels the other stages when one fails for good; "continue" lets all run that do not
+            need it. Either way PipelineFailed is raised, with the results there are.
+        """
+        if on_failure not in get_args(OnFailure):
+            raise ValueError(f'on_failure: {on_failure!r} is not allowed; use "fail_fast" or "continue"')
+        if ctx is None:
+            ctx = PipelineContext(data=data, request_id=request_id, event_sink=event_sink)
+        elif data is not None or request_id is not None or event_sink is not None:
+            raise TypeError("run: data, request_id and event_sink belong to the context; give them to PipelineContext")
+        elif ctx._cancel is not None:
+            raise ValueError("run: this context is in use by another run; make a PipelineContext for each")
+        return await PipelineRun(self.plan_with(interceptors), ctx, on_failure).complete()
+
+    def plan_with(self, interceptors: Iterable[BaseInterceptor] | None = None) -> Plan:
+        """The pipeline as it runs with these interceptors; kept, so that runs need not make it again."""
+        chosen = tuple(get_default_interceptors() if interceptors is None else interceptors)
+        plan = self._plans.get(chosen)
+        if plan is None:
+            self.build()
+            assert self._layout is not None  # noqa: S101 - narrows for mypy: build() has made it
+            plan = Plan(self._layout, chosen)
+            while len(self._plans) >= MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[chosen] = plan
+        return plan
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name!r}, {len(self._stages)} stages)"

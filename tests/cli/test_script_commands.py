@@ -1,0 +1,102 @@
+"""`redrive script ...` through its entry point."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from redrive.cli import main
+
+UNTIDY = "fn main( a ):\n  return a+1 # one more\n"
+TIDY = "fn main(a):\n    return a + 1  # one more\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "order.rd"
+
+
+def test_fmt_changes_what_is_untidy_and_says_so(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(UNTIDY)
+    assert main(["script", "fmt", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: formatted\n"
+    assert file.read_bytes() == TIDY.encode()
+    assert main(["script", "fmt", str(file)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_fmt_check_changes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(UNTIDY)
+    assert main(["script", "fmt", "--check", str(file)]) == 1
+    assert capsys.readouterr().out == f"{file}: would be formatted\n"
+    assert file.read_text() == UNTIDY
+    file.write_text(TIDY)
+    assert main(["script", "fmt", "--check", str(file)]) == 0
+
+
+def test_fmt_makes_line_ends_those_of_unix(file: Path) -> None:
+    file.write_bytes(TIDY.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert main(["script", "fmt", "--check", str(file)]) == 1
+    assert main(["script", "fmt", str(file)]) == 0
+    assert file.read_bytes() == TIDY.encode()
+
+
+def test_a_script_that_cannot_be_read_is_left_alone_and_the_others_are_formatted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken, untidy = tmp_path / "broken.rd", tmp_path / "untidy.rd"
+    broken.write_text("x = = 1\n")
+    untidy.write_text(UNTIDY)
+    assert main(["script", "fmt", str(broken), str(untidy)]) == 2
+    assert f"{broken}:1:5: found '='" in capsys.readouterr().err
+    assert (broken.read_text(), untidy.read_text()) == ("x = = 1\n", TIDY)
+
+
+def test_check_tells_all_problems_of_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken, fine = tmp_path / "broken.rd", tmp_path / "fine.rd"
+    broken.write_text("x = = 1\nif x\n    pass\n")
+    fine.write_text(TIDY)
+    assert main(["script", "check", str(broken), str(fine)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[0] for line in lines if line.startswith(str(tmp_path))] == [
+        f"{broken}:1:5",
+        f"{broken}:2:5",
+        str(fine),
+    ]
+    assert main(["script", "check", str(fine)]) == 0
+
+
+def test_check_prints_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("fn main(a):\n    return b\n")
+    assert main(["script", "check", str(file), "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["source"] == str(file)
+    (problem,) = found["problems"]
+    assert (problem["line"], problem["column"], problem["severity"]) == (2, 12, "error")
+
+
+def test_check_knows_the_actions_of_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script_actions.py").write_text(
+        "from redrive import action\n\n\n@action\nasync def weigh(parcel: str) -> int:\n    return 1\n"
+    )
+    Path("order.rd").write_text('fn main():\n    return @wiegh(parcel="p")\n')
+    assert main(["script", "check", "order.rd"]) == 0
+    assert main(["script", "check", "order.rd", "--import", "script_actions"]) == 1
+    assert "did you mean 'weigh'?" in capsys.readouterr().out
+
+
+def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["script", "check", str(tmp_path / "none.rd")]) == 2
+    assert main(["script", "fmt", str(tmp_path / "none.rd")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_help_does_not_load_the_parser() -> None:
+    script = "import sys\nfrom redrive.cli import main\nmain(['script', 'fmt', '--help'])\nprint('lark' in sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own script
+    assert finished.stdout.splitlines()[-1] == "False"

@@ -1,0 +1,179 @@
+"""The checker finds what would fail or never happen, and stays quiet about what is right."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from tests.flows.scripts.generated import scripts
+from tests.flows.scripts.programs import programs
+
+from redrive import action
+from redrive.flows.registry import known_actions
+from redrive.flows.scripts.checking import check
+from redrive.flows.scripts.errors import Problem
+from redrive.flows.scripts.parsing import parse
+
+
+@action(name="check.charge")
+async def charge(order: str, cents: int = 0) -> None:
+    pass
+
+
+@action(name="check.anything")
+async def anything(first: int, **more: int) -> None:
+    pass
+
+
+def found(text: str) -> list[tuple[str, int, int]]:
+    return [(one.rule, one.line, one.column) for one in problems(text)]
+
+
+def problems(text: str) -> list[Problem]:
+    return check(parse(text, "order.rd"), known_actions())
+
+
+def message(text: str) -> str:
+    (only,) = problems(text)
+    return only.message
+
+
+RIGHT = """
+fn pay(order, cents=5):
+    try:
+        @check.charge(order=order, cents=cents) [ConnectionError -> retry: 3, backoff: 1s, jitter: full] [deadline: 1m]
+    except TimeoutError as error:
+        return error.message + error.type + str(error.attempts)
+    except OSError:
+        raise
+    except:
+        raise Permanent("no")
+    return "paid"
+fn main(orders, limit=3):
+    done = []
+    tries = 0
+    while True:
+        tries += 1
+        if tries > limit:
+            break
+        for key, value in items({"a": 1}):
+            if key is None or value is True:
+                continue
+            latest = [key, value]
+        done += [latest]
+    while len(done) < 3:
+        pass
+    while done[0] == 1:
+        other = done
+        other[0] = 2
+    while True:
+        sleep 1h
+        pay(orders[0], cents=1)
+    parallel:
+        a = pay(order="x")
+        @check.anything(first=1, second=2)
+    b = spread orders:one -> pay(one)
+    return [a, b, range(3), sorted([1], reverse=True)]
+"""
+
+
+def test_a_script_that_is_right_has_no_problems_but_what_follows_its_endless_loop() -> None:
+    assert found(RIGHT) == [("unreachable-code", 32, 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("@check.chrge(order=1)", "no action is named 'check.chrge'; did you mean 'check.charge'?"),
+        ("@check.charge(ordr=1)", "action check.charge: no argument is named 'ordr'; did you mean 'order'?"),
+        ("@check.charge(cents=1)", "action check.charge: the call lacks order"),
+        ("@check.anything(second=2)", "action check.anything: the call lacks first"),
+        ("x = lenn([])", "no function is named 'lenn'; did you mean 'len'?"),
+        ("x = len([], [])", "len: too many positional arguments; write len(x)"),
+        ("x = sorted([], revers=1)", "sorted has no argument 'revers'; did you mean 'reverse'?"),
+        ("total = 1\nx = totl", "nothing is named 'totl'; did you mean 'total'?"),
+        ("x = len", "'len' is a function; write len(x)"),
+        ("x = x + 1", "'x' has no value here yet, whichever way the script came; assign it before"),
+        ("x += 1", "'x' has no value here yet, whichever way the script came; assign it before"),
+        ("len = 1\nx = len([])", "'len' is a variable here, and cannot be called; give the variable another name"),
+        ("x = [1]\ny = x.message", 'only an error caught with `as` has attributes; the parts of data are x["message"]'),
+        ("x = [1]\nif x is x:\n    pass", "`is` is for None, True and False; compare other values with =="),
+        ("raise ValueEror('x')", "raise cannot name 'ValueEror'; did you mean 'ValueError'?"),
+        (
+            "raise NetworkDown('x')",
+            "raise cannot name 'NetworkDown'; use Permanent, or one of Python's errors,",
+        ),
+        ('sleep "5 minutes"', "'5 minutes' is not a duration: write seconds"),
+        ("while True:\n    pass", "this loop never ends, and it waits for nothing; add a break, an action, or a sleep"),
+        ("x = 1\nwhile x < 3:\n    y = x", "nothing in this loop changes what it tests, and it waits for nothing;"),
+        ("while True:\n    for x in [1]:\n        break", "this loop never ends, and it waits for nothing;"),
+        ("return 1\nx = 2", "this is never reached; remove it, or what ends above it"),
+        ("if True:\n    return 1\nelse:\n    raise ValueError\nx = 2", "this is never reached;"),
+        ("for x in [1]:\n    continue\n    y = 1", "this is never reached;"),
+        ("fn f(a):\n    pass\nfn main():\n    f()", "f lacks a"),
+        ("fn f(a):\n    pass\nfn g():\n    pass", "no function is named main, which a flow runs;"),
+        ("fn f(a, b=a):\n    pass", "'a' has no value here yet,"),
+        ("x = spread [1]:one -> str(one)\ny = one", "nothing is named 'one';"),
+        ("parallel:\n    x = str(1)\n    y = str(x)", "'x' has no value here yet,"),
+        ("try:\n    pass\nexcept OSError as error:\n    pass\nx = str(error)", "'error' has no value here yet,"),
+    ],
+)
+def test_each_problem_says_what_is_wrong_and_what_to_write_instead(text: str, said: str) -> None:
+    assert message(text + "\n").startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (
+            "Exception",
+            "ValueError",
+            "except ValueError is never reached: except Exception in line 3 catches it",
+        ),
+        ("OSError", "ConnectionError", "except ConnectionError is never reached: except OSError in line 3"),
+        ("IOError", "TimeoutError", "except TimeoutError is never reached: except OSError in line 3"),
+        ("TimeoutError", "AttemptTimeout", "except AttemptTimeout is never reached: except TimeoutError in line 3"),
+        ("NotFound", "(shop.NotFound)", "except shop.NotFound is never reached: except NotFound in line 3"),
+        ("Exception", "", "this except is never reached: except Exception in line 3"),
+        ("ValueError", "KeyError", None),
+        ("ConnectionError", "OSError", None),
+        ("shop.NotFound", "NotFound", None),
+    ],
+)
+def test_a_handler_after_one_that_catches_the_same_is_never_reached(first: str, second: str, said: str | None) -> None:
+    text = f"try:\n    sleep 1\nexcept {first}:\n    pass\nexcept {second}:\n    pass\n".replace("except :", "except:")
+    assert [one.message for one in problems(text) if not one.message.startswith(said or "?")] == []
+    assert len(problems(text)) == (said is not None)
+
+
+def test_policies_are_linted_where_they_stand() -> None:
+    text = "x = 1\nx = @check.charge(order='a') [retry: 3]\ny = @check.charge(order='a') [timeout: 1m]\n"
+    assert found(text) == [("RD001", 2, 30), ("RD011", 2, 30)]
+    assert [one.severity for one in problems(text)] == ["warning", "warning"]
+
+
+def test_all_problems_are_told_in_the_order_of_the_text() -> None:
+    text = "@check.charge(ordr=1, cent=2)\nx = a + b\nreturn x\ny = c\n"
+    rules = ["action-arguments", "action-arguments", "unknown-name", "unknown-name", "unreachable-code", "unknown-name"]
+    assert [rule for rule, _, _ in found(text)] == rules
+    assert [line for _, line, _ in found(text)] == [1, 1, 2, 2, 4, 4]
+    first = problems(text)[0]
+    assert str(first).splitlines()[1:] == ["    @check.charge(ordr=1, cent=2)", "                  ^"]
+
+
+def test_without_actions_their_calls_are_not_looked_at() -> None:
+    assert check(parse("@nobody.knows(this=1)\n")) == []
+
+
+@given(scripts())
+def test_whatever_can_be_read_can_be_checked(script: Any) -> None:
+    for problem in check(script, known_actions()):
+        assert problem.message
+        assert problem.rule
+
+
+@given(programs())
+def test_programs_that_assign_before_they_use_are_not_blamed(text: str) -> None:
+    """All names of these programs have values when they are used, save one."""
+    rules = {(one.rule, "'t'" in one.message) for one in check(parse(text))}
+    blamed = {rule for rule, about_t in rules if not about_t}
+    assert blamed <= {"unreachable-code", "unreachable-handler", "RD001"}, text

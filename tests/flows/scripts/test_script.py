@@ -1,0 +1,79 @@
+"""A script as what flows run: its name, its inputs, and what is kept with a flow."""
+
+import msgspec
+import pytest
+
+from redrive.flows.named_arguments import WrongArguments
+from redrive.flows.registry import SCRIPT, UnknownDefinition, known_definitions, register_script, script_named
+from redrive.flows.script_driver import ScriptDriver
+from redrive.flows.scripts.errors import ScriptError
+from redrive.flows.scripts.script import Script
+from redrive.flows.values import NotReadable, NotStorable
+
+TEXT = "fn main(order, lines=[]):\n    return order\nfn refund(order):\n    return None\n"
+
+
+def test_a_flow_keeps_the_text_and_the_function_it_runs() -> None:
+    stored = msgspec.json.decode(Script("orders", TEXT).input_for({"order": 1}))
+    assert stored == {"text": TEXT, "function": "main", "inputs": {"order": 1}}
+    assert msgspec.json.decode(Script("orders", TEXT).input_for({"order": 1}, "refund"))["function"] == "refund"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "function", "said"),
+    [
+        ({"ordr": 1}, None, "no input is named 'ordr'; did you mean 'order'?"),
+        ({"order": 1, "zzz": 2}, None, "no input is named 'zzz'; it takes: order, lines"),
+        ({}, None, "the inputs lack order"),
+        ({"order": 1}, "refnd", "script orders has no function 'refnd'; did you mean 'refund'?"),
+    ],
+)
+def test_inputs_are_checked_against_the_parameters(inputs: dict[str, int], function: str | None, said: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - its text is compared
+        Script("orders", TEXT).input_for(inputs, function)
+    assert str(refused.value) == said
+
+
+def test_inputs_must_be_plain_data() -> None:
+    with pytest.raises(NotStorable, match="script orders: its inputs"):
+        Script("orders", TEXT).input_for({"order": {1: 2}})
+    with pytest.raises(WrongArguments):
+        Script("orders", TEXT).input_for({})
+
+
+def test_a_script_with_several_functions_and_no_main_needs_to_be_told_which() -> None:
+    script = Script("two", "fn a():\n    pass\nfn b():\n    pass\n")
+    with pytest.raises(ValueError, match="script two has no function main; name the one to run: a, b"):
+        script.input_for({})
+    assert script.function("b").name == "b"
+
+
+def test_all_errors_of_a_text_are_told_with_their_places() -> None:
+    with pytest.raises(ScriptError) as refused:
+        Script("orders", "x = = 1\ny = (\n", "shop/orders.rd")
+    assert len(refused.value.problems) >= 2
+    assert str(refused.value).startswith("shop/orders.rd:1:")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "a\0b"])
+def test_names_are_bounded(name: str) -> None:
+    with pytest.raises(ValueError, match="a script needs a name"):
+        Script(name, TEXT)
+
+
+def test_registered_scripts_are_known_by_name_and_the_newest_counts() -> None:
+    register_script(Script("shop.orders", "return 1\n"))
+    newer = Script("shop.orders", "return 2\n")
+    register_script(newer)
+    assert script_named("shop.orders") is newer
+    assert SCRIPT + "shop.orders" in known_definitions()
+    with pytest.raises(UnknownDefinition, match=r"no script is named 'shop\.order'; did you mean 'shop\.orders'\?"):
+        script_named("shop.order")
+
+
+@pytest.mark.parametrize(
+    "stored", ["{}", '{"text": "x = = 1", "function": "main"}', '{"text": "x = 1", "function": "no"}']
+)
+def test_a_flow_whose_script_cannot_be_read_says_so(stored: str) -> None:
+    with pytest.raises(NotReadable):
+        ScriptDriver("orders", "flow-1", stored).start(0.0)
