@@ -20,8 +20,8 @@ import msgspec
 import redrive
 from benchmarks.engine_peers.loads import run
 from benchmarks.figures import Budget, Case, Figure, Outcome, arguments, progress, show, step, value_of
-from redrive.flows.graphs.plan import plan
 from redrive.flows.graphs.moves import StartItem
+from redrive.flows.graphs.plan import plan
 from redrive.flows.graphs.progress import GraphProgress
 from redrive.flows.graphs.spec import Plan
 
@@ -247,7 +247,7 @@ def _settle(made: Plan) -> None:
     moves = walk.start()
     for move in moves:  # which grow
         if isinstance(move, StartItem):
-            moves += walk.completed(move.key, {name: 1 for name in move.spec.outputs})
+            moves += walk.completed(move.key, dict.fromkeys(move.spec.outputs, 1))
 
 
 if __name__ == "__main__":

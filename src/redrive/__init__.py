@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     from redrive.flows.graphs.plan import InputError, PlanError
     from redrive.flows.graphs.problems import GraphError
     from redrive.flows.graphs.reading import read_graph
-    from redrive.flows.registry import register_graph
+    from redrive.flows.registry import register_graph, register_script
     from redrive.flows.replay import NonDeterminism
     from redrive.flows.retry_policy import RetryPolicy
+    from redrive.flows.scripts.errors import ScriptError
+    from redrive.flows.scripts.script import Script
     from redrive.flows.values import NotReadable, NotStorable
     from redrive.flows.workflow import Workflow, workflow
     from redrive.runners.attempt import current_attempt
@@ -119,6 +121,8 @@ __all__ = [
     "RetryAt",
     "RetryPolicy",
     "Rule",
+    "Script",
+    "ScriptError",
     "Snooze",
     "StepServer",
     "StoreError",
@@ -144,6 +148,7 @@ __all__ = [
     "open",
     "read_graph",
     "register_graph",
+    "register_script",
     "report_of",
     "retry",
     "serve_steps",
@@ -176,6 +181,8 @@ _DURABLE = {
     "OutcomeRefused": "serving.callbacks",
     "PlanError": "flows.graphs.plan",
     "RetryPolicy": "flows.retry_policy",
+    "Script": "flows.scripts.script",
+    "ScriptError": "flows.scripts.errors",
     "StepServer": "serving.steps",
     "StoreError": "stores.errors",
     "StoreUnavailable": "stores.errors",
@@ -188,6 +195,7 @@ _DURABLE = {
     "open": "assembly",
     "read_graph": "flows.graphs.reading",
     "register_graph": "flows.registry",
+    "register_script": "flows.registry",
     "serve_steps": "serving.steps",
     "workflow": "flows.workflow",
 }

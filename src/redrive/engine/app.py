@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from redrive.engine.step_views import StepView
     from redrive.flows.graphs.builder import Graph
     from redrive.flows.graphs.spec import StepSpec
+    from redrive.flows.scripts.script import Script
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -234,6 +235,20 @@ class App:
     async def resolve_step(self, flow_id: str, step: str, *, index: int | None = None, by: str, why: str) -> None:
         """Settle a step by hand, without outputs: what depends on it goes on, what needs its outputs is skipped."""
         await self._graph_flows.tell_step(flow_id, step, index, ResolveItem(item=0, by=by, why=why))
+
+    async def start_script(
+        self,
+        script: "str | Script",
+        inputs: Mapping[str, Any] = NOTHING,
+        *,
+        function: str | None = None,
+        **settings: Unpack[FlowSettings],
+    ) -> Handle[Any]:
+        """Start a flow of a script, by default of its `main`. Settings as in `start`."""
+        # Loaded when first used: many an app has no scripts.
+        from redrive.engine.script_flows import start_script
+
+        return await start_script(self, script, inputs, function, **settings)
 
     async def start_definition(
         self,

@@ -5,8 +5,8 @@ import msgspec
 from redrive.flows.action import Place
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import Handler
-from redrive.flows.graphs.outputs import outputs_of
 from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem
+from redrive.flows.graphs.outputs import outputs_of
 from redrive.flows.graphs.progress import GraphProgress, StepStatus
 from redrive.flows.graphs.spec import ActionHandler, GraphInput, HttpHandler, Plan, StepSpec
 from redrive.flows.registry import UnknownDefinition, action_named

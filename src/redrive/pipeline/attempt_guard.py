@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TypeVar
 
 from redrive.calls.retrier import Retrier
@@ -48,7 +49,7 @@ class GuardMaker:
             dependency=None
             if self._circuit is None
             else spec.dependency_with(self._circuit.settings_for(policy.attempts)),
-            classify_result=_retryable_failure_of if spec.retry_on_fail else _failure_of,
+            classify_result=partial(_failure_of, retried=True) if spec.retry_on_fail else _failure_of,
             on_event=_tell_the_stage,
         )
         # Where the stage retries nothing by itself, guarded calls inside it do.
@@ -77,9 +78,9 @@ def _tell_the_stage(event: Event) -> None:
     CURRENT_STAGE.get().heard.append(event)
 
 
-def _failure_of(output: StageOutput, wall_now: float) -> Failure:
-    """What a stage reported by its output, as a failure."""
-    asks = output.status is StageStatus.RETRY
+def _failure_of(output: StageOutput, wall_now: float, retried: bool = False) -> Failure:
+    """What a stage reported by its output, as a failure. `retried`: the stage wants its failures retried, too."""
+    asks = retried or output.status is StageStatus.RETRY
     return Failure(
         category="transient" if asks else "permanent",
         reason="the stage asks for a retry" if asks else "the stage says that it failed",
@@ -89,17 +90,4 @@ def _failure_of(output: StageOutput, wall_now: float) -> Failure:
         retry_after=None if output.retry_after_ms is None else output.retry_after_ms / 1000,
         asks_for_retry=asks,
         marked_permanent=not asks,
-    )
-
-
-def _retryable_failure_of(output: StageOutput, wall_now: float) -> Failure:
-    """The same for a stage that wants its failures retried."""
-    return Failure(
-        category="transient",
-        reason="the stage says that it failed, and that its failures are retried",
-        kind="result",
-        type=StageReported.__name__,
-        message=redact(output.error),
-        retry_after=None if output.retry_after_ms is None else output.retry_after_ms / 1000,
-        asks_for_retry=True,
     )

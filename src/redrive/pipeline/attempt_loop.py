@@ -12,7 +12,6 @@ from msgspec import structs
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock
 from redrive.determinism.thread_cut import CutShort
-from redrive.failures.redaction import redact
 from redrive.failures.signals import Permanent
 from redrive.observability.events import (
     AttemptFailed,
@@ -28,6 +27,7 @@ from redrive.pipeline.errors import StageReported
 from redrive.pipeline.events import StageFellBack
 from redrive.pipeline.interceptors.base import ErrorAction
 from redrive.pipeline.output import RESULT_STATUS, StageOutput, StageResult, StageStatus, as_output
+from redrive.pipeline.shown import message_of, text_of
 from redrive.pipeline.sinks import put
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.stage_run import ATTEMPT_KEY, StageRun
@@ -260,16 +260,3 @@ def _told_in_our_words(state: StageRun) -> Iterator[None]:
             state.failure, state.decision = event.failure, event.decision
         elif isinstance(event, CircuitChanged):
             emit(event)
-
-
-def message_of(error: BaseException) -> str:
-    """The error's text as it may be shown."""
-    try:
-        return redact(str(error))
-    except Exception:  # noqa: BLE001 - an error that cannot print itself still happened
-        return f"<{type(error).__name__} whose text cannot be read>"
-
-
-def text_of(id_: Any) -> str | None:
-    """An id of the user's own, as events carry it."""
-    return None if id_ is None else redact(str(id_), 200)

@@ -11,9 +11,9 @@ Exception
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from redrive.failures.redaction import redact
 from redrive.failures.signals import ResultRejected
 from redrive.pipeline.output import StageOutput
+from redrive.pipeline.shown import message_of
 from redrive.retry.report import report_of
 
 if TYPE_CHECKING:
@@ -64,5 +64,5 @@ class PipelineFailed(Exception):
         how = "" if report is None else f" after {report.made} attempt{'s'[: report.made != 1]} ({report.gave_up.kind})"
         others = "" if len(self.failures) == 1 else f"; failed too: {', '.join(list(self.failures)[1:])}"
         left = "" if not self.undo_failures else f"; could not be undone: {', '.join(self.undo_failures)}"
-        text = redact(f"{type(self.error).__name__}: {self.error}")
-        return f"stage {self.stage!r} failed{how}: {text}{others}{left}"
+        what = f"{type(self.error).__name__}: {message_of(self.error)}"
+        return f"stage {self.stage!r} failed{how}: {what}{others}{left}"

@@ -13,7 +13,7 @@ from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.failures.signals import Permanent
 from redrive.pipeline import undo
-from redrive.pipeline.attempt_loop import carry_out, message_of, text_of
+from redrive.pipeline.attempt_loop import carry_out
 from redrive.pipeline.context import Feedback, PipelineContext, StageInputs
 from redrive.pipeline.errors import PipelineFailed, StageReported
 from redrive.pipeline.events import (
@@ -31,6 +31,7 @@ from redrive.pipeline.output import StageOutput, StageStatus
 from redrive.pipeline.own_context import InContext
 from redrive.pipeline.plan import Plan
 from redrive.pipeline.results import PipelineResult, RunStatus
+from redrive.pipeline.shown import message_of, text_of
 from redrive.pipeline.sinks import NO_SINK, put
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.stage_run import StageRun, Surroundings

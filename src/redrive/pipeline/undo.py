@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redrive.calls.retrier import Retrier
-from redrive.pipeline.attempt_loop import message_of
 from redrive.pipeline.events import StageUndoFailed, StageUndone
 from redrive.pipeline.output import StageOutput
+from redrive.pipeline.shown import message_of
 from redrive.pipeline.sinks import put
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.stage_run import StageRun

@@ -65,7 +65,7 @@ class Attempt:
         self.timeout = timeout
         """Seconds the attempt may take."""
         self.timeout_at = timeout_at
-        self.place = place
+        self.place: Place = place
         self._details = details
         self._beat = beat
 

@@ -74,8 +74,8 @@ class EventRow(NamedTuple):
 class FlowChange(msgspec.Struct, frozen=True, kw_only=True):
     """How a commit changes a flow's row. Any status but "running" takes the flow from its owner.
 
-    When the flow is released while it has unread mail (mail > mail_read), it becomes ready at once instead, unless it is
-    completed or cancelled: a failed one may be taken up again by what it has not read.
+    When the flow is released while it has unread mail (mail > mail_read), it becomes ready at once instead, unless it
+    is completed or cancelled: a failed one may be taken up again by what it has not read.
     """
 
     flow_id: str

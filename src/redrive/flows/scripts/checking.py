@@ -1,7 +1,7 @@
 """What is wrong with a script that can be read: each problem with its place, and what to write instead."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class _NodeChecker:
         self._caught = {node.name for node in walk(function) if isinstance(node, nodes.Handler)}
 
     def check(self) -> None:
-        checks: Mapping[type, Callable[[Any], None]] = {
+        checks: dict[type, Any] = {
             nodes.ActionCall: self._action_call,
             nodes.Call: self._call,
             nodes.Attribute: self._attribute,

@@ -112,7 +112,7 @@ class Calls(Expressions):
         return Code(run, waits=True)
 
     def action(self, node: nodes.ActionCall) -> Code:
-        arguments = [(one.name, *self.expression(one.value)) for one in node.arguments]
+        arguments: list[Any] = [(one.name, *self.expression(one.value)) for one in node.arguments]
         site = _ActionSite(node)
 
         async def run(frame: Frame) -> Any:
@@ -193,6 +193,7 @@ def as_waiting(code: Code) -> Code:
 async def at_once(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
     """All their results, in order. The first that fails ends the others, and its error is raised."""
     first: BaseException | None = None
+    tasks: list[asyncio.Task[Any]] = []
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in coroutines]

@@ -124,7 +124,7 @@ class Expressions:
 
     def _arithmetic(self, node: nodes.Arithmetic) -> Code:
         first = self.expression(node.first)
-        rest = [(ARITHMETIC[operator], *self.expression(operand)) for operator, operand in node.rest]
+        rest: list[Any] = [(ARITHMETIC[operator], *self.expression(operand)) for operator, operand in node.rest]
         begin = first.run
         if first.waits or any(waits for _, _, waits in rest):
 
@@ -149,7 +149,7 @@ class Expressions:
 
     def _comparison(self, node: nodes.Comparison) -> Code:
         first = self.expression(node.first)
-        rest = [(COMPARISONS[operator], *self.expression(operand)) for operator, operand in node.rest]
+        rest: list[Any] = [(COMPARISONS[operator], *self.expression(operand)) for operator, operand in node.rest]
         begin = first.run
         if first.waits or any(waits for _, _, waits in rest):
 

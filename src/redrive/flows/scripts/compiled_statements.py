@@ -29,7 +29,7 @@ class Statements(Calls):
 
     def block(self, block: nodes.Block) -> Code:
         with self.deeper():
-            steps = [(*self.statement(node), node.span.line) for node in block]
+            steps: list[Any] = [(*self.statement(node), node.span.line) for node in block]
         if not any(waits for _, waits, _ in steps):
             return Code(_plain_block([(run, line) for run, _, line in steps]))
 

@@ -177,7 +177,8 @@ def contained(frame: Frame, left: Any, right: Any) -> bool:
         measured(frame, right)
     elif isinstance(right, str | list | range):
         frame.execution.charge(len(right))
-    return left in right
+    container: Any = right
+    return left in container
 
 
 def not_contained(frame: Frame, left: Any, right: Any) -> bool:

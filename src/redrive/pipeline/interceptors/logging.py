@@ -3,10 +3,10 @@
 import logging
 from typing import Any
 
-from redrive.failures.redaction import redact
 from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageOutput, StageResult
+from redrive.pipeline.shown import message_of, text_of
 from redrive.pipeline.stage_run import StageRun
 from redrive.retry.decision import RetryAt
 
@@ -32,7 +32,7 @@ class LoggingInterceptor(StatelessInterceptor):
 
     async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
         if not (isinstance(ctx, StageRun) and isinstance(ctx.decision, RetryAt)):
-            text, kind = redact(str(error)), type(error).__name__
+            text, kind = message_of(error), type(error).__name__
             fields = _fields(stage_name, ctx) | {"error": text, "error_type": kind}
             logger.warning("stage %s: failed: %s: %s", stage_name, kind, text, extra=fields)
         return None
@@ -46,6 +46,6 @@ def _fields(stage_name: str, ctx: PipelineContext) -> dict[str, Any]:
     return {
         "stage": stage_name,
         "attempt": _attempt(ctx),
-        "pipeline_run_id": redact(str(ctx.pipeline_run_id), 200),
-        "request_id": None if ctx.request_id is None else redact(str(ctx.request_id), 200),
+        "pipeline_run_id": text_of(ctx.pipeline_run_id),
+        "request_id": text_of(ctx.request_id),
     }

@@ -2,10 +2,10 @@
 
 from importlib.util import find_spec
 
-from redrive.failures.redaction import redact
 from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageOutput, StageResult
+from redrive.pipeline.shown import message_of, text_of
 from redrive.pipeline.stage_run import StageRun
 
 _INSTALLED = find_spec("opentelemetry") is not None
@@ -37,7 +37,7 @@ class TracingInterceptor(StatelessInterceptor):
             attributes={
                 "redrive.stage": stage_name,
                 "redrive.attempt": ctx.attempt,
-                "redrive.run_id": redact(str(ctx.pipeline_run_id), 200),
+                "redrive.run_id": text_of(ctx.pipeline_run_id) or "",
             },
         )
         ctx.kept[self] = span, context.attach(trace.set_span_in_context(span))
@@ -65,5 +65,5 @@ class TracingInterceptor(StatelessInterceptor):
         if error is not None:
             span.set_attribute("error.type", type(error).__name__)
             # Not record_exception: the text and the traceback of an error may hold secrets.
-            span.set_status(trace.Status(trace.StatusCode.ERROR, redact(str(error))))
+            span.set_status(trace.Status(trace.StatusCode.ERROR, message_of(error)))
         span.end()

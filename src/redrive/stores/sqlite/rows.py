@@ -26,8 +26,10 @@ def flow_record(row: tuple[Any, ...]) -> FlowRecord:
 
 
 def retry_row(row: tuple[Any, ...]) -> RetryRow:
-    fields = dict(zip(RETRY_FIELDS, row, strict=True))
-    return RetryRow(**fields | {name: bool(fields[name]) for name in ("retryable", "dependencies_satisfied")})
+    fields: dict[str, Any] = dict(zip(RETRY_FIELDS, row, strict=True))
+    for name in ("retryable", "dependencies_satisfied"):
+        fields[name] = bool(fields[name])
+    return RetryRow(**fields)
 
 
 def dead_letter(row: tuple[Any, ...]) -> DeadLetter:
