@@ -1,10 +1,12 @@
 """Graphs on the command line: run, start and worker take the files they are written in."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.http_handlers import handlers
 
 GRAPH = """
@@ -52,3 +54,33 @@ def test_what_is_wrong_with_a_graph_or_its_input_is_told_in_a_line(tmp_path: Pat
     assert bad.returncode == 2
     assert "bad.yaml:3" in bad.stderr
     assert "depends_on" in bad.stderr
+
+
+FAILING = """
+graph: cli_parcel
+steps:
+  pay: {endpoint: "URL/failed", outputs: {payment: string}}
+  ship: {endpoint: 'URL/ok?outputs={"parcel":"p1"}', inputs: {payment: string}, outputs: {parcel: string}}
+"""
+
+
+@pytest.mark.promise("T4", "T10")
+def test_steps_are_listed_with_what_they_may_do_and_settled_by_hand(tmp_path: Path) -> None:
+    with handlers() as server:
+        (tmp_path / "parcel.yaml").write_text(FAILING.replace("URL", server.url))
+        words = ("--allow", "127.0.0.0/8", "--key", "one")
+        failed = redrive(tmp_path, "run", "parcel.yaml", *words)
+        assert failed.returncode == 1
+        [flow] = json.loads(redrive(tmp_path, "flows", "--json").stdout)["flows"]
+        listed = redrive(tmp_path, "flows", "steps", flow["id"]).stdout
+        header, pay = (re.split(r"\s{2,}", line.strip()) for line in listed.splitlines()[1:4:2])
+        assert header == ["step", "state", "item", "attempts", "eligible", "ready", "next try", "why"]
+        assert pay[:6] == ["pay", "failed", "0", "1 of 3", "no", "no"]
+        refused = redrive(tmp_path, "flows", "complete", flow["id"], "pay", "--outputs", "7", "--why", "paid")
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+        done = ("--outputs", '{"payment": "cash"}', "--why", "paid at the desk", "--by", "ann")
+        assert redrive(tmp_path, "flows", "complete", flow["id"], "pay", *done).returncode == 0
+        again = redrive(tmp_path, "run", "parcel.yaml", *words)
+        assert json.loads(again.stdout) == {"parcel": "p1", "payment": "cash"}
+        unknown = redrive(tmp_path, "flows", "reset", flow["id"], "nope", "--why", "x")
+        assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)

@@ -284,6 +284,36 @@ def test_a_stage_that_takes_no_notice_of_being_cancelled_has_no_followers() -> N
     assert list(failed.results) == []
 
 
+@pytest.mark.promise("S14")
+@pytest.mark.parametrize("how", ["by the caller", "by another stage"])
+def test_a_stage_that_makes_a_failure_of_being_cancelled_is_not_tried_again(how: str) -> None:
+    async def misled(ctx: StageContext) -> StageOutput:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if ctx.attempt == 1 and how == "by the caller":
+                return StageOutput.retry("the line went dead")
+            raise ConnectionError("the line went dead") from None
+        return StageOutput.ok()
+
+    stage = Stage(misled)
+    pipeline = one(stage)
+    if how == "by another stage":
+        pipeline = pipeline.with_stage("bad", Stage(ValueError()))
+
+    async def end_it() -> None:
+        running = asyncio.create_task(pipeline.run(interceptors=[RetryInterceptor()]))
+        await asyncio.sleep(0.001)
+        running.cancel()
+        with pytest.raises((asyncio.CancelledError, PipelineFailed)):
+            await running
+        assert len(asyncio.all_tasks()) == 1
+
+    with virtual_clock() as clock:
+        asyncio.run(end_it())
+    assert (stage.calls, clock.waits) == (1, [])
+
+
 def test_what_goes_wrong_while_a_run_is_ended_is_not_why_it_failed() -> None:
     async def untidy(ctx: StageContext) -> None:
         try:

@@ -10,6 +10,7 @@ from redrive.cli import (
     dead,
     doctor,
     explain,
+    flow_steps,
     flows,
     keys,
     policy_convert,
@@ -70,6 +71,10 @@ def _flows() -> typer.Typer:
     group.command("pause")(flows.pause_command)
     group.command("resume")(flows.resume_command)
     group.command("result")(flows.result_command)
+    group.command("steps")(flow_steps.steps_command)
+    group.command("reset")(flow_steps.reset_command)
+    group.command("complete")(flow_steps.complete_command)
+    group.command("resolve")(flow_steps.resolve_command)
     return group
 
 

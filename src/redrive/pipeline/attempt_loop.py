@@ -1,5 +1,6 @@
 """The attempts at one stage of one run: made, cut, told to the interceptors, and answered by the call that decides."""
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from inspect import isawaitable
@@ -76,6 +77,9 @@ async def carry_out(state: StageRun, spec: StageSpec, hooks: Hooks, clock: Clock
                 error = state.call.cut_error()
             except Exception as raised:  # noqa: BLE001 - every failure of the attempt is classified
                 error = raised
+            if state.run_is_ending:
+                # Whatever the stage makes of being cancelled, it is not tried again.
+                raise CancelledError from error
             failed_at = clock.monotonic()
             retry_at = _decide(state, error)
             action = await _ask(state, error, hooks, retrying=retry_at is not None)

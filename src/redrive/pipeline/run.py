@@ -53,7 +53,7 @@ class PipelineRun:
         self._fails_fast = on_failure == "fail_fast"
         self._clock = current_clock()
         outer = CURRENT.get()
-        self._surroundings = Surroundings(self._clock, current_dice(), outer, alone=owner_of(outer) is None)
+        self._around = Surroundings(self._clock, current_dice(), outer, alone=owner_of(outer) is None)
         self._began = self._clock.monotonic()
         self._waits = {name: len(others) for name, others in plan.layout.waits.items() if others}
         self._outputs: dict[str, StageOutput] = {}
@@ -64,7 +64,6 @@ class PipelineRun:
         self._rounds: dict[str, Rounds] = {}
         self._feedback: dict[str, tuple[Feedback, ...]] = {}
         self._cancelled: str | None = None
-        self._stopping = False
         self._ids = {
             "pipeline_run_id": text_of(context.pipeline_run_id),
             "request_id": text_of(context.request_id),
@@ -112,7 +111,7 @@ class PipelineRun:
         The first stage that is ready is returned instead of started, to go on with `here`, the task that asks.
         """
         next_here = None
-        while self._ready and not self._stopping:
+        while self._ready and not self._around.stopping:
             name = self._ready.popleft()
             dependencies = self._layout.specs[name].dependencies
             if dependencies and all(self._outputs[one].status is StageStatus.SKIP for one in dependencies):
@@ -121,7 +120,7 @@ class PipelineRun:
                 next_here, self._tasks[name] = name, here
             else:
                 self._tasks[name] = self._loop.create_task(self._work(name))
-        if (self._stopping or not self._tasks) and not self._finished.done():
+        if (self._around.stopping or not self._tasks) and not self._finished.done():
             self._finished.set_result(None)
         return next_here
 
@@ -136,7 +135,7 @@ class PipelineRun:
                 except Exception as error:  # noqa: BLE001 - whatever fails the stage is kept with the run
                     self._failed(name, error)
                 except asyncio.CancelledError:
-                    if self._stopping:
+                    if self._around.stopping:
                         raise
                     # Not by us: the work awaited something that was cancelled, or cancelled itself.
                     while task.cancelling():
@@ -162,7 +161,7 @@ class PipelineRun:
             spec,
             StageInputs(name, {one: outputs[one] for one in spec.dependencies}, context.data),
             plan.guards[name],
-            self._surroundings,
+            self._around,
             self._feedback.get(name, ()),
             plan.interceptors,
             hooks.own_data,
@@ -187,7 +186,7 @@ class PipelineRun:
                 )
             )
             raise
-        if self._stopping:
+        if self._around.stopping:
             # It took no notice of being cancelled; nothing follows from it.
             return output
         if output.status is StageStatus.OK:
@@ -200,7 +199,7 @@ class PipelineRun:
 
     def _settled(self, name: str, output: StageOutput) -> None:
         """The stage has its output: those that wait for nothing else any more are ready."""
-        if self._stopping:
+        if self._around.stopping:
             return
         self._outputs[name] = output
         if output.status is StageStatus.CANCEL:
@@ -215,10 +214,10 @@ class PipelineRun:
                 self._ready.append(follower)
 
     def _failed(self, name: str, error: Exception) -> None:
-        if self._stopping or self._sent_back(name, error):
+        if self._around.stopping or self._sent_back(name, error):
             return
         self._failures[name] = error
-        self._stopping = self._fails_fast
+        self._around.stopping = self._fails_fast
 
     def _sent_back(self, name: str, error: Exception) -> bool:
         """Whether a guard that failed has a stage work again."""
@@ -250,13 +249,13 @@ class PipelineRun:
 
     def _cancel(self, reason: str) -> None:
         self._cancelled = reason
-        self._stopping = True
+        self._around.stopping = True
         if not self._finished.done():
             self._finished.set_result(None)
 
     async def _stop(self) -> None:
         """End what still runs, and wait until it has ended."""
-        self._stopping = True
+        self._around.stopping = True
         running = list(self._tasks.values())
         for task in running:
             task.cancel()

@@ -156,6 +156,10 @@ class StageRun(PipelineContext):
                 return
         self.call.attempt_returned(output)
 
+    @property
+    def run_is_ending(self) -> bool:
+        return self._surroundings.stopping
+
     def abandoned(self) -> None:
         """The attempt was cancelled."""
         if self._call is not None:
@@ -167,7 +171,7 @@ class StageRun(PipelineContext):
             self.scope[OWNER] = None
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class Surroundings(msgspec.Struct):
     """What all stages of a run have in common."""
 
     clock: Clock
@@ -176,3 +180,5 @@ class Surroundings(msgspec.Struct, frozen=True):
     """The scope of the guarded call that the run is part of."""
     alone: bool
     """Whether it is part of none."""
+    stopping: bool = False
+    """Whether the run is being ended: nothing more is to begin."""
