@@ -1,13 +1,36 @@
 """Settings for all tests."""
 
 import functools
+import os
 import ssl
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # CI machines are shared and slow at times; a rule that holds does so whatever the clock says.
-settings.register_profile("redrive", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+settings.register_profile(
+    "redrive",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("REDRIVE_EXAMPLES", "25")),
+)
 settings.load_profile("redrive")
 
 # Every HTTP client reads all certificates of the world, which takes longer than most tests; no test needs its own.
 ssl.create_default_context = functools.cache(ssl.create_default_context)  # type: ignore[assignment]  # its arguments hash
+
+# What takes longest begins first, so that nobody waits for it alone at the end.
+LONG = (
+    "tests/engine/test_killed_workers.py",
+    "tests/test_docs.py",
+    "tests/cli/",
+    "tests/runners/test_process_pool.py",
+    "tests/end_to_end/",
+    "tests/test_demo.py",
+    "tests/server/",
+    "tests/flows/scripts/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((place for place, name in enumerate(LONG) if item.nodeid.startswith(name)), 99))

@@ -122,7 +122,8 @@ def shop(handlers: Handlers, goals: list[str], **broken: str) -> dict[str, Any]:
             *(["ship"], {"reserve": "404"}, "failed", {"reserve": "failed", "ship": "unreachable"}),
             id="what a goal needs fails",
         ),
-        pytest.param(["ship"], {"mail": "404"}, "completed", {"mail": "failed"}, id="a step beside the goals fails"),
+        # Whether it fails before the goals are reached or is abandoned then is chance.
+        pytest.param(["ship"], {"mail": "404"}, "completed", {}, id="a step beside the goals fails"),
         pytest.param(["ship", "mail"], {"mail": "404"}, "failed", {"mail": "failed"}, id="one of two goals fails"),
     ],
 )

@@ -76,7 +76,7 @@ def test_orders_survive_workers_that_are_killed_at_random(address: str, tmp_path
         with Fleet(address, tmp_path, lease=2.0) as fleet:
             async with open_app(address, worker=False) as app:
                 handles: list[Handle[list[str]]] = []
-                for _ in range(3):
+                for _ in range(2):
                     # An item that loses its worker three times is taken for poison: two kills, then time to finish.
                     handles += [await app.start(Order, number) for number in range(len(handles), len(handles) + 20)]
                     for _ in range(2):
@@ -97,7 +97,7 @@ def test_orders_survive_workers_that_are_killed_at_random(address: str, tmp_path
 @pytest.mark.promise("R7", "R8", "A12")
 def test_many_flows_on_several_workers_while_some_are_killed(tmp_path: Path) -> None:
     address = shared_server().fresh_database()
-    flows = int(os.environ.get("REDRIVE_CRASH_FLOWS", "1000"))
+    flows = int(os.environ.get("REDRIVE_CRASH_FLOWS", "400"))
     chance = random.Random(11)
 
     async def scenario() -> None:

@@ -76,15 +76,17 @@ def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path) -> None:
 
 def test_a_long_look_holds_up_no_commit(tmp_path: Path) -> None:
     async def play(store: SqliteStore) -> None:
-        go_on = threading.Event()
+        begun, go_on = threading.Event(), threading.Event()
 
         def long_look(connection: sqlite3.Connection) -> int:
             connection.execute("SELECT count(*) FROM flows").fetchone()
+            begun.set()
             go_on.wait(30)
             (flows,) = connection.execute("SELECT count(*) FROM flows").fetchone()
             return int(flows)
 
         looking = store._reader.do(long_look)
+        await asyncio.to_thread(begun.wait, 30)
         await store.add_flows([new_flow("a")])
         assert not looking.done()
         go_on.set()
