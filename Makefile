@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Compiled modules are kept: tests start many processes, and each would compile all of them again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http bench-pipeline format clean help
 
