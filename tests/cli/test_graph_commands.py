@@ -2,12 +2,14 @@
 
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.http_handlers import handlers
+
+from redrive.cli import main
 
 GRAPH = """
 graph: cli_order
@@ -27,30 +29,44 @@ environments:
 """
 
 
-def redrive(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "redrive.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own command
+class Ran(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_a_graph_is_run_from_its_file(tmp_path: Path) -> None:
+@pytest.fixture
+def redrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REDRIVE_STORE", raising=False)
+
+    def run(*words: str) -> Ran:
+        code = main(list(words))
+        said = capsys.readouterr()
+        return Ran(code, said.out, said.err)
+
+    return run
+
+
+def test_a_graph_is_run_from_its_file(tmp_path: Path, redrive: Callable[..., Ran]) -> None:
     with handlers() as server:
         (tmp_path / "order.yaml").write_text(GRAPH.replace("URL", server.url))
         given = ("--input", '{"order": "o1"}', "--allow", "127.0.0.0/8")
-        done = redrive(tmp_path, "run", "order.yaml", *given)
+        done = redrive("run", "order.yaml", *given)
         assert (done.returncode, json.loads(done.stdout)) == (0, {"parcel": "p1"})
-        once = redrive(tmp_path, "run", "order.yaml", *given, "--env", "once")
+        once = redrive("run", "order.yaml", *given, "--env", "once")
         assert once.returncode == 1
         assert "step ship is failed" in once.stderr
 
 
-def test_what_is_wrong_with_a_graph_or_its_input_is_told_in_a_line(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_graph_or_its_input_is_told_in_a_line(tmp_path: Path, redrive: Callable[..., Ran]) -> None:
     (tmp_path / "order.yaml").write_text(GRAPH.replace("URL", "http://127.0.0.1:9"))
-    wrong = redrive(tmp_path, "start", "order.yaml", "--input", '{"ordr": "o1"}')
+    wrong = redrive("start", "order.yaml", "--input", '{"ordr": "o1"}')
     assert wrong.returncode == 2
     assert "step reserve needs 'order'" in wrong.stderr
     assert len(wrong.stderr.splitlines()) == 1
     (tmp_path / "bad.yaml").write_text("graph: bad\nsteps:\n  a: {endpoint: 'ftp://x', outputs: [v], dependson: [b]}\n")
-    bad = redrive(tmp_path, "worker", "bad.yaml")
+    bad = redrive("worker", "bad.yaml")
     assert bad.returncode == 2
     assert "bad.yaml:3" in bad.stderr
     assert "depends_on" in bad.stderr
@@ -65,22 +81,24 @@ steps:
 
 
 @pytest.mark.promise("T4", "T10")
-def test_steps_are_listed_with_what_they_may_do_and_settled_by_hand(tmp_path: Path) -> None:
+def test_steps_are_listed_with_what_they_may_do_and_settled_by_hand(
+    tmp_path: Path, redrive: Callable[..., Ran]
+) -> None:
     with handlers() as server:
         (tmp_path / "parcel.yaml").write_text(FAILING.replace("URL", server.url))
         words = ("--allow", "127.0.0.0/8", "--key", "one")
-        failed = redrive(tmp_path, "run", "parcel.yaml", *words)
+        failed = redrive("run", "parcel.yaml", *words)
         assert failed.returncode == 1
-        [flow] = json.loads(redrive(tmp_path, "flows", "--json").stdout)["flows"]
-        listed = redrive(tmp_path, "flows", "steps", flow["id"]).stdout
+        [flow] = json.loads(redrive("flows", "--json").stdout)["flows"]
+        listed = redrive("flows", "steps", flow["id"]).stdout
         header, pay = (re.split(r"\s{2,}", line.strip()) for line in listed.splitlines()[1:4:2])
         assert header == ["step", "state", "item", "attempts", "eligible", "ready", "next try", "why"]
         assert pay[:6] == ["pay", "failed", "0", "1 of 3", "no", "no"]
-        refused = redrive(tmp_path, "flows", "complete", flow["id"], "pay", "--outputs", "7", "--why", "paid")
+        refused = redrive("flows", "complete", flow["id"], "pay", "--outputs", "7", "--why", "paid")
         assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
         done = ("--outputs", '{"payment": "cash"}', "--why", "paid at the desk", "--by", "ann")
-        assert redrive(tmp_path, "flows", "complete", flow["id"], "pay", *done).returncode == 0
-        again = redrive(tmp_path, "run", "parcel.yaml", *words)
+        assert redrive("flows", "complete", flow["id"], "pay", *done).returncode == 0
+        again = redrive("run", "parcel.yaml", *words)
         assert json.loads(again.stdout) == {"parcel": "p1", "payment": "cash"}
-        unknown = redrive(tmp_path, "flows", "reset", flow["id"], "nope", "--why", "x")
+        unknown = redrive("flows", "reset", flow["id"], "nope", "--why", "x")
         assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)

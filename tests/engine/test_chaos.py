@@ -145,7 +145,7 @@ TANGLED = (
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     programs, crashes, st.sampled_from(["nothing", "pause", "cancel"]), st.integers(0, 5), st.booleans(), st.booleans()
 )

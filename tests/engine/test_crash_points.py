@@ -387,7 +387,7 @@ def as_lists(program: Any) -> Any:
     return [as_lists(one) for one in program] if isinstance(program, tuple) else program
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(programs.map(as_lists))
 @example(
     ["parallel", ["work", "a", 2, "SlowNetwork"], ["try", ["work", "b", 1, "Permanent"], ["plain", "c"], ["sleep", 3]]]

@@ -184,7 +184,7 @@ surroundings = st.text(max_size=60) | st.lists(
 
 
 @pytest.mark.promise("P11")
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(
     st.sampled_from(LEAKS),
     st.text(alphabet=string.ascii_letters + string.digits, min_size=10, max_size=40).map("Q7{}".format),

@@ -112,7 +112,7 @@ details = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from([ValueError, KeyError, OSError, NetworkError, LoginFailed, UnicodeDecodeError, StopIteration]),
     st.lists(details, max_size=3),
