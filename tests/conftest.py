@@ -34,3 +34,9 @@ LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: next((place for place, name in enumerate(LONG) if item.nodeid.startswith(name)), 99))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Because redrive brings a plugin, pytest would rewrite the asserts of all its modules, in every process.
+    hook = getattr(config.pluginmanager, "rewrite_hook", None)
+    getattr(hook, "_must_rewrite", set()).discard("redrive")
