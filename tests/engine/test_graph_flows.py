@@ -327,6 +327,23 @@ def test_a_flow_whose_work_was_undone_is_not_redriven() -> None:
     assert run(order_graph(), ORDER, after=again).status == "failed"
 
 
+def test_a_step_is_not_reset_while_what_had_succeeded_is_being_undone() -> None:
+    BROKEN.add("ship r-o1 p-o1")
+    FLAKY.update({"refund p-o1": 1, "release r-o1": 1})
+
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start_graph(order_graph(), ORDER)
+                await app.until(lambda: bool({"refund p-o1", "release r-o1"} & set(RAN)))
+                with pytest.raises(redrive.NotPossible, match="being undone"):
+                    await app.reset_step(handle.id, "ship", by="ann", why="too late")
+            return await app.outcome(handle)
+
+    assert asyncio.run(story()).status == "failed"
+    assert RAN.count("ship r-o1 p-o1") == 1
+
+
 # Crashes
 
 

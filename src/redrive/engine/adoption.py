@@ -224,10 +224,15 @@ def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
 
 def _undo_failures(run: FlowRun, lines: list[Line], before: FlowHistory, mail: list[Message]) -> None:
     """In a flow that goes on, items that failed and that a message says to try again, or to settle by hand."""
+    is_undone = any(item.undoes for item in before.items.values())
     for message in list(mail):
         said = read(message)
         item = before.items.get(said.item) if isinstance(said, ByHand) else None
         if item is not None and item.state == "failed":
+            if is_undone:
+                # It came while what had succeeded was being undone: to go on from there would be wrong.
+                _take(run, mail, message)
+                continue
             if isinstance(said, ResetItem):
                 _take(run, mail, message)
             _undo(run, lines, said, item.number, run.seq + 1, midway=True)

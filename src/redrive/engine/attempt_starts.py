@@ -44,12 +44,10 @@ class AttemptStarts(OwnedFlow):
         number = self.history.last_item + 1
         self.driver.bind_item(ask, number)
         args, policy = msgspec.Raw(ask.args.encode()), write_stored_policy(ask.policy)
-        held_back = self._held_back(ask.step, number, False, at)
-        may_begin = (
-            held_back is None
-            and not self.history.paused
-            and (self._lanes is None or self._lanes.enter(ask.step, number))
-        )
+        has_turn = not self.history.paused and (self._lanes is None or self._lanes.enter(ask.step, number))
+        # Asked last: a probe is not given to what cannot use it.
+        held_back = self._held_back(ask.step, number, False, at) if has_turn else None
+        may_begin = has_turn and held_back is None
         if may_begin and self.desk.take_place(self.driver.place(ask.step)):
             self.active += 1
             self.log(
@@ -73,7 +71,9 @@ class AttemptStarts(OwnedFlow):
             self.log(at, event)
             self.history.items[number].policy = ask.policy
             if held_back is not None:
-                self._defer(self.history.items[number], held_back, at)
+                item = self.history.items[number]
+                self._defer(item, held_back, at)
+                self.leave_lane(item, at)
             elif may_begin:
                 self.active += 1
                 self._line_up(number)

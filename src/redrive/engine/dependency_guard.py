@@ -36,9 +36,6 @@ class DependencyGuard:
     def admit(self, attempt: _Attempt, name: str, retry: bool, now: float) -> None:
         """Let an attempt be made, or raise Deferred."""
         dependency = self.dependencies.get(name)
-        if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
-            until = now + LOOK_AGAIN + SPREAD * self._dice()
-            raise Deferred(until, f"the retry budget of {name} is spent")
         if dependency.circuit is not None:
             permit, change = dependency.circuit.admit(now)
             _tell(change)
@@ -48,6 +45,9 @@ class DependencyGuard:
                 until = (now + LOOK_AGAIN if waits_for_probe else max(due, now)) + SPREAD * self._dice()
                 raise Deferred(until, f"the circuit of {name} is open")
             self._permits[attempt] = dependency, permit
+        if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
+            self.ignored(attempt, now)
+            raise Deferred(now + LOOK_AGAIN + SPREAD * self._dice(), f"the retry budget of {name} is spent")
         if dependency.budget is not None:
             dependency.budget.count_request(now)
 

@@ -15,7 +15,7 @@ from redrive.engine.completions import (
 from redrive.engine.handle import FlowFinished, Handle, NotPossible
 from redrive.engine.step_views import StepView, steps_of
 from redrive.flows.events import ItemAdded
-from redrive.flows.graph_driver import COMPENSATED, read_graph_input
+from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.graphs.builder import Graph
 from redrive.flows.graphs.outputs import OutputError, outputs_of
 from redrive.flows.graphs.plan import check_inputs, plan
@@ -24,7 +24,7 @@ from redrive.flows.graphs.step_reading import read_step
 from redrive.flows.history import Item, fold
 from redrive.flows.messages import ByHand, CompleteItem, Completion, ResetItem, write_message
 from redrive.flows.registry import BY_GOALS, GRAPH, graph_named, register_graph
-from redrive.stores.records import DeadQuery, FlowRecord, StepRow
+from redrive.stores.records import FlowRecord, StepRow
 
 if TYPE_CHECKING:
     from redrive.engine.app import App
@@ -83,7 +83,12 @@ class GraphFlows:
     async def tell_step(self, flow_id: str, step: str, index: int | None, said: ByHand) -> None:
         """`said` is about the item that step and index name; its own number is filled in."""
         record = await self._app.find(flow_id)
-        item = _item_of(fold(await self._app.log(flow_id)).items, step, index, flow_id)
+        items = fold(await self._app.log(flow_id)).items
+        item = _item_of(items, step, index, flow_id)
+        if any(one.undoes for one in items.values()):
+            raise NotPossible(
+                f"what had succeeded in flow {flow_id} is being undone, or was undone: start another flow"
+            )
         message = msgspec.structs.replace(said, item=item.number)
         if isinstance(message, CompleteItem) and record.definition.startswith(GRAPH):
             outputs = outputs_of(_spec_of(record, step), msgspec.json.decode(message.result))
@@ -99,9 +104,6 @@ class GraphFlows:
         if status in ("completed", "cancelled"):
             raise FlowFinished(flow_id, status)
         if status == "failed":
-            letters = await self._app.store.list_dead(DeadQuery(flow_ids=(flow_id,), state=None, kind=COMPENSATED))
-            if letters:
-                raise NotPossible(f"flow {flow_id} was compensated: what had succeeded was undone. Start another flow")
             now = self._app.now()
             by, why = message.by, message.why
             await self._app.store.settle_dead([flow_id], "redriven", by, why, now, write_message(message))
