@@ -51,12 +51,7 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
             # What is durable meanwhile must not wait for all of them.
             await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
         if record.claims == 1 and record.mail == record.mail_read:
-            run = _enter(worker, record)
-            if run is not None:
-                try:
-                    run.begin()
-                except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-                    worker.set_aside(run)
+            begin_new(worker, record)
         else:
             known.append(record)
     if not known:
@@ -80,6 +75,18 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
                 go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                 worker.set_aside(run)
+
+
+def begin_new(worker: "Worker", record: FlowRecord) -> bool:
+    """Begin a flow that has no log yet; False when its code is not known here."""
+    run = _enter(worker, record)
+    if run is None:
+        return False
+    try:
+        run.begin()
+    except Exception:  # noqa: BLE001 - one flow's trouble is not another's
+        worker.set_aside(run)
+    return True
 
 
 def _may_be_reopened(event: AnyEvent) -> bool:

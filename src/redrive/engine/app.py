@@ -7,20 +7,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
-from redrive.determinism.ids import ordered_id
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
+from redrive.engine.new_flows import FlowSettings, new_flow
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
 from redrive.engine.worker import Worker
-from redrive.failures.duration import read_duration
 from redrive.flows.action import ActionCall
 from redrive.flows.events import read_event
 from redrive.flows.history import Line
@@ -50,24 +49,14 @@ if TYPE_CHECKING:
     from redrive.flows.graphs.builder import Graph
     from redrive.flows.graphs.spec import StepSpec
     from redrive.flows.scripts.script import Script
+    from redrive.pipeline.pipeline import Pipeline
 
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("redrive")
 
 PAUSE_AFTER_FAILURE = 1.0
-LARGEST_PRIORITY = 2**31 - 1
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class FlowSettings(TypedDict, total=False):
-    """How a flow is started, whatever it runs; see `App.start`."""
-
-    key: str | None
-    queue: str
-    priority: int
-    delay: Timeout | datetime | None
-    connection: Any
 
 
 class App:
@@ -80,7 +69,7 @@ class App:
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
         self._starter = Starter(store)
-        self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP)
+        self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP, self._is_here)
         self._clock = current_clock()
         self._closing = False
 
@@ -126,6 +115,17 @@ class App:
 
     # Starting
 
+    @overload
+    async def start(
+        self,
+        pipeline: "Pipeline",
+        /,
+        *,
+        data: Mapping[str, Any] = NOTHING,
+        request_id: Any = None,
+        **settings: Unpack[FlowSettings],
+    ) -> Handle[dict[str, dict[str, Any] | None]]: ...
+    @overload
     async def start(
         self,
         workflow: type[Workflow] | str,
@@ -137,8 +137,21 @@ class App:
         delay: Timeout | datetime | None = None,
         connection: Any = None,
         **kwargs: Any,
+    ) -> Handle[Any]: ...
+
+    async def start(
+        self,
+        workflow: "type[Workflow] | str | Pipeline",
+        /,
+        *args: Any,
+        key: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        delay: Timeout | datetime | None = None,
+        connection: Any = None,
+        **kwargs: Any,
     ) -> Handle[Any]:
-        """Start a flow; what is not named here goes to the workflow's `run`.
+        """Start a flow; what is not named here goes to the workflow's `run`. A pipeline takes `data` and `request_id`.
 
         key: starting again with the same key and input gives the same flow; with another input it is refused.
         queue, priority: which workers take it, and how soon; a higher priority goes first.
@@ -146,12 +159,17 @@ class App:
         connection: your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction
         commits.
         """
+        if (pipelines := sys.modules.get("redrive.pipeline.pipeline")) and isinstance(workflow, pipelines.Pipeline):
+            from redrive.engine.pipeline_flows import start_pipeline
+
+            settings = FlowSettings(key=key, queue=queue, priority=priority, delay=delay, connection=connection)
+            return await start_pipeline(self, cast("Pipeline", workflow), args, kwargs, **settings)
         definition = workflow_named(workflow) if isinstance(workflow, str) else workflow
         name = getattr(definition, "workflow_name", None)
         if not (isinstance(definition, type) and issubclass(definition, Workflow)) or name is None:
-            raise TypeError(f"start takes a class decorated with @workflow, or its name, not {workflow!r}")
+            raise TypeError(f"start takes a class decorated with @workflow, its name, or a Pipeline, not {workflow!r}")
         arguments = definition.signature.bind(args, kwargs)
-        flow = self._new_flow(WORKFLOW + name, arguments.encoded, key, queue, priority, delay)
+        flow = new_flow(self.now(), WORKFLOW + name, arguments.encoded, key, queue, priority, delay)
         return await self._add(flow, connection, definition.signature.read_result)
 
     async def submit(
@@ -172,7 +190,7 @@ class App:
         policy = call.action.policy
         if retry is not None or timeout is not None:
             policy = as_policy(policy if retry is None else retry, timeout)
-        flow = self._new_flow(ACTION + call.action.name, write_job(call, policy), key, queue, priority, delay)
+        flow = new_flow(self.now(), ACTION + call.action.name, write_job(call, policy), key, queue, priority, delay)
         return await self._add(flow, connection, call.action.signature.read_result)
 
     # Graphs
@@ -262,57 +280,29 @@ class App:
         connection: Any = None,
     ) -> Handle[Any]:
         """Start a flow of what the definition names, with an input that is written already."""
-        flow = self._new_flow(definition, text, key, queue, priority, delay)
+        flow = new_flow(self.now(), definition, text, key, queue, priority, delay)
         return await self._add(flow, connection)
 
     def now(self) -> float:
         """The time of the flows, in epoch seconds."""
         return self._clock.wall()
 
+    def _is_here(self, flow_id: str) -> bool:
+        return self._worker is not None and self._worker.has(flow_id)
+
     def handle(self, flow_id: str) -> Handle[Any]:
         """The flow with this id."""
         return Handle(self, self._results, flow_id)
-
-    def _new_flow(
-        self,
-        definition: str,
-        input: str,  # noqa: A002 - what the flow is started with
-        key: str | None,
-        queue: str,
-        priority: int,
-        delay: Any,
-    ) -> NewFlow:
-        now = self._clock.wall()
-        if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not _storable(key)):
-            raise ValueError("key: use a text of 1 to 500 characters, without NUL and halves of characters")
-        if not isinstance(queue, str) or not queue or len(queue) > 200 or not _storable(queue):
-            raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")
-        if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
-            raise ValueError(f"priority: {priority!r} is not allowed; use a whole number, higher goes first")
-        if delay is None:
-            start_at = now
-        elif isinstance(delay, datetime):
-            if delay.tzinfo is None:
-                raise ValueError("delay: a datetime needs a time zone, such as datetime.UTC")
-            start_at = max(now, delay.timestamp())
-        else:
-            start_at = now + read_duration(delay)
-        return NewFlow(
-            id=ordered_id(now),
-            definition=definition,
-            input=input,
-            created_at=now,
-            start_at=start_at,
-            queue=queue,
-            priority=priority,
-            key=key,
-        )
 
     async def _add(
         self, flow: NewFlow, connection: Any, read_result: Callable[[str], Any] | None = None
     ) -> Handle[Any]:
         if connection is None:
-            flow_id = await self._starter.add(flow)
+            worker = self._worker
+            begun = worker is not None and worker.claims.caught_up and await worker.own_starts.add(flow)
+            if begun is None:
+                begun = await self.store.find_flow(flow.id) is not None
+            flow_id = flow.id if begun else await self._starter.add(flow)
         else:
             add_on = getattr(self.store, "add_flows_on", None)
             if add_on is None:
@@ -390,10 +380,6 @@ class App:
         if status is None:
             raise FlowNotFound(flow_id, self.store.address)
         return status
-
-
-def _storable(text: str) -> bool:
-    return "\x00" not in text and text == text.encode("utf-8", "ignore").decode()
 
 
 def _ids(flow_ids: str | Sequence[str]) -> list[str]:

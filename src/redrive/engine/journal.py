@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from redrive.calls.retrier import Retrier
@@ -14,9 +14,9 @@ from redrive.failures.matching import Match
 from redrive.observability.stream import hooks_only
 from redrive.retry.backoff import Backoff
 from redrive.retry.policy import Policy
-from redrive.stores.errors import CommitUnknown, StoreUnavailable
+from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, HeartbeatRow, Lease, RetryRow
+from redrive.stores.records import Batch, HeartbeatRow, Lease, NewFlow, RetryRow
 
 T = TypeVar("T")
 log = logging.getLogger("redrive")
@@ -50,7 +50,8 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
 class Journal:
     """Writes batches, one at a time, in order. What must not happen before its event is durable is called back."""
 
-    def __init__(self, store: Store, lease: Lease) -> None:
+    def __init__(self, store: Store, lease: Lease, refuse: Callable[[Sequence[NewFlow]], None]) -> None:
+        """`refuse` is told of flows that the store does not take as born: they are not added."""
         self.batch = Batch(number=1)
         """What goes into the next transaction."""
         self._then: list[Callable[[], None]] = []
@@ -60,6 +61,7 @@ class Journal:
         self._retries: dict[tuple[str, int], RetryRow] = {}
         self._heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
         self._store = store
+        self._refuse = refuse
         self._lease = lease
         self._unknown = False
         self._ready = asyncio.Event()
@@ -110,7 +112,7 @@ class Journal:
                 self._heartbeats.clear()
             with self._clock.busy():
                 try:
-                    await self._store.commit(self._lease, batch)
+                    await self._commit(batch)
                 except StoreUnavailable as error:
                     self._unknown = isinstance(error, CommitUnknown)
                     await patiently(self._store, self._commit_again, batch)
@@ -149,13 +151,24 @@ class Journal:
         """Wait until all that is known now is written."""
         await self._idle.wait()
 
+    async def _commit(self, batch: Batch) -> None:
+        try:
+            await self._store.commit(self._lease, batch)
+        except (StoreUnavailable, LeaseLost):
+            raise
+        except StoreError:
+            if not batch.born:
+                raise
+            self._refuse(batch.leave_out_born())
+            await self._store.commit(self._lease, batch)
+
     async def _commit_again(self, batch: Batch) -> None:
         if self._unknown:
             if await self._store.committed(self._lease) >= batch.number:
                 return
             self._unknown = False
         try:
-            await self._store.commit(self._lease, batch)
+            await self._commit(batch)
         except CommitUnknown:
             self._unknown = True
             raise

@@ -21,6 +21,7 @@ class OwnedFlow:
         "driver",
         "history",
         "id",
+        "is_stored",
         "last_at",
         "mail_read",
         "mail_taken",
@@ -42,6 +43,8 @@ class OwnedFlow:
         """Messages that were delivered: until that is durable they are still in the store."""
         self.alarm: Alarm | None = None
         """When it is to be woken."""
+        self.is_stored = True
+        """False where the store refused to add it."""
         self.released = False
         """Given back, or about to be: whatever comes in is for the next owner."""
 

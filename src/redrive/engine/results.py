@@ -28,8 +28,10 @@ Waiter = asyncio.Future["FlowRecord | AnyEvent | None"]
 class Results:
     """All who wait in this process share one look at the store."""
 
-    def __init__(self, store: Store, sweep: float) -> None:
+    def __init__(self, store: Store, sweep: float, is_here: Callable[[str], bool]) -> None:
+        """`is_here` says of which flows this process will tell when they end: those need not be looked at at once."""
         self._store = store
+        self._is_here = is_here
         self._sweep = sweep
         self._waiters: dict[str, set[Waiter]] = {}
         self._unseen: set[str] = set()
@@ -43,8 +45,9 @@ class Results:
     async def wait(self, flow_id: str, read: ReadResult | None, timeout: float | None) -> Any:
         waiter: Waiter = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(flow_id, set()).add(waiter)
-        self._unseen.add(flow_id)
-        self._someone_came.set()
+        if not self._is_here(flow_id):
+            self._unseen.add(flow_id)
+            self._someone_came.set()
         if self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
         try:

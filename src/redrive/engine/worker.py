@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import math
 import os
 import socket
 from collections import OrderedDict
@@ -14,9 +13,9 @@ from typing import Any
 from redrive.calls.scope import CURRENT, UNOWNED
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
-from redrive.engine.adoption import adopt
 from redrive.engine.alarms import Alarms
 from redrive.engine.attempt_starts import AttemptStarts
+from redrive.engine.claims import Claims
 from redrive.engine.dead_letters import dead_letter
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.flow_run import FlowRun
@@ -25,6 +24,7 @@ from redrive.engine.housekeeping import keep_lease, prune_finished
 from redrive.engine.journal import Journal, patiently
 from redrive.engine.mailroom import deliver
 from redrive.engine.outcomes import failure_from
+from redrive.engine.own_starts import OwnStarts
 from redrive.engine.owned_flow import OwnedFlow
 from redrive.engine.places import Places
 from redrive.engine.rebuilding import Rebuilding
@@ -36,14 +36,12 @@ from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
 from redrive.flows.history import Item
-from redrive.flows.registry import UnknownDefinition, known_definitions, registered
+from redrive.flows.registry import UnknownDefinition, known_definitions
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease, NewWorker
-
-CLAIMED_AT_ONCE = 500
 
 log = logging.getLogger("redrive")
 
@@ -74,12 +72,10 @@ class Worker:
         self.alarms = Alarms(self.clock)
         self.runner = Runner(self, self.settings.threads, self.settings.processes, self.settings.http)
         self.journal: Journal
+        self.own_starts: OwnStarts
         self.stopping = asyncio.Event()
-        self._wake = asyncio.Event()
+        self.claims = Claims(self)
         self._mail = asyncio.Event()
-        self._wants_ends = False
-        """Whether the end of a flow may make it possible to claim another."""
-        self._next_look = math.inf
         self._on_ended = on_ended
         self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.now)
         self._after_mail: list[Callable[[], None]] = []
@@ -94,12 +90,13 @@ class Worker:
         name, queues = f"{socket.gethostname()}:{os.getpid()}", self.settings.queues
         new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
         self.lease = await patiently(self.store, self.store.join, new, self.settings.lease)
-        self.journal = Journal(self.store, self.lease)
+        self.own_starts = OwnStarts(self)
+        self.journal = Journal(self.store, self.lease, self.own_starts.refuse)
         stop_listening = self.store.on_wake(self._woken)
         tasks = [
             self._task(self.journal.run()),
             self._task(keep_lease(self.store, self.lease, self.settings, self._woken)),
-            self._task(self._claiming()),
+            self._task(self.claims.run()),
             self._task(self._reading_mail()),
             self._task(self.journal.follow()),
         ]
@@ -116,6 +113,7 @@ class Worker:
                     task.result()
         finally:
             stop_listening()
+            self.claims.caught_up = False
             for task in (*tasks, stopping):
                 task.cancel()
             await asyncio.wait([*tasks, stopping])
@@ -123,6 +121,7 @@ class Worker:
             # Where the lease is lost there is nothing to give back.
             with contextlib.suppress(StoreError):
                 await self.store.leave(self.lease)
+            self.own_starts.close()
 
     def stop(self) -> None:
         """Claim nothing more, let running attempts end, and hand over."""
@@ -134,6 +133,7 @@ class Worker:
     async def _hand_over(self, tasks: "list[asyncio.Task[Any]]") -> None:
         """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
         journal, keeper, claiming, mail = tasks[:4]
+        self.claims.caught_up = False
         claiming.cancel()
         mail.cancel()
         self.places.closed = True
@@ -173,60 +173,11 @@ class Worker:
         self.runs.clear()
         self.idle.clear()
 
-    # Claiming
+    # Mail
 
     def _woken(self) -> None:
-        self._wake.set()
+        self.claims.wake()
         self._mail.set()
-
-    async def _claiming(self) -> None:
-        assert self.lease is not None  # noqa: S101 - it was made when the worker began
-        definitions, known = known_definitions(), registered()
-        queues = self.settings.queues
-        loop = asyncio.get_running_loop()
-        while True:
-            self._wake.clear()
-            if registered() != known:
-                definitions, known = known_definitions(), registered()
-            room = self._room()
-            more = False
-            if room > 0:
-                with self.clock.busy():
-                    claimed = await patiently(
-                        self.store,
-                        self.store.claim,
-                        self.lease,
-                        definitions,
-                        queues,
-                        min(room, CLAIMED_AT_ONCE),
-                        self.now(),
-                    )
-                    if claimed.flows:
-                        await adopt(self, claimed.flows)
-                more = claimed.more
-                self._wants_ends = claimed.limited
-                self._look_again_at(claimed.next_wake)
-            if room <= 0 or not more:
-                self._wants_ends |= room <= 0
-                poll = loop.call_later(self.settings.poll, self._wake.set)
-                await self._wake.wait()
-                poll.cancel()
-
-    def _room(self) -> int:
-        """How many more flows to claim. Those that wait for a little stay, unless there is hardly anything else."""
-        most, active = self.settings.flows, len(self.runs) - len(self.idle)
-        return max(most - len(self.runs), max(1, most // 4) - active)
-
-    def _look_again_at(self, when: float | None) -> None:
-        """When a flow that nobody owns will wake; one alarm at a time is enough."""
-
-        def look() -> None:
-            self._next_look = math.inf
-            self._wake.set()
-
-        if when is not None and when < self._next_look:
-            self._next_look = when
-            self.alarms.at(when, look)
 
     async def _reading_mail(self) -> None:
         assert self.lease is not None  # noqa: S101 - it was made when the worker began
@@ -317,11 +268,18 @@ class Worker:
             self.journal.batch.dead.append(dead_letter(run, event))
 
         def durable() -> None:
+            if not run.is_stored:
+                return
             tell_flow_ended(run, event)
             if self._on_ended is not None:
                 self._on_ended(run.id, event)
 
         self.journal.then(durable)
+
+    def has(self, flow_id: str) -> bool:
+        """Whether it works on the flow, and will tell when that ends."""
+        run = self.runs.get(flow_id)
+        return run is not None and not run.released
 
     def forget(self, run: OwnedFlow) -> None:
         if self.runs.get(run.id) is run:
@@ -330,8 +288,7 @@ class Worker:
         run.driver.discard()
         if run.alarm is not None:
             self.alarms.take_back(run.alarm)
-        if self._wants_ends:
-            self._wake.set()
+        self.claims.flow_ended()
 
     def set_aside(self, run: FlowRun) -> None:
         """The engine itself failed on this flow: leave it as its log has it, for whoever comes after this lease."""

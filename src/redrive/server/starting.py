@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from redrive.engine.app import LARGEST_PRIORITY, App
+from redrive.engine.app import App
 from redrive.engine.handle import Handle
+from redrive.engine.new_flows import LARGEST_PRIORITY
 from redrive.engine.script_flows import start_script
 from redrive.engine.starting import KeyTaken
 from redrive.failures.duration import read_duration
@@ -14,6 +15,7 @@ from redrive.flows.graphs.plan import InputError, PlanError
 from redrive.flows.graphs.problems import GraphError
 from redrive.flows.named_arguments import WrongArguments, call_by_names
 from redrive.flows.registry import UnknownDefinition, action_named, graph_named, script_named, workflow_named
+from redrive.flows.workflow import Workflow
 from redrive.server.operations import Ask, Name
 from redrive.server.problems import Flaw, Refused, json_pointer, unfit
 from redrive.server.reading import said_and_path
@@ -75,7 +77,7 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
 
 async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[Any]:
     if isinstance(body.workflow, str):
-        workflow = _known(workflow_named, body.workflow, "/workflow")
+        workflow: type[Workflow] = _known(workflow_named, body.workflow, "/workflow")
         args, kwargs = call_by_names(workflow, body.inputs, "inputs")
         return await app.start(workflow, *args, **settings, **kwargs)
     if isinstance(body.action, str):

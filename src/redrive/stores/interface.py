@@ -88,6 +88,7 @@ class Store(Protocol):
     async def commit(self, lease: Lease, batch: Batch) -> None:
         """Write the batch, if the lease is valid in the same transaction (else LeaseLost). Renews nothing.
 
+        StoreError, and nothing is written, when a flow is to be born in a queue that has a limit: those are claimed.
         CommitUnknown when the outcome cannot be known; `committed` then tells.
         """
         ...

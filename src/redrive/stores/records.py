@@ -158,6 +158,8 @@ class Batch(msgspec.Struct):
 
     number: int
     """Counts the batches of a lease, from 1; the store keeps the last one it committed."""
+    born: list[NewFlow] = []
+    """Flows to be added that the worker owns from the first; none has a key, and none is to begin later."""
     events: list[EventRow] = []
     flows: list[FlowChange] = []
     retries: list[RetryRow] = []
@@ -168,6 +170,18 @@ class Batch(msgspec.Struct):
     dead: list[DeadLetter] = []
     """Put in place of the row of the same flow."""
     heartbeats: list[HeartbeatRow] = []
+
+    def leave_out_born(self) -> list[NewFlow]:
+        """Take out the flows to be added, with all that is written of them."""
+        born, ids = self.born, {flow.id for flow in self.born}
+        self.born = []
+        self.events = [row for row in self.events if row.flow_id not in ids]
+        self.flows = [change for change in self.flows if change.flow_id not in ids]
+        self.retries = [row for row in self.retries if row.flow_id not in ids]
+        self.retries_done = [done for done in self.retries_done if done[0] not in ids]
+        self.dead = [letter for letter in self.dead if letter.flow_id not in ids]
+        self.heartbeats = [row for row in self.heartbeats if row.flow_id not in ids]
+        return born
 
 
 class Lease(msgspec.Struct, frozen=True):

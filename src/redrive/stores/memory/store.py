@@ -161,6 +161,8 @@ class MemoryStore:
         data = self._data
         worker = data.checked(lease)
         self._refuse_what_cannot_be(lease, batch)
+        for flow in batch.born:
+            data.put(msgspec.structs.replace(_added(flow), status="running", owner=lease.epoch, claims=1))
         for event in batch.events:
             data.events.setdefault(event.flow_id, {})[event.seq] = event
         for change in batch.flows:
@@ -183,7 +185,14 @@ class MemoryStore:
             if (flow_id, seq) in written or seq in self._data.events.get(flow_id, ()):
                 raise StoreError(f"{self.address}: event {seq} of flow {flow_id} is there already; nothing was written")
             written.add((flow_id, seq))
-        owned = self._data.owned.get(lease.epoch, {})
+        for flow in batch.born:
+            if flow.id in self._data.flows:
+                raise StoreError(f"{self.address}: there is a flow {flow.id} already; nothing was written")
+            if flow.queue in self._data.limits:
+                raise StoreError(
+                    f"{self.address}: queue {flow.queue} has a limit: its flows must be claimed; nothing was written"
+                )
+        owned = {*self._data.owned.get(lease.epoch, {}), *(flow.id for flow in batch.born)}
         for change in batch.flows:
             if change.flow_id not in owned:
                 raise StoreError(

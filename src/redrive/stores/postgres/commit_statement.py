@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from redrive.stores.postgres.columns import DEAD_LETTER, HEARTBEAT, RETRY, named, rows_of_json, written
-from redrive.stores.records import Batch, EventRow, FlowChange
+from redrive.stores.postgres.columns import DEAD_LETTER, HEARTBEAT, NEW_FLOW, RETRY, named, rows_of_json, written
+from redrive.stores.records import Batch, EventRow, FlowChange, FlowStatus, NewFlow
 
 _encode = msgspec.json.Encoder().encode
 _SEPARATOR = "\x1f"
@@ -28,6 +28,16 @@ written AS (
     SELECT e.flow_id, e.seq, to_timestamp(e.at), e.body FROM lease, unnest(
         string_to_array({0}, E'\x1f'), {1}::text::integer[], {2}::text::float8[], string_to_array({3}, E'\x1f')::json[]
     ) AS e (flow_id, seq, at, body)
+)"""
+
+# The rows as they are after the whole batch: what one statement adds, it cannot change.
+_BORN = """
+born AS (
+    INSERT INTO flows ({columns}, status, wake_at, owner, claims, mail_read, finished_at)
+    SELECT {written}, b.status, to_timestamp(b.wake_at), CASE WHEN b.status = 'running' THEN lease.epoch END, 1,
+        b.mail_read, to_timestamp(b.finished_at)
+    FROM lease, {rows}
+    RETURNING status, queue
 )"""
 
 # `f.mail` is that of the row as it is now, though the statement began before: a sender that was faster is seen.
@@ -74,9 +84,10 @@ _PUT = """
 _OWNED = (
     "1 / (NOT EXISTS (SELECT FROM lease) OR (SELECT count(*) FROM changed) = json_array_length({0}::text::json))::int"
 )
-_TOLD = "(SELECT count(pg_notify({channel}, '')) FROM (SELECT FROM changed WHERE status = 'ready' LIMIT 1) AS one)"
-NOT_OWNED = "22012"
-"""The SQLSTATE that comes of changing a flow which the worker does not own."""
+_NOT_LIMITED = "1 / (NOT EXISTS (SELECT FROM born JOIN queue_limits ON queue_limits.name = born.queue))::int"
+_TOLD = "(SELECT count(pg_notify({channel}, '')) FROM (SELECT FROM {table} WHERE status = 'ready' LIMIT 1) AS one)"
+REFUSED = "22012"
+"""The SQLSTATE that comes of changing a flow which the worker does not own, and of adding one that must be claimed."""
 
 
 def _put(table: str, columns: Sequence[str], key: str) -> str:
@@ -94,7 +105,23 @@ def _put(table: str, columns: Sequence[str], key: str) -> str:
     )
 
 
+class _Born(NewFlow, frozen=True, kw_only=True):
+    """A flow that is added, as it is at the end of the batch."""
+
+    status: FlowStatus
+    wake_at: float | None
+    mail_read: int
+    finished_at: float | None
+
+
 _PARTS: dict[str, tuple[str, ...]] = {
+    "born": (
+        _BORN.format(
+            columns=named(NEW_FLOW),
+            written=written(NEW_FLOW, "b"),
+            rows=rows_of_json("{0}", _Born.__struct_fields__, "b"),
+        ),
+    ),
     "events": (_EVENTS,),
     "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")),),
     "retries": (_put("retry_queue", RETRY, "flow_id, item"),),
@@ -114,7 +141,9 @@ def _statement(parts: tuple[str, ...], channel: str) -> str:
         names = [f"${parameter + index}" for index in range(_PARAMETERS.get(part, 1))]
         common_tables += [one.format(*names) for one in _PARTS[part]]
         if part == "flows":
-            answers += [_OWNED.format(*names), _TOLD.format(channel=channel)]
+            answers += [_OWNED.format(*names), _TOLD.format(channel=channel, table="changed")]
+        elif part == "born":
+            answers += [_NOT_LIMITED, _TOLD.format(channel=channel, table="born")]
         parameter += len(names)
     return f"WITH {', '.join(common_tables)} SELECT {', '.join(answers)}"
 
@@ -128,10 +157,13 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
         parts.append(part)
         parameters.extend(values)
 
+    changes = {change.flow_id: change for change in batch.flows}
+    if batch.born:
+        has("born", _json([_born(flow, changes.pop(flow.id, None)) for flow in batch.born]))
     if batch.events:
         has("events", *_events(batch.events))
-    if batch.flows:
-        has("flows", _json({change.flow_id: change for change in batch.flows}.values()))
+    if changes:
+        has("flows", _json(changes.values()))
     done = set(batch.retries_done)
     if retries := {item: row for row in batch.retries if (item := (row.flow_id, row.item)) not in done}:
         has("retries", _json(retries.values()))
@@ -145,6 +177,18 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
     if batch.messages_read:
         has("messages_read", _numbers(batch.messages_read))
     return _statement(tuple(parts), channel), parameters
+
+
+def _born(flow: NewFlow, change: FlowChange | None) -> _Born:
+    fields = msgspec.structs.asdict(flow)
+    if change is None:
+        return _Born(**fields, status="running", wake_at=flow.start_at, mail_read=0, finished_at=None)
+    wake_at = change.wake_at
+    if wake_at is None and change.status in ("ready", "waiting", "running"):
+        wake_at = flow.start_at
+    return _Born(
+        **fields, status=change.status, wake_at=wake_at, mail_read=change.mail_read, finished_at=change.finished_at
+    )
 
 
 def _events(events: list[EventRow]) -> tuple[str, str, str, str]:

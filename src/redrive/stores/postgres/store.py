@@ -10,7 +10,7 @@ from redrive.stores.errors import CommitUnknown, StoreError
 from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
 from redrive.stores.postgres.columns import flow_record
-from redrive.stores.postgres.commit_statement import NOT_OWNED, commit_statement
+from redrive.stores.postgres.commit_statement import REFUSED, commit_statement
 from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.postgres.listening import Listening
@@ -145,10 +145,11 @@ class PostgresStore:
             try:
                 return await connection.fetchval(statement, lease.epoch, batch.number, fence, *parameters)
             except Exception as error:
-                if getattr(error, "sqlstate", None) != NOT_OWNED:
+                if getattr(error, "sqlstate", None) != REFUSED:
                     raise
             raise StoreError(
-                f"{self.address}: {lease.worker} does not own all flows of its commit; nothing was written"
+                f"{self.address}: {lease.worker} does not own all flows of its commit, or adds some that must be "
+                "claimed; nothing was written"
             )
 
         try:

@@ -7,11 +7,16 @@ from msgspec.structs import astuple
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.errors import StoreError
-from redrive.stores.records import Batch, FlowChange, Lease
+from redrive.stores.records import Batch, FlowChange, Lease, NewFlow
 from redrive.stores.sqlite.leases import lost
 from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, places
 
 _FENCE = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
+_LIMITED = "SELECT 1 FROM queue_limits WHERE name = ?"
+_BORN = """
+INSERT INTO flows (id, definition, input, queue, priority, status, created_at, start_at, wake_at, owner, claims)
+VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1)
+"""
 _EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
 # ?4: unread mail makes it ready at once: it is not finished, or failed, and may be taken up again.
 _FLOW = """
@@ -35,6 +40,8 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
     epoch, many = lease.epoch, connection.executemany
     if connection.execute(_FENCE, (batch.number, epoch, SYSTEM_CLOCK.wall())).rowcount != 1:
         raise lost(lease)
+    if batch.born:
+        _add_born(connection, batch.born, epoch)
     if batch.events:
         many(_EVENT, batch.events)
     if batch.flows:
@@ -54,6 +61,29 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
         many(_HEARTBEAT_DONE, batch.retries_done)
     if batch.messages_read:
         many(_READ, [(message,) for message in batch.messages_read])
+
+
+def _add_born(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int) -> None:
+    for queue in {flow.queue for flow in flows}:
+        if connection.execute(_LIMITED, (queue,)).fetchone() is not None:
+            raise StoreError(f"queue {queue} has a limit: its flows must be claimed; nothing was written")
+    connection.executemany(
+        _BORN,
+        [
+            (
+                flow.id,
+                flow.definition,
+                flow.input,
+                flow.queue,
+                flow.priority,
+                flow.created_at,
+                flow.start_at,
+                flow.start_at,
+                epoch,
+            )
+            for flow in flows
+        ],
+    )
 
 
 def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ from redrive.testing.store_conformance.scenario import (
     expired,
     found,
     join,
+    new_flow,
     release,
     scenario,
     status_of,
@@ -106,6 +107,46 @@ class CommitConformance:
         assert (await found(other, "a")).owner == successor.epoch
         assert await other.list_retries(RetryQuery()) == []
         assert await other.list_dead(DeadQuery()) == []
+
+    @scenario
+    async def test_a_flow_may_be_born_to_its_owner(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        lease, others = await join(store), await join(other)
+        born = [new_flow(one, queue="q", priority=7) for one in ("runs", "waits", "is done", "goes back")]
+        changes = [
+            FlowChange(flow_id="waits", status="waiting", wake_at=NOW + 5),
+            FlowChange(flow_id="is done", status="completed", finished_at=NOW + 1),
+            FlowChange(flow_id="goes back", status="ready"),
+        ]
+        events = [event(flow.id, 1) for flow in born]
+        await store.commit(lease, Batch(number=1, born=born, events=events, flows=changes))
+        assert await other.read_events([flow.id for flow in born]) == {row.flow_id: [row] for row in events}
+        runs, waits, done, ready = [await found(other, flow.id) for flow in born]
+        assert (runs.status, runs.owner, runs.claims, runs.priority) == ("running", lease.epoch, 1, 7)
+        assert (waits.status, waits.owner, waits.wake_at) == ("waiting", None, NOW + 5)
+        assert (done.status, done.owner, done.finished_at) == ("completed", None, NOW + 1)
+        assert (ready.status, ready.owner) == ("ready", None)
+        assert await claim(other, others, now=NOW + 5) == ["goes back", "waits"]
+        await store.commit(lease, Batch(number=2, events=[event("runs", 2)]))
+        await release(store, lease, 3, "runs", "completed", finished_at=NOW)
+
+    @scenario
+    async def test_no_flow_is_born_in_a_queue_with_a_limit_or_without_a_lease(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease, short = await join(store), await join(store, SHORT)
+        await store.set_queue_limit("small", 5)
+        for queue, holder in (("small", lease), ("default", short)):
+            if holder is short:
+                await expired(store, short)
+            batch = Batch(number=1, born=[new_flow("a"), new_flow("b", queue=queue)], events=[event("a", 1)])
+            with pytest.raises(StoreError):
+                await store.commit(holder, batch)
+            assert await store.find_flows(["a", "b"]) == {}
+            assert await store.read_events(["a"]) == {"a": []}
+        batch = Batch(number=1, born=[new_flow("a")], events=[event("a", 1)])
+        await store.commit(lease, batch)
+        with pytest.raises(StoreError):
+            await store.commit(lease, Batch(number=2, born=[new_flow("a")]))
 
     @scenario
     async def test_the_last_batch_of_a_lease_is_known(self, stores: Stores) -> None:

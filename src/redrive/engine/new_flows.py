@@ -1,0 +1,60 @@
+"""What a flow is started with, whatever it runs: checked, and as it is stored."""
+
+from datetime import datetime
+from typing import Any, TypedDict
+
+from redrive.determinism.ids import ordered_id
+from redrive.failures.duration import read_duration
+from redrive.flows.retry_policy import Timeout
+from redrive.stores.records import NewFlow
+
+LARGEST_PRIORITY = 2**31 - 1
+
+
+class FlowSettings(TypedDict, total=False):
+    """How a flow is started, whatever it runs; see `App.start`."""
+
+    key: str | None
+    queue: str
+    priority: int
+    delay: Timeout | datetime | None
+    connection: Any
+
+
+def new_flow(
+    now: float,
+    definition: str,
+    input: str,  # noqa: A002 - what the flow is started with
+    key: str | None,
+    queue: str,
+    priority: int,
+    delay: Any,
+) -> NewFlow:
+    if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not _storable(key)):
+        raise ValueError("key: use a text of 1 to 500 characters, without NUL and halves of characters")
+    if not isinstance(queue, str) or not queue or len(queue) > 200 or not _storable(queue):
+        raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
+        raise ValueError(f"priority: {priority!r} is not allowed; use a whole number, higher goes first")
+    if delay is None:
+        start_at = now
+    elif isinstance(delay, datetime):
+        if delay.tzinfo is None:
+            raise ValueError("delay: a datetime needs a time zone, such as datetime.UTC")
+        start_at = max(now, delay.timestamp())
+    else:
+        start_at = now + read_duration(delay)
+    return NewFlow(
+        id=ordered_id(now),
+        definition=definition,
+        input=input,
+        created_at=now,
+        start_at=start_at,
+        queue=queue,
+        priority=priority,
+        key=key,
+    )
+
+
+def _storable(text: str) -> bool:
+    return "\x00" not in text and text == text.encode("utf-8", "ignore").decode()

@@ -1,0 +1,35 @@
+"""Flows of pipelines, from outside."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+from redrive.engine.new_flows import FlowSettings
+from redrive.flows.json_forms import JsonForm
+from redrive.flows.named_arguments import unknown_name
+from redrive.pipeline.durable import registered_graph
+from redrive.pipeline.durable_stage import DATA, REQUEST_ID
+from redrive.pipeline.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from redrive.engine.app import App
+    from redrive.engine.handle import Handle
+
+
+async def start_pipeline(
+    app: "App", pipeline: Pipeline, args: tuple[Any, ...], given: Mapping[str, Any], **settings: Unpack[FlowSettings]
+) -> "Handle[Any]":
+    """Start a flow of a pipeline. `args`, `given`: what `App.start` was given; TypeError when they do not fit."""
+    if args:
+        raise TypeError("start of a pipeline: what it is given has a name; write start(pipeline, data={...})")
+    for name in given:
+        if name not in (DATA, REQUEST_ID):
+            raise TypeError(f"start of a pipeline: {unknown_name(name, [DATA, REQUEST_ID, *settings])}")
+    graph = registered_graph(pipeline)
+    inputs: dict[str, Any] = {}
+    if DATA in given:
+        if not isinstance(given[DATA], Mapping):
+            raise TypeError(f"start of a pipeline: data is a {type(given[DATA]).__name__}; pass a dict of values")
+        inputs[DATA] = JsonForm(dict[str, Any], f"pipeline {pipeline.name!r}: data").write(dict(given[DATA]))[1]
+    if given.get(REQUEST_ID) is not None:
+        inputs[REQUEST_ID] = JsonForm(Any, f"pipeline {pipeline.name!r}: request_id").write(given[REQUEST_ID])[1]
+    return await app.start_graph(graph, inputs, **settings)

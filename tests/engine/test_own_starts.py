@@ -1,0 +1,221 @@
+"""An app with a worker that has nothing else to do begins what it starts itself, in the transaction that adds it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres_server import shared_server
+
+import redrive
+from redrive import RetryPolicy, Workflow, action, workflow
+from redrive.engine.app import App
+from redrive.stores.errors import CommitUnknown
+from redrive.stores.records import Batch, Lease, NewFlow
+
+calls: list[int] = []
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return shared_server().fresh_database()
+    return f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else "memory://"
+
+
+who: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    calls.clear()
+
+
+@action
+async def two_times(n: int) -> int:
+    calls.append(n)
+    return 2 * n
+
+
+@action(retry=RetryPolicy(attempts=3, exception_types=["ConnectionError"], backoff_seconds=0.001))
+async def third_time(n: int) -> int:
+    calls.append(n)
+    if len(calls) < 3:
+        raise ConnectionError("the service is away")
+    return n
+
+
+@workflow
+class NoSteps(Workflow):
+    async def run(self, n: int) -> int:
+        return n
+
+
+@workflow
+class Fails(Workflow):
+    async def run(self) -> None:
+        raise ValueError("as it should")
+
+
+@workflow
+class WhoRuns(Workflow):
+    async def run(self) -> str:
+        return who.get()
+
+
+@contextlib.asynccontextmanager
+async def opened(address: str) -> AsyncIterator[tuple[App, list[Batch], list[NewFlow]]]:
+    """An app whose worker has caught up; what it commits, and what it adds otherwise."""
+    batches: list[Batch] = []
+    added: list[NewFlow] = []
+    async with redrive.open(address, poll=0.1) as app:
+        commit, add = app.store.commit, app.store.add_flows
+
+        async def noted_commit(lease: Lease, batch: Batch) -> None:
+            batches.append(batch)
+            await commit(lease, batch)
+
+        async def noted_add(flows: Any) -> Any:
+            added.extend(flows)
+            return await add(flows)
+
+        app.store.commit, app.store.add_flows = noted_commit, noted_add  # type: ignore[method-assign]  # to see what is asked of it
+        await caught_up(app)
+        yield app, batches, added
+
+
+async def caught_up(app: App) -> None:
+    async with asyncio.timeout(10):
+        while app._worker is None or not app._worker.claims.caught_up:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+
+
+def test_one_transaction_adds_a_flow_and_begins_its_first_attempt(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, batches, added):
+            handle = await app.submit(two_times(21))
+            assert await handle.result(timeout=10) == 42
+            assert ([flow.id for flow in batches[0].born], added) == ([handle.id], [])
+            assert [row.seq for row in batches[0].events] == [1]
+            explained = await app.explain(handle.id)
+            assert explained.status == "completed"
+            # A flow that is over at once is added as such.
+            done = await app.start(NoSteps, 7)
+            assert await done.result(timeout=10) == 7
+            assert (await app.find(done.id)).status == "completed"
+            assert added == []
+
+    asyncio.run(scenario())
+
+
+def test_flows_with_a_key_or_a_later_start_are_added_as_ever(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+            first = await app.submit(two_times(1), key="k")
+            again = await app.submit(two_times(1), key="k")
+            later = await app.submit(two_times(3), delay=0.05)
+            assert (await first.result(timeout=10), await later.result(timeout=10)) == (2, 6)
+            assert again.id == first.id
+            assert [flow.id for flow in added if flow.key is None] == [later.id]
+
+    asyncio.run(scenario())
+
+
+def test_what_a_limited_queue_refuses_is_claimed_instead_and_harms_nobody(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+            await app.limit_queue("narrow", 1)
+            started = [app.submit(two_times(n), queue="narrow" if n % 2 else "default") for n in range(10)]
+            handles = await asyncio.gather(*started)
+            assert [await handle.result(timeout=20) for handle in handles] == [2 * n for n in range(10)]
+            assert sorted(calls) == list(range(10))
+            added.clear()
+            calls.clear()
+            for queue in ("narrow", "default", "narrow"):
+                await caught_up(app)
+                assert await (await app.submit(two_times(1), queue=queue)).result(timeout=10) == 2
+            assert [flow.queue for flow in added] == ["narrow"] * 2
+            assert calls == [1, 1, 1]
+
+    asyncio.run(scenario())
+
+
+def test_the_end_of_a_flow_that_was_refused_is_told_once(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+            await app.limit_queue("narrow", 1)
+            handle = await app.start(Fails, queue="narrow")
+            with pytest.raises(ValueError, match="as it should"):
+                await handle.result(timeout=10)
+            assert len(added) == 1
+
+    asyncio.run(scenario())
+    assert len([record for record in caplog.records if "as it should" in record.getMessage()]) == 1
+
+
+def test_the_code_of_a_flow_runs_in_the_context_of_its_worker(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+            who.set("whoever starts it")
+            assert await (await app.start(WhoRuns)).result(timeout=10) == "nobody"
+            assert added == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("P16")
+def test_a_flow_that_is_started_in_a_guarded_call_owns_its_retries(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+
+            @redrive.retry
+            async def guarded() -> int:
+                return await (await app.submit(third_time(3))).result(timeout=10)
+
+            assert await guarded() == 3
+            assert (calls, added) == ([3, 3, 3], [])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("R3")
+def test_a_start_outlives_the_lease_of_its_worker(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+            assert app._worker is not None
+            assert app._worker.lease is not None
+            await app.store.leave(app._worker.lease)
+            handle = await app.submit(two_times(4))
+            assert [flow.id for flow in added] == [handle.id]
+            assert await handle.result(timeout=10) == 8
+
+    asyncio.run(scenario())
+    assert "begins anew" in caplog.text
+
+
+@pytest.mark.promise("R3")
+@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize("lease_lost", [True, False])
+def test_a_start_whose_commit_nobody_heard_of_makes_one_flow(address: str, happened: bool, lease_lost: bool) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+            commit = app.store.commit
+
+            async def cut_off(lease: Lease, batch: Batch) -> None:
+                app.store.commit = commit  # type: ignore[method-assign]  # once
+                if happened:
+                    await commit(lease, batch)
+                if lease_lost:
+                    await app.store.leave(lease)
+                raise CommitUnknown("the connection was lost before the answer came")
+
+            app.store.commit = cut_off  # type: ignore[method-assign]  # for the next commit
+            handle = await app.submit(two_times(5))
+            assert await handle.result(timeout=10) == 10
+            assert [flow.id for flow in await app.flows()] == [handle.id]
+            assert [flow.id for flow in added] == ([handle.id] if lease_lost and not happened else [])
+
+    asyncio.run(scenario())
