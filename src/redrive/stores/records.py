@@ -171,6 +171,18 @@ class Batch(msgspec.Struct):
     """Put in place of the row of the same flow."""
     heartbeats: list[HeartbeatRow] = []
 
+    @property
+    def is_events_only(self) -> bool:
+        return not (
+            self.born
+            or self.flows
+            or self.retries
+            or self.retries_done
+            or self.messages_read
+            or self.dead
+            or self.heartbeats
+        )
+
     def leave_out_born(self) -> list[NewFlow]:
         """Take out the flows to be added, with all that is written of them."""
         born, ids = self.born, {flow.id for flow in self.born}
