@@ -349,6 +349,35 @@ def test_the_whole_round_on_postgresql(run: Command, monkeypatch: pytest.MonkeyP
     assert checks(run("doctor", "--json"))["clock"] == ("ok", "this machine's and the store's agree")
 
 
+MADE_IN_PYTHON = """
+import redrive
+from redrive import Graph, action
+from redrive.pipeline import Pipeline
+
+@action
+async def cli_pack(parcel: str) -> str:
+    return f"{parcel} is packed"
+
+async def price(ctx):
+    return {"cents": 100 * ctx.data["items"]}
+
+packing = Graph("cli_packing").step("pack", cli_pack)
+redrive.register_graph(Graph("cli_other_packing").step("pack", cli_pack))
+pricing = Pipeline("cli_pricing").with_stage("price", price)
+unnamed = Pipeline().with_stage("price", price)
+"""
+
+
+def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "made_in_python.py").write_text(MADE_IN_PYTHON)
+    assert run("run", "made_in_python:packing", "--input", '{"parcel": "p-1"}').data == {"pack": "p-1 is packed"}
+    named = ("cli_other_packing", "--import", "made_in_python")
+    assert run("run", *named, "--input", '{"parcel": "p-2"}').data == {"pack": "p-2 is packed"}
+    priced = run("run", "made_in_python.py:pricing", "--input", '{"data": {"items": 3}}')
+    assert priced.data == {"price": {"cents": 300}}
+    assert "workers know a durable pipeline by its name" in run("run", "made_in_python:unnamed").refused()
+
+
 # What is refused
 
 
@@ -357,9 +386,9 @@ def test_the_whole_round_on_postgresql(run: Command, monkeypatch: pytest.MonkeyP
     [
         (("run", "no_such_module:Billing"), "no module is named 'no_such_module'"),
         (("run", "missing.py:Billing"), "missing.py: there is no such file"),
-        (("run", f"{SHOP}:CliOder"), "no workflow or action is named 'CliOder'; did you mean CliOrder?"),
-        (("run", f"{SHOP}:zzz"), "no workflow or action is named 'zzz'; known: "),
-        (("run", f"{SHOP}:not_a_workflow"), "'not_a_workflow' is neither workflow nor action"),
+        (("run", f"{SHOP}:CliOder"), "nothing that can be run is named 'CliOder'; did you mean CliOrder?"),
+        (("run", f"{SHOP}:zzz"), "nothing that can be run is named 'zzz'; known: "),
+        (("run", f"{SHOP}:not_a_workflow"), "'not_a_workflow' is nothing that can be run"),
         (("run", "CliOrder"), "CliOrder: write MODULE:NAME"),
         (("run", f"{SHOP}:CliOrder"), "CliOrder: --input lacks user"),
         (("run", f"{SHOP}:CliOrder", "--input", '{"usr": "u1"}'), "no argument is named 'usr'; did you mean 'user'?"),
@@ -411,7 +440,7 @@ UNIMPORTABLE = {
     "leaving": ("raise SystemExit(3)", "SystemExit: 3"),
     "full": ("raise OSError(28, 'No space left on device')", "OSError: [Errno 28] No space left on device"),
     "telling": ("raise ValueError('password=hunter2-and-more')", "ValueError: password=***"),
-    "empty": ("x = 1", "no workflow or action is named 'Billing'"),
+    "empty": ("x = 1", "nothing that can be run is named 'Billing'"),
 }
 
 

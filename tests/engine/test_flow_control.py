@@ -14,10 +14,12 @@ import pytest
 from tests.postgres_server import shared_server
 
 import redrive
-from redrive import RetryPolicy, Workflow, action, current_attempt, workflow
+from redrive import Graph, RetryPolicy, Workflow, action, current_attempt, workflow
 from redrive.engine.app import App
 from redrive.engine.settings import WorkerSettings
 from redrive.flows.events import AttemptFailed, AttemptReturned, CancelRequested, Paused, Redriven, Resumed
+from redrive.flows.messages import Cancel, read_message
+from redrive.flows.scripts.script import Script
 from redrive.stores.records import DeadQuery, FlowQuery
 
 Scenario = Callable[[App], Awaitable[None]]
@@ -142,6 +144,53 @@ def test_the_same_key_and_input_is_the_same_flow_and_another_input_is_refused(ad
     asyncio.run(scenario())
 
 
+def greeting(more: str = "") -> Script:
+    text = "fn main(who, times=1):\n    return [who] * times\nfn other(who):\n    return who\n"
+    return Script("greeting", text + more)
+
+
+def greeting_graph(more: str = "") -> Graph:
+    retry = RetryPolicy(attempts=2 + len(more))
+    return Graph("greeting").step("double", double, inputs={"n": "integer"}, outputs=["twice"], retry=retry)
+
+
+def test_a_key_stays_good_when_the_text_of_a_script_or_the_steps_of_a_graph_change(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address, worker=False) as app:
+
+            async def say(*, function: str | None = None, more: str = "", connection: Any = None, **inputs: Any) -> str:
+                script = greeting(more)
+                handle = await app.start_script(script, inputs, function=function, key="k", connection=connection)
+                return handle.id
+
+            first = await say(who="ann")
+            assert await say(who="ann", more="# a note\n") == first
+            others: list[dict[str, Any]] = [{"who": "bob"}, {"who": "ann", "times": 1}]
+            for other in [*others, {"who": "ann", "function": "other"}]:
+                with pytest.raises(redrive.KeyTaken):
+                    await say(**other)
+            numbered = (await app.start_script(greeting(), {"who": 1}, key="n")).id
+            for like in (1.0, True):
+                with pytest.raises(redrive.KeyTaken):
+                    await app.start_script(greeting("#"), {"who": like}, key="n")
+            assert (await app.start_script(greeting("#"), {"who": 1}, key="n")).id == numbered
+            of_graph = (await app.start_graph(greeting_graph(), {"n": 4}, key="k")).id
+            assert (await app.start_graph(greeting_graph("better"), {"n": 4}, key="k")).id == of_graph
+            with pytest.raises(redrive.KeyTaken):
+                await app.start_graph(greeting_graph("better"), {"n": 5}, key="k")
+            two = greeting_graph().step("again", double, inputs={"n": {"from": "twice"}})
+            with pytest.raises(redrive.KeyTaken):
+                await app.start_graph(two, {"n": 4}, goals=["again"], key="k")
+            if address.startswith("postgres"):
+                connection = await asyncpg.connect(address)
+                assert await say(who="ann", more="# in a transaction\n", connection=connection) == first
+                with pytest.raises(redrive.KeyTaken):
+                    await say(who="bob", connection=connection)
+                await connection.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_result_can_be_waited_for_with_a_timeout_and_from_another_handle(address: str) -> None:
     async def scenario() -> None:
         async with opened(address) as app:
@@ -186,6 +235,71 @@ def test_cancelling_reaches_a_running_coroutine_and_the_flow_may_clean_up(addres
             assert seen == [5, "cancelled", "undo 5"]
 
     asyncio.run(scenario())
+
+
+def test_cancelling_by_force_stops_what_runs_and_runs_nothing_more(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(AtGate, 5)
+            await eventually(lambda: _true(seen))
+            await handle.cancel(by="ops", why="now", force=True)
+            with pytest.raises(redrive.FlowCancelledError):
+                await handle.result(timeout=10)
+            await eventually(lambda: _true(len(seen) == 2))
+            assert seen == [5, "cancelled"]
+            told = [line.event for line in await app.log(handle.id) if isinstance(line.event, CancelRequested)]
+            assert told == [CancelRequested(by="ops", why="now", force=True)]
+            assert (await app.explain(handle.id)).headline == "cancelled at once by ops (now)"
+
+    asyncio.run(scenario())
+
+
+def test_cancelling_by_force_leaves_nothing_of_a_flow_that_is_in_no_workers_memory(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(Patient)
+            await eventually(app.retries)
+            await eventually(lambda: _status_is(handle, "waiting"))
+            await handle.cancel(by="ops", why="now", force=True)
+            with pytest.raises(redrive.FlowCancelledError):
+                await handle.result(timeout=10)
+            assert await app.retries() == []
+
+    asyncio.run(scenario())
+
+
+STUBBORN = """
+fn main():
+    while True:
+        try:
+            sleep 1h
+        finally:
+            continue
+"""
+
+
+def test_a_flow_that_will_not_be_cancelled_is_explained_and_ends_by_force(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start_script(Script("stubborn", STUBBORN))
+            await eventually(lambda: _status_is(handle, "waiting"))
+            await handle.cancel(by="ops", why="pointless")
+            await eventually(lambda: _logged(app, handle.id, CancelRequested))
+            await eventually(lambda: _status_is(handle, "waiting"))
+            told = await app.explain(handle.id)
+            assert told.headline.endswith("; its code was told to stop by ops (pointless), and goes on")
+            (by_force,) = [one for one in told.next_steps if "--force" in one.command]
+            assert by_force.text == "to end it at once, without its code and with nothing undone"
+            assert by_force.command == f"redrive flows cancel {handle.id} --force --why WHY"
+            await handle.cancel(by="ops", why="enough", force=True)
+            with pytest.raises(redrive.FlowCancelledError):
+                await handle.result(timeout=10)
+
+    asyncio.run(scenario())
+
+
+def test_a_cancel_that_was_left_by_an_older_version_is_read() -> None:
+    assert read_message('{"type":"cancel","by":"ops"}') == Cancel(by="ops")
 
 
 async def _true(value: object) -> bool:

@@ -321,6 +321,7 @@ def test_a_flow_whose_work_was_undone_is_not_redriven() -> None:
             await app.reset_step(handle.id, "ship", by="ann", why="mended")
         [letter] = await app.dead_letters()
         assert letter.kind == "compensated"
+        assert letter.payload.startswith('{"order":')
         return await app.outcome(handle)
 
     BROKEN.add("ship r-o1 p-o1")

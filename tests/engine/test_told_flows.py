@@ -73,7 +73,7 @@ class CleansUp(Workflow):
 
 
 async def waiting(app: FlowApp, definition: Any, *args: Any) -> redrive.Handle[Any]:
-    handle = await app.start(definition, *args)
+    handle: redrive.Handle[Any] = await app.start(definition, *args)
     await app.until(lambda: app.witness.commits > 0)
     if not (set(args) & {"running", "gather", "group", "timeout", "shield"}):
         await app.settled(handle)

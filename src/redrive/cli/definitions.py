@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from redrive.cli.bad_input import BadInput
+from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.graph_files import ENDINGS, load_graphs, read_graph_file
 from redrive.cli.script_files import ENDING as SCRIPT_ENDING
 from redrive.cli.script_files import load_scripts, read_script_file
@@ -34,10 +34,27 @@ class Definition(NamedTuple):
 
     what: "type[Workflow] | Action[Any, Any] | Graph | Script"
     name: str
+    function: str | None = None
+    """Of a script: which of its functions; by default `main`, or the only one."""
+
+    def of_function(self, name: str) -> "Definition":
+        """The same with another function, where one is named; BadInput for what has none of that name."""
+        from redrive.flows.scripts.script import Script
+
+        if not name:
+            return self
+        if not isinstance(self.what, Script):
+            raise BadInput(f"--function is for scripts, and {self.name} is none; leave it out")
+        try:
+            self.what.function(name)
+        except ValueError as error:
+            raise BadInput(f"--function: {error}") from None
+        return self._replace(function=name)
 
     async def start(self, app: "App", given: Call, **settings: Any) -> "Handle[Any]":
         """Start it with the arguments and settings; BadInput when these are refused."""
         from redrive.flows.graphs.builder import Graph
+        from redrive.flows.scripts.errors import ScriptError
         from redrive.flows.scripts.script import Script
 
         args, kwargs = given
@@ -47,10 +64,12 @@ class Definition(NamedTuple):
             if isinstance(self.what, Script):
                 from redrive.engine.script_flows import start_script
 
-                return await start_script(app, self.what, kwargs, **settings)
+                return await start_script(app, self.what, kwargs, self.function, **settings)
             if isinstance(self.what, type):
                 return await app.start(self.what, *args, **settings, **kwargs)
             return await app.submit(self.what(*args, **kwargs), **settings)
+        except ScriptError as error:
+            raise BadFile(str(error)) from None
         except (ValueError, TypeError) as error:
             raise BadInput("; ".join(str(error).splitlines())) from error
 
@@ -75,7 +94,7 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
 
     With imports, also a NAME that one of these modules registers.
     """
-    from redrive.flows.registry import ACTION, SCRIPT, WORKFLOW, known_definitions, register_graph
+    from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW, known_definitions, register_graph
 
     for name in imports or ():
         _module(name)
@@ -93,23 +112,28 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
         raise BadInput(f"{target}: write MODULE:NAME{instead}")
     found: Any = getattr(module, name, None) if module else None
     if _is_definition(found):
-        return Definition(found, name)
+        return Definition(_as_started(found), name)
     known = known_definitions()
-    for kind in (WORKFLOW, ACTION, SCRIPT):
+    for kind in (WORKFLOW, ACTION, GRAPH, SCRIPT):
         if kind + name in known:
             return Definition(_registered(kind, name), name)
-    names = sorted({one.partition(":")[2] for one in known} | _definitions_in(module))
+    names = sorted({one.partition(":")[2] for one in known if one != GRAPH + BY_GOALS} | _definitions_in(module))
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names) or 'none'}"
     where = f"{place}: " if separator else ""
-    said = f"no workflow or action is named {name!r}" if found is None else f"{name!r} is neither workflow nor action"
+    said = f"nothing that can be run is named {name!r}" if found is None else f"{name!r} is nothing that can be run"
     raise BadInput(f"{where}{said}; {hint}")
 
 
 def _registered(kind: str, name: str) -> Any:
-    from redrive.flows.registry import ACTION, SCRIPT, WORKFLOW, action_named, script_named, workflow_named
+    from redrive.flows import registry
 
-    find_one: Any = {WORKFLOW: workflow_named, ACTION: action_named, SCRIPT: script_named}[kind]
+    find_one: Any = {
+        registry.WORKFLOW: registry.workflow_named,
+        registry.ACTION: registry.action_named,
+        registry.GRAPH: registry.graph_named,
+        registry.SCRIPT: registry.script_named,
+    }[kind]
     return find_one(name)
 
 
@@ -117,9 +141,34 @@ def _is_definition(found: Any) -> bool:
     from redrive.flows.action import Action
     from redrive.flows.workflow import Workflow
 
-    return isinstance(found, Action) or (
-        isinstance(found, type) and issubclass(found, Workflow) and hasattr(found, "workflow_name")
-    )
+    if isinstance(found, type):
+        return issubclass(found, Workflow) and hasattr(found, "workflow_name")
+    return isinstance(found, Action) or any(isinstance(found, kind) for kind in _loaded_kinds())
+
+
+def _loaded_kinds() -> list[type]:
+    """Graph, Script and Pipeline: as far as someone uses them, for they take their time to load."""
+    places = {"flows.graphs.builder": "Graph", "flows.scripts.script": "Script", "pipeline.pipeline": "Pipeline"}
+    loaded = [(sys.modules.get(f"redrive.{place}"), kind) for place, kind in places.items()]
+    return [getattr(module, kind) for module, kind in loaded if module is not None]
+
+
+def _as_started(found: Any) -> Any:
+    """The definition as flows are started of it: a graph that is known to this process, in place of a pipeline."""
+    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.registry import register_graph
+
+    if isinstance(found, Graph):
+        register_graph(found)
+    elif type(found).__module__.startswith("redrive.pipeline."):
+        from redrive.pipeline.durable import registered_graph
+        from redrive.pipeline.errors import PipelineError
+
+        try:
+            return registered_graph(found)
+        except PipelineError as error:
+            raise BadInput(str(error)) from None
+    return found
 
 
 def _definitions_in(module: ModuleType | None) -> set[str]:

@@ -135,14 +135,17 @@ def _queues(queues: "list[QueueRecord]") -> list[Check]:
 
 
 def _unknown_to_all(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> Check:
-    left = Counter((flow.definition, flow.queue) for flow in flows)
+    from redrive.engine.who_can import WhoCan
+    from redrive.flows.needed_actions import needed_actions
 
-    def is_served(definition: str, queue: str) -> bool:
-        return any(
-            definition in worker.definitions and (worker.queues is None or queue in worker.queues) for worker in alive
-        )
-
-    nobody = {f"{what} in queue {queue}": n for (what, queue), n in left.items() if not is_served(what, queue)}
+    alike = [(flow.definition, flow.queue, needed_actions(flow.definition, flow.input)) for flow in flows]
+    one_of = dict(zip(alike, flows, strict=True))
+    nobody: Counter[str] = Counter()
+    for kind, number in Counter(alike).items():
+        who = WhoCan(one_of[kind], alive)
+        if not who:
+            lacks = f" (it waits for {who.missing_in_words})" if who.missing else ""
+            nobody[f"{kind[0]} in queue {kind[1]}{lacks}"] += number
     if not nobody:
         return Check("ok", "reachable", "no flow lies where no live worker can run it")
     shown = ", ".join(f"{number} of {what}" for what, number in list(nobody.items())[:5])

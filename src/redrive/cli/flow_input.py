@@ -31,7 +31,7 @@ def read_input(definition: Definition, text: str) -> Call:
         return (), data
     try:
         if isinstance(definition.what, Script):
-            check_inputs(definition.what.function(), data)
+            check_inputs(definition.what.function(definition.function), data)
             return (), data
         return call_by_names(definition.what, data, "--input")
     except ValueError as error:

@@ -14,7 +14,7 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from redrive.engine.app import App
-    from redrive.stores.records import FlowRecord
+    from redrive.stores.records import FlowRecord, WorkerRecord
 
 MOST = 1000
 
@@ -45,10 +45,10 @@ def list_command(
     """
     statuses = _known_statuses(status or [])
 
-    async def listed(app: "App") -> "list[FlowRecord]":
+    async def listed(app: "App") -> "tuple[list[FlowRecord], list[WorkerRecord]]":
         from redrive.stores.records import FlowQuery
 
-        return await app.flows(
+        flows = await app.flows(
             FlowQuery(
                 status=statuses,
                 definition=await full_name(app, definition),
@@ -58,8 +58,9 @@ def list_command(
                 limit=limit + 1,
             )
         )
+        return flows, await alive(app)
 
-    found = ask(store, listed)
+    found, workers = ask(store, listed)
     shown, more = found[:limit], len(found) > limit
     if as_json:
         print_json({"flows": [_as_data(flow) for flow in shown], "more": more})
@@ -75,7 +76,7 @@ def list_command(
             flow.definition,
             flow.status,
             ago(now - flow.created_at),
-            _then(flow, now),
+            _then(flow, workers, now),
             flow.queue,
             _short(flow.key or ""),
         )
@@ -87,14 +88,22 @@ def list_command(
 
 
 def cancel_command(
-    flow: FlowArgument, why: WhyOption = "", by: ByOption = "", store: StoreOption = "", as_json: JsonOption = False
+    flow: FlowArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="End it at once: none of its code runs any more, and nothing is undone.")
+    ] = False,
+    why: WhyOption = "",
+    by: ByOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Ask a flow to stop: waits end at once, running coroutines are cancelled, its code may clean up.
 
     \b
     redrive flows cancel 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'ordered twice'
+    redrive flows cancel 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --force --why 'its code does not stop'
     """
-    _tell(flow, "cancel", why, by, store, as_json)
+    _tell(flow, "cancel", why, by, store, as_json, **({"force": True} if force else {}))
 
 
 def pause_command(
@@ -156,17 +165,23 @@ def result_command(
     return ask(store, told)
 
 
-def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool) -> None:
+def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool, **more: Any) -> None:
     said, name = reason(why), who(by)
 
     async def tell(app: "App") -> str:
-        handle = app.handle(flow)
-        verbs = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
-        await verbs[what](by=name, why=said)
-        record = await app.find(flow)
-        alive = [one for one in await app.store.list_workers() if one.expires_at > SYSTEM_CLOCK.wall()]
-        if any(record.definition in worker.definitions for worker in alive):
+        from redrive.engine.who_can import WhoCan
+
+        record, handle = await app.find(flow), app.handle(flow)
+        can = WhoCan(record, await alive(app))
+        # None of its code has to run, so that none of its actions must be known.
+        without_code = what == "cancel" and can.missing and (more or not await app.log(flow))
+        verbs: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
+        await verbs[what](by=name, why=said, **more)
+        if can.able or without_code:
             return "its worker does so"
+        if can.missing:
+            end = "; only --force needs none of them" if what == "cancel" else ""
+            return f"but it waits for {can.missing_in_words}, and none that is alive does{end}"
         return (
             f"but no live worker knows {record.definition}, so it stays as it is until one does: redrive worker MODULE"
         )
@@ -176,6 +191,11 @@ def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool) ->
         print_json({"id": flow, "told": what, "by": name, "why": said})
     else:
         typer.echo(f"told flow {flow} to {what}; {then}; see: redrive explain {flow}{store_words(store)}")
+
+
+async def alive(app: "App") -> "list[WorkerRecord]":
+    """The workers whose lease is valid."""
+    return [one for one in await app.store.list_workers() if one.expires_at > SYSTEM_CLOCK.wall()]
 
 
 def _known_statuses(given: Sequence[str]) -> Any:
@@ -189,16 +209,10 @@ def _known_statuses(given: Sequence[str]) -> Any:
 
 
 async def full_name(app: "App", name: str) -> str | None:
-    """The name of a definition as flows have it: with its kind in front."""
-    from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW
-    from redrive.stores.records import FlowQuery
+    """The name of a definition as flows have it; None where none is asked for."""
+    from redrive.engine import definition_names
 
-    if not name or ":" in name:
-        return name or None
-    for kind in (WORKFLOW, GRAPH, SCRIPT):
-        if await app.flows(FlowQuery(definition=kind + name, limit=1)):
-            return kind + name
-    return ACTION + name
+    return await definition_names.full_name(app, name) if name else None
 
 
 def _as_data(flow: "FlowRecord") -> dict[str, Any]:
@@ -224,11 +238,14 @@ def ago(seconds: float) -> str:
     return f"{span(float(round(max(0.0, seconds))))} ago"
 
 
-def _then(flow: "FlowRecord", now: float) -> str:
+def _then(flow: "FlowRecord", workers: "list[WorkerRecord]", now: float) -> str:
     from redrive.engine.explain_words import span
+    from redrive.engine.who_can import WhoCan
 
     if flow.finished_at is not None:
         return f"ended {ago(now - flow.finished_at)}"
+    if flow.status in ("ready", "waiting") and (missing := WhoCan(flow, workers).missing_in_words):
+        return f"waits for {missing}"
     if flow.wake_at is not None and flow.status == "waiting":
         left = flow.wake_at - now
         return f"goes on in {span(float(round(left)))}" if left > 0 else f"due {ago(-left)}"

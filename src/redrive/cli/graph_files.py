@@ -1,7 +1,8 @@
 """Graphs and steps in files: read, checked whole, and made known to this process."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,20 +64,28 @@ def _read(path: Path, environment: str) -> "Graph":
     return read_graph(read_text(path), str(path), environment=wanted, imports=True)
 
 
-def check_actions() -> None:
-    """BadInput for a step of a registered graph whose action this process does not know."""
+def check_actions(how: str = "MODULE") -> None:
+    """BadInput for steps of a registered graph whose actions this process does not know; `how` to name a module."""
     from redrive.flows.graphs.spec import ActionHandler
-    from redrive.flows.registry import UnknownDefinition, action_named, registered_graphs
+    from redrive.flows.registry import registered_graphs
 
     for graph in registered_graphs():
-        for spec in (*graph.steps, *graph.compensations):
-            if isinstance(spec.handler, ActionHandler):
-                try:
-                    action_named(spec.handler.action)
-                except UnknownDefinition as error:
-                    raise BadInput(
-                        f"graph {graph.name}, step {spec.name}: {error}; name the module that registers it too"
-                    ) from None
+        handlers = [spec.handler for spec in (*graph.steps, *graph.compensations)]
+        refuse_unknown(f"graph {graph.name}", [one.action for one in handlers if isinstance(one, ActionHandler)], how)
+
+
+def refuse_unknown(what: str, actions: Iterable[str], how: str) -> None:
+    """BadInput when this process lacks one of the actions."""
+    from redrive.flows.registry import known_actions, unknown_actions
+
+    missing = unknown_actions(set(actions))
+    if not missing:
+        return
+    close = [get_close_matches(name, known_actions(), n=1) for name in missing]
+    hints = [f" (did you mean {one[0]!r}?)" if one else "" for one in close]
+    names = ", ".join(f"{name!r}{hint}" for name, hint in zip(missing, hints, strict=True))
+    said, them = ("no action is", "it") if len(missing) == 1 else ("no actions are", "them")
+    raise BadInput(f"{what}: {said} named {names}; name the module that registers {them} too: {how}")
 
 
 def read_steps(path: str) -> "list[StepSpec]":

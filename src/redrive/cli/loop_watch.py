@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.flows.scripts.execution import script_place
 
 LOOK_EVERY = 1.0
 TOO_LONG = 3.0
@@ -45,8 +46,10 @@ def watch_loop() -> Callable[[], None]:
 
 
 def _place(frame: FrameType | None) -> str:
-    """The nearest line of the user's own code."""
+    """The nearest line of the user's own code, a script or Python."""
     while frame is not None:
+        if said := script_place(frame):
+            return f" at {said}"
         file = frame.f_code.co_filename
         if not str(frame.f_globals.get("__name__", "")).startswith(("redrive.", "asyncio.")) and file[:1] != "<":
             return f" at {os.path.basename(file)}:{frame.f_lineno} ({frame.f_code.co_qualname})"

@@ -9,10 +9,15 @@ from redrive.cli.definitions import find
 from redrive.cli.flow_input import InputOption, read_input
 from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, http_settings
+from redrive.cli.script_files import check_script_actions
 from redrive.cli.store_use import StoreOption, one_line_errors, usable
 
 KeyOption = Annotated[
     str, typer.Option("--key", metavar="KEY", help="The same key and input: the same flow; another input: refused.")
+]
+
+FunctionOption = Annotated[
+    str, typer.Option("--function", metavar="NAME", help="Of a script: the function to run, in place of main.")
 ]
 
 
@@ -27,6 +32,7 @@ def run_command(
     imports: Annotated[
         list[str] | None, typer.Option("--import", metavar="MODULE", help="A module with actions that it calls.")
     ] = None,
+    function: FunctionOption = "",
     key: KeyOption = "",
     queue: Annotated[str, typer.Option(help="The queue of the flow, and of the worker in this process.")] = "default",
     timeout: Annotated[
@@ -38,8 +44,9 @@ def run_command(
 ) -> int:
     """Start a flow with a worker in this process, show its progress, and print its result as JSON.
 
-    An @action may be named instead of a workflow: it is run as a job. Exit code 0: completed, 1: failed or cancelled
-    (stderr explains it), 2: bad input, 124: --timeout came first, 130: interrupted; the last two keep the flow.
+    An @action, a Graph or a Pipeline of the module may be named instead of a workflow. Exit code 0: completed, 1:
+    failed or cancelled (stderr explains it), 2: bad input, 124: --timeout came first, 130: interrupted; the last two
+    keep the flow.
 
     \b
     redrive run shop.flows:Billing --input '{"user": "u1"}'
@@ -51,14 +58,15 @@ def run_command(
     from redrive.cli.event_loop import leave, run_in_loop
     from redrive.cli.run_in_foreground import FlowInTheForeground
 
-    definition = find(target, imports or None, environment=env)
-    check_actions()
+    definition = find(target, imports or None, environment=env).of_function(function)
+    check_actions("--import MODULE")
+    check_script_actions(definition.what, "--import MODULE")
     http = http_settings(allow, "")
     with one_line_errors():
         given = read_input(definition, text)
         seconds = read_seconds("--timeout", timeout) if timeout else None
         kept = usable(store, creates=True, memory=True)
-        run = FlowInTheForeground(target, store, seconds, http)
+        run = FlowInTheForeground([target, *(imports or ())], store, seconds, http)
         return leave(run_in_loop(run.run(kept, definition, given, key or None, queue)))
 
 

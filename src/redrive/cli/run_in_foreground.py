@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,7 +11,9 @@ from redrive.assembly import open as open_app
 from redrive.cli.definitions import Call, Definition
 from redrive.cli.event_loop import on_signals
 from redrive.cli.exit_codes import FAILED, INTERRUPTED, TOO_LATE
+from redrive.cli.graph_files import ENDINGS as GRAPH_ENDINGS
 from redrive.cli.run_progress import Progress
+from redrive.cli.script_files import ENDING as SCRIPT_ENDING
 from redrive.cli.store_use import store_words
 from redrive.engine.explain_text import explain_text
 from redrive.flows.events import FlowCompleted
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
 
 
 class FlowInTheForeground:
-    def __init__(self, target: str, store: str, timeout: float | None, http: "HttpSettings") -> None:
+    def __init__(self, targets: Sequence[str], store: str, timeout: float | None, http: "HttpSettings") -> None:
+        """`targets`: what is run, and the modules that it was told to import."""
         self._http = http
-        self._target = target
+        self._targets = targets
         self._store = store
         self._timeout = timeout
         self._stopped = False
@@ -86,9 +90,17 @@ class FlowInTheForeground:
             typer.echo(f"redrive: flow {flow_id} was {status}, and is gone with its store in memory", err=True)
             return
         options = store_words(self._store)
-        module = self._target.rpartition(":")[0]
+        modules = " ".join([*_module_of(self._targets[0]), *self._targets[1:]])
         typer.echo(
-            f"redrive: flow {flow_id} is kept ({status}); it goes on with: redrive worker {module}{options}; "
+            f"redrive: flow {flow_id} is kept ({status}); it goes on with: redrive worker {modules}{options}; "
             f"where it stands: redrive explain {flow_id}{options}",
             err=True,
         )
+
+
+def _module_of(target: str) -> list[str]:
+    """What a worker must load for it: of MODULE:NAME the module, or the file; a NAME is in what was imported."""
+    if target.endswith((*GRAPH_ENDINGS, SCRIPT_ENDING)):
+        return [target]
+    module, separator, _ = target.rpartition(":")
+    return [module] if separator else []

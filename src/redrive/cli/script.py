@@ -58,38 +58,54 @@ def check_command(
         list[str] | None,
         typer.Option("--import", metavar="MODULE", help="A module with the actions that scripts call; repeatable."),
     ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="A warning to leave out, such as RD001; may be repeated.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings too.")] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Find what is wrong with scripts before they run. Exit code 0: nothing, 1: something, 2: a file cannot be read.
+    """Find what is wrong with scripts before they run. Exit code 0: no errors, 1: errors, 2: a file cannot be read.
 
-    With --import it also looks at the names of actions and of their arguments.
+    With --import it also looks at the names of actions and of their arguments. Warnings are about scripts that run, but
+    could be better: they are printed, and count as errors only with --strict.
 
     \b
     redrive script check order.rd
     redrive script check *.rd --import shop.actions --json
+    redrive script check *.rd --strict --ignore RD001
     """
     if imports:
         load(imports)
-    problems = {file: _problems(file, bool(imports)) for file in files}
+    ignored = _known_rules(ignore or [])
+    problems = {
+        file: [one for one in _problems(file, bool(imports)) if one.severity == "error" or one.rule not in ignored]
+        for file in files
+    }
     if as_json:
         print_json([{"source": file, "problems": [_as_data(one) for one in found]} for file, found in problems.items()])
     else:
         for file, found in problems.items():
             typer.echo("\n".join(str(one) for one in found) if found else f"{file}: nothing to say against it")
-    return FAILED if any(problems.values()) else 0
+    failed = (one for found in problems.values() for one in found if strict or one.severity == "error")
+    return FAILED if any(failed) else 0
+
+
+def _known_rules(names: list[str]) -> set[str]:
+    from redrive.flows.scripts.checking import WARNINGS
+    from redrive.notation.linter import RULES
+
+    for name in names:
+        if name not in WARNINGS and name not in RULES:
+            known = f"{', '.join(WARNINGS)}, and the rules of redrive policy lint --rules"
+            raise BadInput(f"--ignore {name}: no warning has that name; there are {known}")
+    return set(names)
 
 
 def _problems(file: str, with_actions: bool) -> "list[Problem]":
     from redrive.flows.registry import known_actions
-    from redrive.flows.scripts.checking import check
-    from redrive.flows.scripts.errors import ScriptError
-    from redrive.flows.scripts.parsing import parse
+    from redrive.flows.scripts.checking import check_text
 
-    try:
-        script = parse(read_text(Path(file)), file)
-    except ScriptError as error:
-        return list(error.problems)
-    return check(script, actions=known_actions() if with_actions else None)
+    return check_text(read_text(Path(file)), file, actions=known_actions() if with_actions else None)
 
 
 def _as_data(problem: "Problem") -> dict[str, str | int]:

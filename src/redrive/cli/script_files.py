@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redrive.cli.bad_input import BadFile, BadInput
-from redrive.cli.graph_files import read_text
+from redrive.cli.graph_files import read_text, refuse_unknown
 
 if TYPE_CHECKING:
     from redrive.flows.scripts.script import Script
@@ -42,3 +42,20 @@ def load_scripts(paths: Sequence[str]) -> None:
         register_script(script)
     if problems:
         raise BadFile("\n".join(problems))
+
+
+def check_script_actions(script: Any, how: str) -> None:
+    """BadInput for a script that calls actions which this process does not know; `how` to name a module."""
+    from redrive.flows.scripts.interpreter import program_of
+    from redrive.flows.scripts.script import Script
+
+    if isinstance(script, Script):
+        refuse_unknown(f"script {script.name}", program_of(script.text, script.name).actions, how)
+
+
+def check_registered_scripts() -> None:
+    """BadInput for a script that this process knows, but not all of its actions."""
+    from redrive.flows.registry import registered_scripts
+
+    for script in registered_scripts():
+        check_script_actions(script, "MODULE")

@@ -9,6 +9,7 @@ import typer
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
 from redrive.cli.graph_files import EnvOption, GraphsOption, check_actions, load_graphs
+from redrive.cli.script_files import check_registered_scripts
 from redrive.cli.store_use import StoreOption, one_line_errors, usable
 from redrive.cli.worker import LEVELS, LINE
 
@@ -67,6 +68,7 @@ def serve_command(
     load_graphs(graphs or [], env)
     if not no_worker:
         check_actions()
+        check_registered_scripts()
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(level=log_level.upper(), format=LINE, datefmt="%Y-%m-%dT%H:%M:%S")
     with one_line_errors():

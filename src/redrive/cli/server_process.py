@@ -8,10 +8,10 @@ import typer
 
 from redrive.assembly import open as open_app
 from redrive.cli.bad_input import BadInput
+from redrive.cli.counts import count_of, known_in_words
 from redrive.cli.event_loop import FOR_THE_HAND_OVER, on_signals
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.loop_watch import watch_loop
-from redrive.flows.registry import registered
 from redrive.runners.http.settings import HttpSettings
 from redrive.server.api import Api
 from redrive.server.loopback import is_loopback_address
@@ -90,11 +90,6 @@ async def _until_stopped(
 
 
 def _ready(url: str, address: str, keys: int, with_worker: bool) -> str:
-    workflows, actions, graphs, *_ = registered()
-    known = f"{_count(workflows, 'workflow')}, {_count(actions, 'action')}, {_count(graphs, 'graph')}"
-    who = _count(keys, "API key") if keys else "no API keys, for this machine only"
+    known = known_in_words()
+    who = count_of(keys, "API key") if keys else "no API keys, for this machine only"
     return f"redrive serves {url}: {known}; {who}; {'with' if with_worker else 'without'} a worker; store {address}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

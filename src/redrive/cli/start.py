@@ -8,7 +8,7 @@ from redrive.cli.definitions import find
 from redrive.cli.flow_input import InputOption, read_input
 from redrive.cli.graph_files import EnvOption
 from redrive.cli.output import JsonOption, print_json
-from redrive.cli.run import KeyOption, read_seconds
+from redrive.cli.run import FunctionOption, KeyOption, read_seconds
 from redrive.cli.store_use import StoreOption, ask, one_line_errors
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def start_command(
     imports: Annotated[
         list[str] | None, typer.Option("--import", metavar="MODULE", help="A module that registers it.")
     ] = None,
+    function: FunctionOption = "",
     key: KeyOption = "",
     queue: Annotated[str, typer.Option(help="Which workers take it.")] = "default",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
@@ -41,7 +42,7 @@ def start_command(
     redrive start Billing --import shop.flows --input '{"user": "u1"}' --delay 2h --priority 5
     redrive start order.yaml --input '{"order": "o-17"}' --env production
     """
-    definition = find(target, imports or (), env)
+    definition = find(target, imports or (), env).of_function(function)
     with one_line_errors():
         given = read_input(definition, text)
     seconds = read_seconds("--delay", delay) if delay else None

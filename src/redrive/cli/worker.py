@@ -12,6 +12,7 @@ from redrive.cli.definitions import load
 from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, CallbackOption, http_settings
 from redrive.cli.run import read_seconds
+from redrive.cli.script_files import check_registered_scripts
 from redrive.cli.store_use import StoreOption, ask, one_line_errors, usable
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def worker_command(
     _check(settings, log_level)
     load(modules, env)
     check_actions()
+    check_registered_scripts()
     if processes > 1:
         ask(store, _reach, creates=True)
         from redrive.cli.worker_processes import supervise

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from redrive.assembly import open as open_app
+from redrive.cli.counts import known_in_words
 from redrive.cli.event_loop import FOR_THE_HAND_OVER, leave_at_once, on_signals
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.loop_watch import watch_loop
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.flows.registry import registered
 from redrive.stores.errors import StoreError
 
 if TYPE_CHECKING:
@@ -98,12 +98,5 @@ def _name() -> str:
 
 
 def _ready(address: str, queues: tuple[str, ...] | None) -> str:
-    workflows, actions, *_ = registered()
-    return (
-        f"worker {_name()} ready: {_count(workflows, 'workflow')}, {_count(actions, 'action')}, "
-        f"queues {', '.join(queues) if queues else 'all'}, store {address}"
-    )
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
+    which = ", ".join(queues) if queues else "all"
+    return f"worker {_name()} ready: {known_in_words()}, queues {which}, store {address}"

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
-from redrive.engine.mailroom import deliver, read, take_out
+from redrive.engine.mailroom import cancelled_without_code, deliver, read, take_out
 from redrive.engine.outcomes import lost_attempt
 from redrive.flows.asks import EndAsk
 from redrive.flows.driver import driver_for
@@ -29,7 +29,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.history import FlowHistory, Item, Line, fold, without_undone
 from redrive.flows.messages import ByHand, Cancel, Redrive, ResetItem, Resume
-from redrive.flows.registry import GRAPH, UnknownDefinition
+from redrive.flows.registry import GRAPH, UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, replay
 from redrive.flows.values import NotReadable
 from redrive.retry.decision import GiveUp
@@ -50,9 +50,8 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
         if number % BEGUN_AT_ONCE == 0:
             # What is durable meanwhile must not wait for all of them.
             await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
-        if record.claims == 1 and record.mail == record.mail_read:
-            begin_new(worker, record)
-        else:
+        is_new = record.claims == 1 and record.mail == record.mail_read
+        if not is_new or not begin_new(worker, record):
             known.append(record)
     if not known:
         return
@@ -78,11 +77,14 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
 
 
 def begin_new(worker: "Worker", record: FlowRecord) -> bool:
-    """Begin a flow that has no log yet; False when its code is not known here."""
+    """Begin a flow that has no log yet; False when its code, or an action that it needs, is not known here."""
     run = _enter(worker, record)
     if run is None:
         return False
     try:
+        if unknown_actions(run.driver.needs()):
+            worker.forget(run)
+            return False
         run.begin()
     except Exception:  # noqa: BLE001 - one flow's trouble is not another's
         worker.set_aside(run)
@@ -135,13 +137,19 @@ def go_on(
     if lines:
         run.seq, run.last_at = lines[-1].seq, lines[-1].at
     before = fold(lines)
+    if before.ending is None and cancelled_without_code(run, before, _has_begun(lines), mail):
+        return
+    missing = unknown_actions(run.driver.needs())
+    if missing and (before.ending is None or mail):
+        run.desk.hand_on(run, missing, bool(mail))
+        return
     reopened = before.ending is not None and _reopen(run, lines, mail)
     if before.ending is not None and not reopened:
         _give_back(run, before.ending, before.ended_at)
         return
     if before.ending is None:
         _undo_failures(run, lines, before, mail)
-    run.has_begun = any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
+    run.has_begun = _has_begun(lines)
     if not run.has_begun:
         for line in lines:
             run.history.apply(line.at, line.event)
@@ -186,6 +194,10 @@ def go_on(
         if not run.released:
             deliver(run, message)
     run.ring()
+
+
+def _has_begun(lines: list[Line]) -> bool:
+    return any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
 
 
 def _began_at(lines: list[Line]) -> float:

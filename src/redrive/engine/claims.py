@@ -73,6 +73,9 @@ class Claims:
             self._next_look = math.inf
             self._wake.set()
 
-        if when is not None and when < self._next_look:
+        if when is None:
+            return
+        when = self._worker.handing_on.look_at(when)
+        if when < self._next_look:
             self._next_look = when
             self._worker.alarms.at(when, look)

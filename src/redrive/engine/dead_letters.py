@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from redrive.engine.flow_arguments import arguments_of
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
-from redrive.stores.records import DeadLetter
+from redrive.stores.records import DeadLetter, FlowRecord
 
 if TYPE_CHECKING:
     from redrive.engine.flow_run import FlowRun
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
 LONGEST_SUMMARY = 500
 
 
-def payload_summary(text: str) -> str:
+def payload_summary(record: FlowRecord) -> str:
     """What a flow was started with, bounded and without secrets."""
-    return redact(text, LONGEST_SUMMARY)
+    return redact(arguments_of(record.definition, record.input), LONGEST_SUMMARY)
 
 
 def dead_letter(run: "FlowRun", event: FlowFailed) -> DeadLetter:
@@ -29,5 +30,5 @@ def dead_letter(run: "FlowRun", event: FlowFailed) -> DeadLetter:
         attempts=item.attempt if item else 0,
         error_type=event.error.type.removeprefix("builtins."),
         message=event.error.message,
-        payload=payload_summary(run.record.input),
+        payload=payload_summary(run.record),
     )

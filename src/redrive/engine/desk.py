@@ -1,6 +1,6 @@
 """What a flow in memory needs of the worker that owns it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from redrive.determinism.dice import Dice
@@ -46,6 +46,10 @@ class Desk(Protocol):
 
     def rebuild(self, run: "FlowRun") -> None:
         """Have the flow built anew from its log, with what the mail says about items that failed."""
+        ...
+
+    def hand_on(self, run: "FlowRun", missing: Sequence[str], has_mail: bool) -> None:
+        """The run needs these actions, which are not known here: others may have it."""
         ...
 
     def wake_at(self, when: float, run: "FlowRun") -> None:

@@ -18,6 +18,7 @@ from redrive.engine.explanation import (
     Outcome,
     TimerStory,
 )
+from redrive.engine.flow_arguments import arguments_of
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -46,12 +47,8 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
-from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.history import Line, fold, without_undone
-from redrive.flows.job import read_job
-from redrive.flows.registry import ACTION, GRAPH, SCRIPT
 from redrive.flows.scripts.execution import PLACE
-from redrive.flows.values import NotReadable
 from redrive.retry.decision import Decision, RetryAt
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
 
@@ -84,7 +81,7 @@ def explain(
         definition=record.definition,
         status=record.status,
         headline=seen.headline,
-        input=call(_arguments(record)),
+        input=call(arguments_of(record.definition, record.input)),
         queue=record.queue,
         priority=record.priority,
         key=None if record.key is None else summary(record.key, 100),
@@ -97,28 +94,6 @@ def explain(
         waits_for=seen.waits_for,
         next_steps=seen.next_steps,
     )
-
-
-def _arguments(record: FlowRecord) -> str:
-    if record.definition.startswith(ACTION):
-        try:
-            return bytes(read_job(record.input).args).decode()
-        except NotReadable:
-            return record.input
-    if record.definition.startswith(GRAPH):
-        try:
-            return msgspec.json.encode(read_graph_input(record.input).inputs).decode()
-        except NotReadable:
-            return record.input
-    if record.definition.startswith(SCRIPT):
-        # Loaded here: many a store has no scripts.
-        from redrive.flows.scripts.script import read_stored
-
-        try:
-            return msgspec.json.encode(read_stored(record.input).inputs).decode()
-        except NotReadable:
-            return record.input
-    return record.input
 
 
 def _abandon(timeline: list[Entry]) -> None:

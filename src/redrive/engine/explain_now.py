@@ -1,14 +1,17 @@
 """Where a flow stands: the one thing to know, what it waits for, and what to do next."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from redrive.engine.explain_words import attempt_of, error_line, span, summary, utc
 from redrive.engine.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
+from redrive.engine.who_can import WhoCan
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
+from redrive.flows.registry import BY_GOALS, GRAPH, SCRIPT
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
 
 # Timers that were due earlier than the flow's wake-up are no longer waited for; floats may differ in the last place.
@@ -43,7 +46,17 @@ class Looking:
         if status == "failed":
             return self._failed()
         if status == "cancelled":
-            return Look(f"cancelled{self._by('cancel_requested')}", [], [])
+            asked = self.history.cancel_requested
+            at_once = " at once" if asked is not None and asked.force else ""
+            return Look(f"cancelled{at_once}{self._by('cancel_requested')}", [], [])
+        look = self._open()
+        if self.history.cancel_requested is None:
+            return look
+        told = f"; its code was told to stop{self._by('cancel_requested')}, and goes on"
+        return look._replace(headline=look.headline + told)
+
+    def _open(self) -> Look:
+        status = self.record.status
         if status == "paused":
             text = f"paused{self._by('paused')}; no attempt begins until it is resumed"
             return Look(text, self._waits(), [self._resume("go on"), self._cancel()])
@@ -90,10 +103,12 @@ class Looking:
             return []
         ending = self.history.ending
         discard = Advice("or settle it for good, as it is", f"redrive dead discard {self.record.id} --why WHY")
-        if isinstance(ending, FlowFailed) and ending.kind in ("compensated", "graph"):
-            undone = "what had succeeded was undone, so it cannot go on: " if ending.kind == "compensated" else ""
-            return [Advice(f"{undone}mend the cause, and start another flow"), discard]
+        if isinstance(ending, FlowFailed) and ending.kind == "compensated":
+            undone = "what had succeeded was undone, so it cannot go on: mend the cause, and start another flow"
+            return [Advice(undone), discard]
         item = ending.item if isinstance(ending, FlowFailed) else None
+        if item is None and (self._is_script or self._is_graph):
+            return [self._start_anew(), discard]
         if next_step is None:
             next_step = (
                 "mend what it was started with, or the code that reads it"
@@ -112,6 +127,17 @@ class Looking:
             discard,
         ]
 
+    def _start_anew(self) -> Advice:
+        """Whatever of its own failed, a redrive would run again as it was."""
+        name = self.record.definition.partition(":")[2]
+        queue = "" if self.record.queue == "default" else f" --queue {self.record.queue}"
+        if self._is_script:
+            text = "it keeps the text it was started with, and would fail there again: correct the file, and start "
+            return Advice(text + "another flow", f"redrive start {name}.rd --input JSON{queue}")
+        text = "it keeps the plan and the inputs it was started with, and would fail there again: mend the cause, and "
+        command = "" if name == BY_GOALS else f"redrive start {name}.yaml --input JSON{queue}"
+        return Advice(text + "start another flow", command)
+
     # Where it is
 
     def _running(self) -> Look:
@@ -119,8 +145,11 @@ class Looking:
         owner = next((worker for worker in self.workers if worker.epoch == self.record.owner), None)
         if owner is None:
             text = "its worker is gone; another one takes it over once the lease has run out"
-            return Look(text, waits, [] if self._who_can() else self._no_worker())
+            return Look(text, waits, [] if self._who_can else self._no_worker())
         under_way = [item for item in self._items() if item.state == "running"]
+        if not under_way and self._who_can.missing and self.record.mail > self.record.mail_read:
+            # One that lacks them keeps it for a moment, because of its mail.
+            return self._not_taken(waits)
         if under_way:
             attempt = under_way[0].attempts[-1]
             others = f", and {_count(len(under_way) - 1, 'other step')}" if len(under_way) > 1 else ""
@@ -145,18 +174,20 @@ class Looking:
             waits = [start, *self._unread()]
             return Look(f"waiting for its start {self._in(self.record.start_at)}", waits, [self._cancel()])
         soonest = next((wait for wait in waits if wait.until is not None), None)
+        if soonest is None and self._who_can.missing:
+            # Given back by one that lacks them.
+            return self._not_taken(waits)
         what = soonest.what if soonest else "its wake-up"
         text = f"waiting for {what} {self._in(self.record.wake_at)}"
-        advice = [Advice("nothing: it goes on by itself"), self._cancel()] if self._who_can() else self._no_worker()
-        if not self._who_can():
-            text += "; and no live worker can take it then"
-        return Look(text, waits, advice)
+        if self._who_can:
+            return Look(text, waits, [Advice("nothing: it goes on by itself"), self._cancel()])
+        return Look(f"{text}; and no live worker can take it then", waits, self._no_worker())
 
     def _not_taken(self, waits: list[Wait]) -> Look:
         redriven = self.dead is not None and self.dead.state == "redriven" and self.history.ending is not None
         begun = f"redriven{_signed(self.dead.by or '', self.dead.why or '')}, and " if self.dead and redriven else ""
-        if not self._who_can():
-            return Look(f"{begun}stuck: {self._why_nobody()}", waits, self._no_worker())
+        if not self._who_can:
+            return Look(f"{begun}stuck: {self._who_can.why_nobody()}", waits, self._no_worker())
         queue = next((queue for queue in self.queues if queue.name == self.record.queue), None)
         if queue is not None and queue.limit is not None and queue.running >= queue.limit:
             text = f"queue {queue.name} is at its limit: {queue.running} of at most {queue.limit} flows run"
@@ -166,26 +197,22 @@ class Looking:
 
     # Who can take it
 
-    def _who_can(self) -> bool:
-        return any(self._takes(worker) for worker in self.workers if self._knows(worker))
-
-    def _knows(self, worker: WorkerRecord) -> bool:
-        return self.record.definition in worker.definitions
-
-    def _takes(self, worker: WorkerRecord) -> bool:
-        return worker.queues is None or self.record.queue in worker.queues
-
-    def _why_nobody(self) -> str:
-        if not self.workers:
-            return "no worker is alive"
-        if not any(self._knows(worker) for worker in self.workers):
-            return f"none of the {_count(len(self.workers), 'live worker')} knows {self.record.definition}"
-        return f"no live worker that knows {self.record.definition} takes queue {self.record.queue}"
+    @functools.cached_property
+    def _who_can(self) -> WhoCan:
+        return WhoCan(self.record, self.workers)
 
     def _no_worker(self) -> list[Advice]:
         queue = "" if self.record.queue == "default" else f" --queue {self.record.queue}"
-        name = self.record.definition.partition(":")[2]
-        return [Advice(f"start a worker with the module that defines {name}", f"redrive worker MODULE{queue}")]
+        kind, _, name = self.record.definition.partition(":")
+        if not self._is_script and not self._who_can.missing:
+            return [Advice(f"start a worker with the module that defines {name}", f"redrive worker MODULE{queue}")]
+        modules = f"{name}.rd MODULE" if self._is_script else "MODULE..."
+        text = f"start a worker with the {kind}, and with the modules that register its actions"
+        advice = [Advice(text, f"redrive worker {modules}{queue}")]
+        if self._who_can.missing:
+            end = f"redrive flows cancel {self.record.id} --force --why WHY"
+            advice.append(Advice("or end it without them, with nothing undone", end))
+        return advice
 
     # What it waits for
 
@@ -224,6 +251,14 @@ class Looking:
     def _items(self) -> list[ItemStory]:
         return [entry for entry in self.timeline if isinstance(entry, ItemStory) and not entry.undone]
 
+    @property
+    def _is_script(self) -> bool:
+        return self.record.definition.startswith(SCRIPT)
+
+    @property
+    def _is_graph(self) -> bool:
+        return self.record.definition.startswith(GRAPH)
+
     # Words
 
     def _moment(self, at: float) -> Moment:
@@ -240,7 +275,10 @@ class Looking:
         return Advice(text, f"redrive flows resume {self.record.id} --why WHY")
 
     def _cancel(self) -> Advice:
-        return Advice("to stop it", f"redrive flows cancel {self.record.id} --why WHY")
+        if self.history.cancel_requested is None:
+            return Advice("to stop it", f"redrive flows cancel {self.record.id} --why WHY")
+        text = "to end it at once, without its code and with nothing undone"
+        return Advice(text, f"redrive flows cancel {self.record.id} --force --why WHY")
 
 
 def _name(item: ItemStory) -> str:

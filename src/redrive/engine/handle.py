@@ -69,9 +69,12 @@ class Handle(Generic[T]):
     async def status(self) -> FlowStatus:
         return (await self._app.find(self.id)).status
 
-    async def cancel(self, by: str = "", why: str = "") -> None:
-        """Ask it to stop: waits end at once, running coroutines are cancelled, its code may clean up."""
-        await self._tell(Cancel(by=by, why=why))
+    async def cancel(self, by: str = "", why: str = "", force: bool = False) -> None:
+        """Ask it to stop: waits end at once, running coroutines are cancelled, its code may clean up.
+
+        force: end it whatever its code would do; none of it runs any more, and nothing is undone.
+        """
+        await self._tell(Cancel(by=by, why=why, force=force))
 
     async def pause(self, by: str = "", why: str = "") -> None:
         """Begin no more attempts until it is resumed; those that run may end."""

@@ -1,12 +1,14 @@
 """Messages for a flow, carried out by its owner."""
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
 from redrive.engine.flow_run import FlowRun
 from redrive.flows.asks import EndAsk
 from redrive.flows.events import CancelRequested, Paused, Redriven, Resumed
+from redrive.flows.history import FlowHistory
 from redrive.flows.messages import (
     AnyMessage,
     ByHand,
@@ -30,14 +32,7 @@ def deliver(run: FlowRun, message: Message) -> None:
     said = take_out(run, message)
     at = run.time()
     if isinstance(said, Cancel):
-        was_paused = run.history.paused
-        if was_paused:
-            # What its code does to clean up must be able to run.
-            run.log(at, Resumed(by=said.by, why=said.why))
-        run.log(at, CancelRequested(by=said.by, why=said.why))
-        run.take(run.driver.cancel(at) if run.has_begun else [EndAsk("cancelled")], at)
-        if was_paused and not run.released:
-            run.go_on()
+        _cancel(run, said, at)
     elif isinstance(said, Pause) and not run.history.paused:
         run.log(at, Paused(by=said.by, why=said.why))
         run.leave_line()
@@ -50,6 +45,30 @@ def deliver(run: FlowRun, message: Message) -> None:
         _settle_by_hand(run, said, at)
     if not run.released:
         run.settle(at)
+
+
+def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
+    was_paused = run.history.paused
+    runs_code = run.has_begun and not said.force
+    if was_paused and not said.force:
+        # What its code does to clean up must be able to run.
+        run.log(at, Resumed(by=said.by, why=said.why))
+    run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
+    run.take(run.driver.cancel(at) if runs_code else [EndAsk("cancelled")], at)
+    if was_paused and not run.released:
+        run.go_on()
+
+
+def cancelled_without_code(run: FlowRun, history: FlowHistory, has_begun: bool, mail: Sequence[Message]) -> bool:
+    """Whether a message ended the flow and none of its code had to run: by force, or because it had not begun."""
+    for message in mail:
+        said = read(message)
+        if isinstance(said, Cancel) and (said.force or not has_begun):
+            run.history = history
+            run.shown |= {item.number for item in history.items.values() if item.retry_kind}
+            deliver(run, message)
+            return True
+    return False
 
 
 def _needs_the_log(run: FlowRun, message: Message) -> bool:

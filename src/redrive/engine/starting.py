@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+import msgspec
+
+from redrive.flows.registry import GRAPH, SCRIPT
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
 
@@ -64,7 +67,35 @@ def started(flow: NewFlow, known: Any) -> str:
     """The id of a flow that was to be added, given what was there already; KeyTaken when that is another."""
     if known is None:
         return flow.id
-    if known.input != flow.input:
+    if known.input != flow.input and not _asks_for_the_same(flow, known):
         raise KeyTaken(flow, known)
     flow_id: str = known.id
     return flow_id
+
+
+class _Plan(msgspec.Struct):
+    goals: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Asked(msgspec.Struct):
+    """What someone asked for, of all that a flow of a script or of a graph is started with."""
+
+    plan: _Plan = msgspec.field(default_factory=_Plan)
+    function: str = ""
+    inputs: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_READ_ASKED = msgspec.json.Decoder(_Asked)
+
+
+def _asks_for_the_same(flow: NewFlow, known: Any) -> bool:
+    """Whether only the text of the script, or the steps of the graph, have changed since."""
+    if not flow.definition.startswith((SCRIPT, GRAPH)):
+        return False
+    # They are written in one order, so that what is equal is equal in bytes: 1 is not 1.0, nor true.
+    one, other = _READ_ASKED.decode(flow.input), _READ_ASKED.decode(known.input)
+    return (one.function, bytes(one.inputs), bytes(one.plan.goals)) == (
+        other.function,
+        bytes(other.inputs),
+        bytes(other.plan.goals),
+    )

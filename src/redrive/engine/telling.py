@@ -51,6 +51,6 @@ def tell_flow_ended(run: "FlowRun", event: AnyEvent) -> None:
             step=item.step if item else "",
             error=f"{event.error.type.removeprefix('builtins.')}: {event.error.message}",
             errors=tuple(f"{failure.type}: {failure.message}" for failure in failures),
-            payload=payload_summary(run.record.input),
+            payload=payload_summary(run.record),
         )
     )

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from redrive.calls.scope import CURRENT, UNOWNED
@@ -19,6 +19,7 @@ from redrive.engine.claims import Claims
 from redrive.engine.dead_letters import dead_letter
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.flow_run import FlowRun
+from redrive.engine.handing_on import HandingOn
 from redrive.engine.heartbeats import beat
 from redrive.engine.housekeeping import keep_lease, prune_finished
 from redrive.engine.journal import Journal, patiently
@@ -80,6 +81,7 @@ class Worker:
         self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.now)
         self._after_mail: list[Callable[[], None]] = []
         self._rebuilding = Rebuilding(self)
+        self.handing_on = HandingOn(self)
 
     # Its life
 
@@ -215,6 +217,9 @@ class Worker:
     def after_mail(self, call: Callable[[], None]) -> None:
         self._after_mail.append(call)
         self._mail.set()
+
+    def hand_on(self, run: FlowRun, missing: Sequence[str], has_mail: bool) -> None:
+        self.handing_on.hand_on(run, missing, has_mail)
 
     def rebuild(self, run: FlowRun) -> None:
         self._rebuilding.begin(run)

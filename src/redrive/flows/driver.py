@@ -62,6 +62,10 @@ class Driver(Protocol):
 
     # How items are carried out
 
+    def needs(self) -> frozenset[str]:
+        """The actions that it may ask for, where that is known before it begins."""
+        ...
+
     def handler(self, step: str) -> "Handler":
         """UnknownDefinition when this process has no such thing."""
         ...
@@ -84,6 +88,7 @@ class Driver(Protocol):
 
 
 Handler = Action[Any, Any] | HttpHandler
+NOTHING_KNOWN: frozenset[str] = frozenset()
 
 
 def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A002 - what a flow is started with
@@ -104,6 +109,9 @@ def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A0
 
 class ActionItems:
     """Items that are actions, each by its name."""
+
+    def needs(self) -> frozenset[str]:
+        return NOTHING_KNOWN
 
     def handler(self, step: str) -> Handler:
         return action_named(step)

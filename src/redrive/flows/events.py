@@ -188,6 +188,8 @@ class TimerFired(Event, frozen=True):
 class CancelRequested(Event, frozen=True):
     by: str = ""
     why: str = ""
+    force: bool = False
+    """Its code was not asked: the next line is the end."""
 
 
 # Operators.

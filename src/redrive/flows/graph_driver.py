@@ -2,9 +2,10 @@
 
 import msgspec
 
+from redrive.failures.signals import Permanent
 from redrive.flows.action import Place
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, SettledAsk, TimerAsk
-from redrive.flows.driver import Handler
+from redrive.flows.driver import NOTHING_KNOWN, Handler
 from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem
 from redrive.flows.graphs.outputs import outputs_of
 from redrive.flows.graphs.progress import GraphProgress, StepStatus
@@ -30,6 +31,10 @@ class GraphFailed(RuntimeError):
     """A goal of the graph cannot be reached any more, though no work item failed for good."""
 
 
+class GraphCancelled(Permanent):
+    """Raised by a step: the whole flow is to end, without an error and with nothing undone."""
+
+
 class _StoredInput(msgspec.Struct):
     plan: msgspec.Raw
     inputs: dict[str, object] = {}
@@ -50,9 +55,16 @@ def read_graph_input(text: str) -> GraphInput:
     return GraphInput(plan=plan, inputs=stored.inputs)
 
 
+def actions_of(plan: Plan) -> frozenset[str]:
+    """Those that carry out its steps, and those that undo them."""
+    handlers = [spec.handler for spec in (*plan.steps, *plan.compensations)]
+    return frozenset(handler.action for handler in handlers if isinstance(handler, ActionHandler))
+
+
 class GraphDriver:
     def __init__(self, text: str) -> None:
         self._input = text
+        self._read: GraphInput | None = None
         self._progress: GraphProgress
         self._specs: dict[str, StepSpec] = {}
         self._policies: dict[str, Policy] = {}
@@ -64,7 +76,7 @@ class GraphDriver:
         """Steps that have items: when all of these are completed, so is the step."""
 
     def start(self, at: float) -> list[Ask]:
-        read = read_graph_input(self._input)
+        read = self._read_input()
         self._specs = {spec.name: spec for spec in (*read.plan.steps, *read.plan.compensations)}
         self._progress = GraphProgress(read.plan, read.inputs)
         return self._asked(self._progress.start())
@@ -79,6 +91,8 @@ class GraphDriver:
         del self._asks[key]
         if not self._progress.wants(key):
             return self._asked(self._progress.abandoned(key))
+        if isinstance(error, GraphCancelled):
+            return [EndAsk("cancelled")]
         self._errors[key] = error
         return self._asked(self._progress.failed(key, f"{type(error).__name__}: {error}"))
 
@@ -127,6 +141,13 @@ class GraphDriver:
 
     # How items are carried out
 
+    def needs(self) -> frozenset[str]:
+        try:
+            return actions_of(self._read_input().plan)
+        except NotReadable:
+            # It is told so when it begins.
+            return NOTHING_KNOWN
+
     def handler(self, step: str) -> Handler:
         handler = self._specs[step].handler
         return action_named(handler.action) if isinstance(handler, ActionHandler) else handler
@@ -150,6 +171,11 @@ class GraphDriver:
         return _encode(outputs_of(self._specs[ask.step], msgspec.json.decode(result))).decode()
 
     # Inside
+
+    def _read_input(self) -> GraphInput:
+        if self._read is None:
+            self._read = read_graph_input(self._input)
+        return self._read
 
     def _asked(self, moves: list[Move]) -> list[Ask]:
         return [self._ask(move) for move in moves if not self._goes_without_saying(move)]

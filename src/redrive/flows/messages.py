@@ -11,7 +11,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class Cancel(Message, frozen=True):
-    pass
+    force: bool = False
+    """End it at once: none of its code runs any more, not even to clean up."""
 
 
 class Pause(Message, frozen=True):

@@ -42,14 +42,19 @@ def call_by_names(definition: "type[Workflow] | Action[Any, Any]", data: Mapping
     return _as_call(definition.signature, values, parameters)
 
 
+def unknown_name(name: str, known: list[str]) -> str:
+    """What to say about an argument that there is not."""
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
+    return f"no argument is named {redact(name, 60)!r}; {hint}"
+
+
 def check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], what: str) -> None:
     """WrongArguments for a name that is no parameter, or for parameters that have no value."""
     known = [_STARS.get(one.kind, "") + one.name for one in parameters]
     for name in data:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
-            raise WrongArguments(f"no argument is named {redact(name, 60)!r}; {hint}", name)
+            raise WrongArguments(unknown_name(name, known), name)
     missing = [
         one.name for one in parameters if one.default is one.empty and one.kind not in _STARS and one.name not in data
     ]

@@ -1,5 +1,6 @@
 """Which actions, workflows, graphs and scripts this process knows, by name."""
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,11 @@ def action_named(name: str) -> "Action[Any, Any]":
         raise UnknownDefinition("action", name, list(_actions)) from None
 
 
+def unknown_actions(names: Iterable[str]) -> list[str]:
+    """Those of the actions that this process does not know."""
+    return sorted(name for name in names if name not in _actions)
+
+
 def workflow_named(name: str) -> "type[Workflow]":
     try:
         return _workflows[name]
@@ -102,6 +108,10 @@ def known_actions() -> "dict[str, Action[Any, Any]]":
 
 def registered_graphs() -> "tuple[Graph, ...]":
     return tuple(_graphs.values())
+
+
+def registered_scripts() -> "tuple[Script, ...]":
+    return tuple(_scripts.values())
 
 
 def known_definitions() -> tuple[str, ...]:

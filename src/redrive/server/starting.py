@@ -15,6 +15,7 @@ from redrive.flows.graphs.plan import InputError, PlanError
 from redrive.flows.graphs.problems import GraphError
 from redrive.flows.named_arguments import WrongArguments, call_by_names
 from redrive.flows.registry import UnknownDefinition, action_named, graph_named, script_named, workflow_named
+from redrive.flows.scripts.script import Script
 from redrive.flows.workflow import Workflow
 from redrive.server.operations import Ask, Name
 from redrive.server.problems import Flaw, Refused, json_pointer, unfit
@@ -34,6 +35,8 @@ class Start(Ask, frozen=True):
     workflow: Name | msgspec.UnsetType = msgspec.UNSET
     action: Name | msgspec.UnsetType = msgspec.UNSET
     script: Name | msgspec.UnsetType = msgspec.UNSET
+    function: Name | msgspec.UnsetType = msgspec.UNSET
+    """Of a script: the function to run, in place of `main`."""
     inputs: dict[str, Any] = msgspec.field(default_factory=dict)
     """What it takes, by name."""
     key: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")] | None = None
@@ -55,6 +58,8 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
     if ways not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"], ["script"]):
         given = " and ".join(ways) or "none"
         raise Refused(422, f"name one of {', '.join(WAYS)}; this has {given}", pointer=_pointer(ways))
+    if isinstance(body.function, str) and ways != ["script"]:
+        raise Refused(422, "function is for scripts; leave it out", pointer="/function")
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
     try:
         handle = await _started(app, body, settings)
@@ -85,12 +90,20 @@ async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[An
         args, kwargs = call_by_names(action, body.inputs, "inputs")
         return await app.submit(action(*args, **kwargs), **settings)
     if isinstance(body.script, str):
-        return await start_script(app, _known(script_named, body.script, "/script"), body.inputs, **settings)
+        script: Script = _known(script_named, body.script, "/script")
+        return await start_script(app, script, body.inputs, _function(script, body), **settings)
     goals = body.goals if isinstance(body.goals, list) else None
     if isinstance(body.graph, str):
         graph = _known(graph_named, body.graph, "/graph")
         return await app.start_graph(graph, body.inputs, goals=goals, **settings)
     return await app.start_goals(goals or [], body.inputs, **settings)
+
+
+def _function(script: Script, body: Start) -> str:
+    try:
+        return script.function(body.function if isinstance(body.function, str) else None).name
+    except ValueError as error:
+        raise unfit(error, "/function") from None
 
 
 def _unreachable(error: PlanError) -> Refused:

@@ -15,6 +15,8 @@ from redrive.engine.app import App
 from redrive.engine.handle import Handle
 from redrive.engine.settings import WorkerSettings
 from redrive.flows.action import ActionCall, listen_for_forgotten
+from redrive.flows.needed_actions import needed_actions
+from redrive.flows.registry import unknown_actions
 from redrive.flows.workflow import Workflow
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowStatus, NewFlow
@@ -29,6 +31,8 @@ LOOK_AGAIN = 0.001
 PATIENCE = 60.0
 # Real seconds in which nothing at all happens: then nothing will.
 STALLED_AFTER = 10.0
+# A flow that was claimed more often, and whose actions are not known, has been given back for that.
+GIVEN_BACK = 2
 
 
 class FlowApp(App):
@@ -95,7 +99,11 @@ class FlowApp(App):
         flow_id = flow if isinstance(flow, str) else flow.id
         until = SYSTEM_CLOCK.monotonic() + (PATIENCE if within is None else within)
         seen, stalled_at = self._progress(), SYSTEM_CLOCK.monotonic() + STALLED_AFTER
-        while (await self.find(flow_id)).status not in (*FINISHED, "parked", "paused"):
+        while (record := await self.find(flow_id)).status not in (*FINISHED, "parked", "paused"):
+            if record.claims > GIVEN_BACK and (
+                missing := unknown_actions(needed_actions(record.definition, record.input))
+            ):
+                raise AssertionError(f"it waits for what nothing registers here: action {', '.join(missing)}")
             await self._look_again(flow_id, until)
             if seen != (seen := self._progress()):
                 stalled_at = SYSTEM_CLOCK.monotonic() + STALLED_AFTER

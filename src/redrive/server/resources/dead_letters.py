@@ -8,6 +8,7 @@ from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
 from redrive.engine.app import App
+from redrive.engine.definition_names import full_name
 from redrive.engine.explain_words import utc
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, read_cursor
@@ -54,6 +55,7 @@ class Chosen(Ask, frozen=True):
     """Those that are all of this; empty: all."""
 
     definition: Name | None = None
+    """Billing, or workflow:Billing, action:charge."""
     step: Name | None = None
     kind: Name | None = None
     error_type: Name | None = None
@@ -101,8 +103,9 @@ def _view(letter: DeadLetter) -> DeadLetterAnswer:
 async def list_letters(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, DeadLetterFilter)
     after = read_cursor(wanted.cursor)
-    query = _query(wanted, state=wanted.state, after=after, limit=wanted.limit + 1)
-    found = await app_of(request).dead_letters(query)
+    app = app_of(request)
+    query = await _query(app, wanted, state=wanted.state, after=after, limit=wanted.limit + 1)
+    found = await app.dead_letters(query)
     shown = found[: wanted.limit]
     following = cursor_after(shown[-1].flow_id) if len(found) > len(shown) else None
     return answer(DeadLetterPage(dead_letters=[_view(one) for one in shown], next=following))
@@ -130,8 +133,10 @@ async def _letter(app: App, flow_id: str) -> DeadLetter:
     return found[0]
 
 
-def _query(chosen: Chosen, **more: Any) -> DeadQuery:
+async def _query(app: App, chosen: Chosen, **more: Any) -> DeadQuery:
     filters = {name: getattr(chosen, name) for name in Chosen.__struct_fields__}
+    if chosen.definition is not None:
+        filters["definition"] = await full_name(app, chosen.definition)
     return DeadQuery(**filters, **more)
 
 
@@ -195,7 +200,7 @@ async def _chosen(app: App, wanted: Settle) -> tuple[list[str], bool]:
         raise Refused(422, 'the filter is empty; for all of them say "all": true', pointer="/filter")
     if isinstance(wanted.flows, list):
         return list(dict.fromkeys(wanted.flows)), False
-    query = _query(wanted.filter if isinstance(wanted.filter, Chosen) else Chosen(), limit=1000)
+    query = await _query(app, wanted.filter if isinstance(wanted.filter, Chosen) else Chosen(), limit=1000)
     chosen: list[str] = []
     while len(chosen) < MOST_SETTLED and (page := await app.dead_letters(query)):
         chosen += [letter.flow_id for letter in page]

@@ -8,6 +8,7 @@ from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
 from redrive.engine.app import App
+from redrive.engine.definition_names import full_name
 from redrive.engine.explain_words import utc
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import Handle
@@ -71,6 +72,7 @@ class FlowFilter(Ask, frozen=True):
     status: list[FlowStatus] = msgspec.field(default_factory=list)
     """May be repeated."""
     definition: Name | None = None
+    """Those of it: Billing, or workflow:Billing, action:charge."""
     queue: Name | None = None
     key: Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | None = None
     cursor: Cursor | None = None
@@ -107,8 +109,8 @@ def _fields(record: FlowRecord) -> dict[str, Any]:
         summary="Start a flow",
         tag=TAG,
         role="operate",
-        description="By goals (steps of the catalogue), or a graph, a workflow or an action by its name. With a key, "
-        "starting again with the same input answers the flow that is there.",
+        description="By goals (steps of the catalogue), or a graph, a workflow, an action or a script by its name. "
+        "With a key, starting again with the same input answers the flow that is there.",
         body=Start,
         example=EXAMPLE,
         headers={"Idempotency-Key": "The key, where the body has none."},
@@ -143,15 +145,16 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
 )
 async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, FlowFilter)
+    app = app_of(request)
     query = FlowQuery(
         status=tuple(wanted.status),
-        definition=wanted.definition,
+        definition=None if wanted.definition is None else await full_name(app, wanted.definition),
         queue=wanted.queue,
         key=wanted.key,
         before=read_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    found = await app_of(request).flows(query)
+    found = await app.flows(query)
     shown = found[: wanted.limit]
     following = cursor_after(shown[-1].id) if len(found) > len(shown) else None
     return answer(FlowPage(flows=[flow_answer(one) for one in shown], next=following))
@@ -200,12 +203,17 @@ async def explain(request: Request[Any, Any, Any]) -> Response[bytes]:
     return answer(await app_of(request).explain(flow_id))
 
 
-def _verb(name: str, summary: str) -> Any:
+class Cancelling(Verdict, frozen=True):
+    force: bool = False
+    """End it at once: none of its code runs any more, and nothing is undone."""
+
+
+def _verb(name: str, summary: str, body: type[Verdict] = Verdict) -> Any:
     about = opt(
         summary=summary,
         tag=TAG,
         role="operate",
-        body=Verdict,
+        body=body,
         example={"why": "ordered twice", "by": "anna"},
         answers={202: Says(Told, "It was told, and its worker does so.")},
         errors=(404, 409),
@@ -213,10 +221,11 @@ def _verb(name: str, summary: str) -> Any:
 
     async def tell(request: Request[Any, Any, Any]) -> Response[bytes]:
         flow_id = path_parameter(request, "flow_id")
-        said = await read_body(request, Verdict)
+        said = await read_body(request, body)
         handle: Handle[Any] = app_of(request).handle(flow_id)
-        verbs = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
-        await verbs[name](by=by(request, said.by), why=said.why)
+        verbs: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
+        more = {"force": said.force} if isinstance(said, Cancelling) else {}
+        await verbs[name](by=by(request, said.by), why=said.why, **more)
         return answer(Told(id=flow_id, told=name), 202)
 
     return post(f"/{{flow_id:str}}/{name}", name=name, opt=about)(tell)
@@ -229,7 +238,7 @@ router = Router(
         list_flows,
         show,
         explain,
-        _verb("cancel", "Stop a flow: waits end at once, and its code may clean up"),
+        _verb("cancel", "Stop a flow: waits end at once, and its code may clean up", Cancelling),
         _verb("pause", "Begin no more attempts of a flow; those that run may end"),
         _verb("resume", "Let a paused flow go on, or a parked one whose code was mended"),
     ],
