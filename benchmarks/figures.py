@@ -70,6 +70,8 @@ def arguments(description: str) -> argparse.Namespace:
 def show(outcome: Outcome, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(list(outcome.figures)), indent=2).decode())
+        for (system, case_name), why in outcome.left_out.items():
+            print(f"no {case_name} for {system}: {why}", file=sys.stderr)
         return
     console = Console()
     console.print(_table(outcome))

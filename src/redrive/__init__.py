@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from redrive.flows.scripts.script import Script
     from redrive.flows.values import NotReadable, NotStorable
     from redrive.flows.workflow import Workflow, workflow
+    from redrive.pipeline.durable import register_pipeline
     from redrive.runners.attempt import current_attempt
     from redrive.runners.http.answers import Accepted
     from redrive.runners.http.settings import HttpSettings
@@ -148,6 +149,7 @@ __all__ = [
     "open",
     "read_graph",
     "register_graph",
+    "register_pipeline",
     "register_script",
     "report_of",
     "retry",
@@ -195,6 +197,7 @@ _DURABLE = {
     "open": "assembly",
     "read_graph": "flows.graphs.reading",
     "register_graph": "flows.registry",
+    "register_pipeline": "pipeline.durable",
     "register_script": "flows.registry",
     "serve_steps": "serving.steps",
     "workflow": "flows.workflow",

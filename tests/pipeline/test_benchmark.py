@@ -23,4 +23,5 @@ def test_every_case_has_its_figure_as_json() -> None:
     figures = json.loads(finished.stdout)
     assert [list(figure) for figure in figures] == [["system", "case", "value", "unit"]] * 3
     assert {figure["case"] for figure in figures} == {"chain_100_us", "parallel_100_us", "chain_10000_us"}
+    assert "no chain_100_us for stageflow: it is not installed; use make bench-pipeline" in finished.stderr
     assert all(figure["value"] > 0 and figure["unit"] == "us" for figure in figures)

@@ -221,7 +221,7 @@ def test_composed_pipelines_have_the_stages_of_both() -> None:
         (lambda: one(17), "17 is no stage"),
         (lambda: one(Stage(), ""), "stage name: '' is not allowed"),
         (lambda: Pipeline().with_stage("a", Stage(), "wrok"), "StageKind.WORK"),
-        (lambda: Pipeline().with_stage("a", Stage(), when=True), "a function of the StageContext"),  # type: ignore[arg-type]
+        (lambda: Pipeline().with_stage("a", Stage(), when=True), r"a plain function \(def\)"),  # type: ignore[arg-type]
         (lambda: one(Stage(undo="later")), "undo: 'later' is not allowed"),
         (lambda: one(Stage(fallback=17)), "fallback: 17 is not allowed"),
         (lambda: one(Stage(dependency=17)), "dependency: 17 is not allowed"),

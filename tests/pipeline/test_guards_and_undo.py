@@ -205,7 +205,7 @@ def test_what_a_sub_pipeline_did_is_undone_with_the_rest() -> None:
     pipeline = Pipeline().with_stage("ticket", Booking(book)).with_stage("trip", inner, dependencies=("ticket",))
     failed = run(pipeline.with_stage("car", Stage(ValueError()), dependencies=("trip",))).failed
     assert book == ["not hotel", "not flight", "not ticket"]
-    assert failed.undone == ("trip", "ticket")
+    assert failed.undone == ("trip/hotel", "trip/flight", "ticket")
 
 
 def test_a_sub_pipeline_that_fails_undoes_its_own() -> None:
@@ -216,7 +216,8 @@ def test_a_sub_pipeline_that_fails_undoes_its_own() -> None:
     ).failed
     assert book == ["not hotel", "not flight", "not ticket"]
     assert isinstance(failed.error, PipelineFailed)
-    assert (failed.error.undone, failed.undone) == (("hotel", "flight"), ("ticket",))
+    assert failed.error.undone == ("hotel", "flight")
+    assert failed.undone == ("trip/hotel", "trip/flight", "ticket")
 
 
 def test_what_a_fallback_answered_for_has_nothing_to_undo() -> None:

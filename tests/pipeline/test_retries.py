@@ -24,12 +24,12 @@ from redrive.pipeline import (
     ErrorAction,
     JitterStrategy,
     Pipeline,
-    PipelineContext,
     PipelineError,
     RetryInterceptor,
     StageContext,
     StageOutput,
     StageReported,
+    StageRun,
     TracingInterceptor,
     get_default_interceptors,
 )
@@ -385,7 +385,7 @@ def test_a_pipeline_in_a_guarded_call_leaves_the_retries_to_it() -> None:
 
 def test_a_retry_interceptor_of_ones_own_may_overrule_the_policy() -> None:
     class Choosy(RetryInterceptor):
-        async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+        async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
             return ErrorAction.FAIL if "fatal" in str(error) else await super().on_error(stage_name, error, ctx)
 
     fatal, passing = Stage(ConnectionError("fatal")), Stage(ConnectionError("busy"))

@@ -22,6 +22,7 @@ from redrive.pipeline import (
     StageContext,
     StageKind,
     StageOutput,
+    StageRun,
 )
 
 
@@ -174,8 +175,9 @@ class Fetch:
 class Watching(BaseInterceptor):
     async def before(self, stage_name: str, ctx: PipelineContext) -> None: ...
 
-    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction:
-        return ErrorAction.RETRY
+    async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction:
+        ctx.fallback = StageOutput.ok(attempts=ctx.attempt)
+        return ErrorAction.FALLBACK
 
 
 async def pipelines() -> None:
@@ -185,9 +187,19 @@ async def pipelines() -> None:
     assert_type((await pipeline.run())["fetch"], StageOutput)
 
 
-async def what_must_be_an_error() -> None:
+async def durable_pipelines(app: redrive.App) -> None:
+    pipeline = Pipeline("checkout").with_stage("fetch", Fetch())
+    redrive.register_pipeline(pipeline, [RetryInterceptor(), Watching()])
+    handle = await app.start(pipeline, data={"items": 3}, request_id="r-1", key="order-17", delay="2h")
+    assert_type(handle, redrive.Handle[dict[str, dict[str, Any] | None]])
+    assert_type(await handle.result(), dict[str, dict[str, Any] | None])
+    assert_type(await app.start("Billing", "u1", cents=100, key="order-17"), redrive.Handle[Any])
+
+
+async def what_must_be_an_error(app: redrive.App) -> None:
     Pipeline().with_stage("number", 17)  # type: ignore[arg-type]  # a number is no stage
     await Pipeline().run(on_failure="stop")  # type: ignore[arg-type]  # there is no such word
+    await app.start(Pipeline("checkout"), items=3)  # type: ignore[call-overload]  # it takes data and request_id
     RetryInterceptor(max_attemps=5)  # type: ignore[call-arg]  # a misspelt argument
     plain(1)  # type: ignore[arg-type]  # the guarded function takes a str
     plain("u", tries=3)  # type: ignore[call-arg]  # it has no such argument

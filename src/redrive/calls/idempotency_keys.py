@@ -10,6 +10,7 @@ or left behind in a thread, may still take effect.
 
 import threading
 from collections.abc import Callable, Hashable
+from typing import Any
 
 from redrive.calls.scope import CURRENT, UNTIL, Scope, base_of_keys, keys_in, owner_of
 from redrive.determinism.ids import new_id
@@ -40,6 +41,10 @@ class IdempotencyKeys:
         self._attempt = 1
         self._unsafe: set[Hashable] = set()
         self._handed: dict[tuple[str, ...], list[_Handed]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It goes along on errors that it has marked; in another process it means nothing.
+        return type(self), (self._base,)
 
     def next_attempt(self) -> None:
         """From now on the requests of the next attempt are made: each finds the key it had."""

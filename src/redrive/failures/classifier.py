@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn, cast, get_args
 from msgspec import structs
 
 from redrive.failures.duration import read_duration
-from redrive.failures.failure import Category, Failure, Kind, Verdict
+from redrive.failures.failure import Category, Failure, JudgedError, Kind, Verdict
 from redrive.failures.groups import failure_of_group, leaves
 from redrive.failures.headers import retry_after_header
 from redrive.failures.http_status import CONFLICT, status_verdict
@@ -16,7 +16,7 @@ from redrive.failures.known_errors.lookup import known_verdict
 from redrive.failures.matching import Match, as_match, lineage, qualified_name
 from redrive.failures.redaction import redact
 from redrive.failures.retry_after import parse_retry_after
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, RetryAfter
+from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, Relayed, RetryAfter
 
 Answer = Category | Callable[[BaseException], Category | Verdict | None]
 """What a rule says about the errors it matches; a function is asked about each, and None passes to the next rule."""
@@ -76,6 +76,10 @@ class Classifier:
         if isinstance(error, RetryAfter):
             verdict = Verdict(category="transient", reason="the code that failed asks for a retry")
             return structs.replace(_failure(error, kind, verdict, error.seconds), asks_for_retry=True)
+        if isinstance(error, JudgedError) and (known := error.judged()) is not None:
+            return known
+        if isinstance(error, Relayed):
+            return _relayed(error, self.failure_of(error.stands_for, wall_now))
         failure = self._before_rules(error, wall_now, kind)
         return self._after_rules(failure, error, wall_now) if self._rules else failure
 
@@ -162,6 +166,13 @@ class Classifier:
                 return structs.replace(failure, category=said, reason=reason)
             broken += f"; rules[{index}] of the classifier answered {redact(repr(said), 40)} and was passed over"
         return structs.replace(failure, reason=failure.reason + broken) if broken else failure
+
+
+def _relayed(error: Relayed, failure: Failure) -> Failure:
+    """What the other error is; rules may name either of the two."""
+    asks = failure.asks_for_retry and not error.retries_were_made
+    names = (*lineage(type(error)), *failure.lineage)
+    return structs.replace(failure, lineage=names, error=error, asks_for_retry=asks)
 
 
 def _as_ruled(failure: Failure, reason: str, verdict: Verdict, wall_now: float) -> Failure:

@@ -60,3 +60,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         return f"Failure({self.type or self.kind}, {self.category}: {self.reason})"
+
+
+class JudgedError(Exception):
+    """An error that knows which failure it is."""
+
+    def judged(self) -> Failure | None:
+        """The failure; None: a classifier is asked."""
+        return None

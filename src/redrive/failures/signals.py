@@ -6,6 +6,7 @@ Exception
 ├── Snooze                raised by an action: come back later, this was no attempt
 ├── ResultRejected        the result of the last attempt was refused by `retry_result`
 ├── AttemptLost           the worker that made the attempt is gone
+├── Relayed               stands for another error, and is judged as that one
 └── TimeoutError
     ├── AttemptTimeout    one attempt took longer than `attempt_timeout`
     └── DeadlineExceeded  the attempt was still running when the total deadline came
@@ -53,12 +54,26 @@ class AttemptLost(Exception):
     """The worker that made the attempt is gone, and nobody knows how it ended."""
 
 
+class Relayed(Exception):
+    """An error that stands for another one: whoever decides about a retry judges that one."""
+
+    retries_were_made = False
+    """Whether the other one was tried again as often as it had asked for."""
+
+    @property
+    def stands_for(self) -> BaseException:
+        raise NotImplementedError
+
+
 class AttemptTimeout(TimeoutError):
     """One attempt ran longer than its `attempt_timeout`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the attempt took longer than its {seconds:g} s")
         self.seconds = seconds
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.seconds,), vars(self)
 
 
 class DeadlineExceeded(TimeoutError):
@@ -68,6 +83,9 @@ class DeadlineExceeded(TimeoutError):
         super().__init__(f"the attempt was cut at the call's deadline of {seconds:g} s")
         self.seconds = seconds
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.seconds,), vars(self)
+
 
 class ResultRejected(Exception):
     """Every attempt returned, but `retry_result` refused the value; the last one is in `.result`."""
@@ -75,3 +93,6 @@ class ResultRejected(Exception):
     def __init__(self, result: Any) -> None:
         super().__init__(f"the result ({type(result).__name__}) was refused by retry_result")
         self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.result,), vars(self)

@@ -49,7 +49,7 @@ class GuardMaker:
             dependency=None
             if self._circuit is None
             else spec.dependency_with(self._circuit.settings_for(policy.attempts)),
-            classify_result=partial(_failure_of, retried=True) if spec.retry_on_fail else _failure_of,
+            classify_result=partial(failure_of_output, retried=True) if spec.retry_on_fail else failure_of_output,
             on_event=_tell_the_stage,
         )
         # Where the stage retries nothing by itself, guarded calls inside it do.
@@ -78,7 +78,7 @@ def _tell_the_stage(event: Event) -> None:
     CURRENT_STAGE.get().heard.append(event)
 
 
-def _failure_of(output: StageOutput, wall_now: float, retried: bool = False) -> Failure:
+def failure_of_output(output: StageOutput, wall_now: float, retried: bool = False) -> Failure:
     """What a stage reported by its output, as a failure. `retried`: the stage wants its failures retried, too."""
     asks = retried or output.status is StageStatus.RETRY
     return Failure(

@@ -1,13 +1,12 @@
 """The attempts at one stage of one run: made, cut, told to the interceptors, and answered by the call that decides."""
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import isawaitable
 from types import CoroutineType
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from redrive.calls.scope import CURRENT
@@ -23,38 +22,23 @@ from redrive.observability.events import (
     StageRetrySucceeded,
 )
 from redrive.observability.stream import emit, hooks_only
-from redrive.pipeline.attempt_guard import CURRENT_STAGE
+from redrive.pipeline.attempt_guard import CURRENT_STAGE, failure_of_output
+from redrive.pipeline.cancellation import failure_in
 from redrive.pipeline.errors import StageReported
-from redrive.pipeline.events import StageFellBack
+from redrive.pipeline.events import EVENT_NAMES, StageFellBack
+from redrive.pipeline.hooks import Hooks, Said, link, tell_after, tell_cancel, tell_error
 from redrive.pipeline.interceptors.base import ErrorAction
 from redrive.pipeline.output import RESULT_STATUS, StageOutput, StageResult, StageStatus, as_output
 from redrive.pipeline.shown import message_of, text_of
-from redrive.pipeline.sinks import put
+from redrive.pipeline.sinks import WatchedSink, put
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.stage_run import ATTEMPT_KEY, StageRun
 from redrive.resilience.circuit import CircuitOpen
 from redrive.retry.decide import SHORTEST_WAIT
-from redrive.retry.decision import GiveUp, RetryAt
+from redrive.retry.decision import GiveUp
 from redrive.retry.report import report_of
 
-Hook = Callable[..., Awaitable[Any]]
-
 _FAILED = (StageStatus.FAIL, StageStatus.RETRY)
-
-
-class Hooks(msgspec.Struct, frozen=True):
-    """The hooks that do something, of all interceptors, in the order in which they are called."""
-
-    outside: tuple[Hook, ...] = ()
-    """`before` of those that run outside the circuit breaker."""
-    before: tuple[Hook, ...] = ()
-    after: tuple[Hook, ...] = ()
-    on_error: tuple[Hook, ...] = ()
-    on_cancel: tuple[Callable[..., None], ...] = ()
-    overruling: tuple[Hook, ...] = ()
-    """`on_error` of retry interceptors that have one of their own: what it says goes before the policy."""
-    own_data: bool = False
-    """Whether an interceptor that is not redrive's may write to `ctx.data`."""
 
 
 async def carry_out(state: StageRun, spec: StageSpec, hooks: Hooks, clock: Clock) -> StageOutput:
@@ -64,38 +48,45 @@ async def carry_out(state: StageRun, spec: StageSpec, hooks: Hooks, clock: Clock
     try:
         while True:
             error: Exception
+            said: Said | None = None
             state.attempt += 1
             if hooks.own_data:
                 state.data[ATTEMPT_KEY] = state.attempt - 1
             try:
                 output = await _attempt(state, spec, hooks, clock)
-                if output.status not in _FAILED:
-                    await _succeeded(state, output, hooks, clock)
-                    return output
-                error = StageReported(output)
+                if output.status in _FAILED:
+                    error = _reported(output, spec, clock)
+                else:
+                    if hooks.after:
+                        said = await tell_after(hooks, _result(state, output, clock), state)
+                    _succeeded(state, output, clock, told=said is None)
+                    if said is None or said.broken is None:
+                        return output
+                    error = said.broken
             except CutShort:
                 error = state.call.cut_error()
-            except Exception as raised:  # noqa: BLE001 - every failure of the attempt is classified
-                error = raised
+            except BaseException as raised:  # noqa: BLE001 - what fails the attempt is classified; the rest is raised
+                error = failure_in(raised, state)
             if state.run_is_ending:
                 # Whatever the stage makes of being cancelled, it is not tried again.
                 raise CancelledError from error
             failed_at = clock.monotonic()
-            retry_at = _decide(state, error)
-            action = await _ask(state, error, hooks, retrying=retry_at is not None)
+            retry_at = None
+            if said is None:
+                retry_at = _decide(state, error)
+                said = await _ask(state, error, hooks, retrying=retry_at is not None)
+            action = said.first()
             if action is not ErrorAction.RETRY:
-                return await _ended(state, spec, error, action, failed_at)
+                return await _ended(state, spec, said.broken or error, action, failed_at, clock)
             if retry_at is None:
                 retry_at = _retry_of_its_own(state, failed_at, clock)
-            else:
-                _tell_retry(state, error)
+            _tell_retry(state, error, said, retry_at - failed_at)
             await clock.asleep_until(retry_at)
     except Exception:
         raise
     except BaseException:
         state.abandoned()
-        for hook in hooks.on_cancel:
-            hook(spec.name, state)
+        tell_cancel(hooks, state)
         raise
     finally:
         state.ended()
@@ -113,32 +104,47 @@ async def _attempt(state: StageRun, spec: StageSpec, hooks: Hooks, clock: Clock)
             return as_output(instead, name)
     work = spec.execute(state.stage_context())
     if type(work) is not CoroutineType and not isawaitable(work):
-        raise Permanent(f"stage {name!r}: its execute is not a coroutine function; write: async def execute(...)")
+        raise not_awaitable(name, "execute")
     if until is None:
-        return as_output(await work, name)
-    with clock.cut_at(until):
-        returned = await work
-    return as_output(returned, name)
+        output = as_output(await work, name)
+    else:
+        with clock.cut_at(until):
+            returned = await work
+        output = as_output(returned, name)
+    if spec.undo is not None and output.status is StageStatus.OK:
+        state.done = output
+    return output
 
 
-async def _succeeded(state: StageRun, output: StageOutput, hooks: Hooks, clock: Clock) -> None:
-    if hooks.after:
-        ended = clock.wall()
-        result = StageResult(
-            state.stage_name,
-            RESULT_STATUS[output.status],
-            state.attempt,
-            ended - (clock.monotonic() - state.began),
-            ended,
-            output.data,
-        )
-        for hook in hooks.after:
-            await hook(state.stage_name, result, state)
+def not_awaitable(stage: str, what: str) -> Permanent:
+    return Permanent(f"stage {stage!r}: its {what} is not a coroutine function; write: async def {what}(...)")
+
+
+def _reported(output: StageOutput, spec: StageSpec, clock: Clock) -> StageReported:
+    return StageReported(output, failure_of_output(output, clock.wall(), spec.retry_on_fail))
+
+
+def _result(state: StageRun, output: StageOutput, clock: Clock) -> StageResult:
+    ended = clock.wall()
+    return StageResult(
+        state.stage_name,
+        RESULT_STATUS[output.status],
+        state.attempt,
+        ended - (clock.monotonic() - state.began),
+        ended,
+        output.data,
+    )
+
+
+def _succeeded(state: StageRun, output: StageOutput, clock: Clock, *, told: bool) -> None:
+    """The work was done. `told`: and no interceptor refuses its output."""
     if state.attempt == 1:
         state.succeeded(output)
         return
     with _told_in_our_words(state):
         state.succeeded(output)
+    if not told:
+        return
     _tell(
         state,
         StageRetrySucceeded(
@@ -162,21 +168,19 @@ def _decide(state: StageRun, error: Exception) -> float | None:
         return call.attempt_failed(error)
 
 
-async def _ask(state: StageRun, error: Exception, hooks: Hooks, *, retrying: bool) -> ErrorAction:
-    """What the policy and the interceptors want: of RETRY, FALLBACK and FAIL the first that anyone wants."""
-    name = state.stage_name
-    wanted = {ErrorAction.RETRY if retrying else ErrorAction.FAIL}
-    for hook in hooks.on_error:
-        said = await hook(name, error, state)
-        if hook in hooks.overruling and said is ErrorAction.FAIL:
-            wanted.discard(ErrorAction.RETRY)
-        elif said is not None:
-            wanted.add(ErrorAction(said))
-    action = next((one for one in ErrorAction if one in wanted), ErrorAction.FAIL)
-    if retrying and action is not ErrorAction.RETRY:
+async def _ask(state: StageRun, error: Exception, hooks: Hooks, *, retrying: bool) -> Said:
+    """What the policy and the interceptors want."""
+    sink = state.event_sink
+    state.event_sink = watched = WatchedSink(sink, EVENT_NAMES[StageRetryScheduled])
+    try:
+        said = await tell_error(hooks, error, state, retrying=retrying)
+    finally:
+        state.event_sink = sink
+    said.told_of_retry = watched.seen
+    if retrying and said.first() is not ErrorAction.RETRY:
         # The retry that was granted is not made: what it held goes back.
         state.call.abandon_attempt()
-    return action
+    return said
 
 
 def _retry_of_its_own(state: StageRun, failed_at: float, clock: Clock) -> float:
@@ -188,7 +192,7 @@ def _retry_of_its_own(state: StageRun, failed_at: float, clock: Clock) -> float:
 
 
 async def _ended(
-    state: StageRun, spec: StageSpec, error: Exception, action: ErrorAction, failed_at: float
+    state: StageRun, spec: StageSpec, error: Exception, action: ErrorAction, failed_at: float, clock: Clock
 ) -> StageOutput:
     """The stage failed for good: its fallback, or its error."""
     if state.attempt > 1:
@@ -212,10 +216,17 @@ async def _ended(
         raise error
     if callable(instead):
         try:
-            instead = await cast("Awaitable[Any]", instead(state.stage_context(), error))
+            answering = instead(state.stage_context(), error)
+            if not isawaitable(answering):
+                raise not_awaitable(spec.name, "fallback")
+            instead = await answering
         except Exception as broken:
-            broken.__cause__ = broken.__cause__ or error
+            link(broken, error)
             raise
+    output = as_output(instead, spec.name)
+    if output.status in _FAILED:
+        # It has no answer either.
+        raise _reported(output, spec, clock) from error
     emit(FallbackUsed(operation=spec.name, fallback="stage"))
     put(
         state.event_sink,
@@ -227,24 +238,22 @@ async def _ended(
             request_id=text_of(state.request_id),
         ),
     )
-    state.did_it = False
-    return as_output(instead, spec.name)
+    return output
 
 
-def _tell_retry(state: StageRun, error: Exception) -> None:
-    assert isinstance(state.decision, RetryAt)  # noqa: S101 - narrows for mypy: a retry was granted
-    _tell(
-        state,
-        StageRetryScheduled(
-            stage=state.stage_name,
-            attempt=state.attempt,
-            delay_ms=round(state.decision.because.wait * 1000),
-            error=message_of(error),
-            error_type=type(error).__name__,
-            pipeline_run_id=text_of(state.pipeline_run_id),
-            request_id=text_of(state.request_id),
-        ),
+def _tell_retry(state: StageRun, error: Exception, said: Said, wait: float) -> None:
+    event = StageRetryScheduled(
+        stage=state.stage_name,
+        attempt=state.attempt,
+        delay_ms=round(wait * 1000),
+        error=message_of(error),
+        error_type=type(error).__name__,
+        pipeline_run_id=text_of(state.pipeline_run_id),
+        request_id=text_of(state.request_id),
     )
+    emit(event)
+    if not said.told_of_retry:
+        put(state.event_sink, event)
 
 
 def _tell(state: StageRun, event: StageRetryScheduled | StageRetrySucceeded | StageRetryExhausted) -> None:

@@ -1,17 +1,14 @@
 """What a run and its stages know: `PipelineContext` for the run, `StageContext` and `StageInputs` for one stage."""
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from redrive.determinism.ids import new_id
-from redrive.pipeline.output import StageOutput, StageStatus
+from redrive.pipeline.output import StageOutput, StageStatus, reason_text
 from redrive.pipeline.sinks import NO_SINK, EventSink
-
-if TYPE_CHECKING:
-    from redrive.pipeline.stage_run import StageRun
 
 
 class PipelineContext:
@@ -21,7 +18,7 @@ class PipelineContext:
     interceptors of that stage in that run, and by no other.
     """
 
-    __slots__ = ("_cancel", "data", "event_sink", "pipeline_run_id", "request_id")
+    __slots__ = ("_cancel", "_cancelled_early", "data", "event_sink", "pipeline_run_id", "request_id")
 
     def __init__(
         self,
@@ -31,16 +28,29 @@ class PipelineContext:
         pipeline_run_id: Any = None,
         event_sink: EventSink | None = None,
     ) -> None:
+        if data is not None and not isinstance(data, Mapping):
+            raise TypeError(f"data: a {type(data).__name__} is not allowed; use a dict, such as {{'order': 17}}")
+        if event_sink is not None and not callable(getattr(event_sink, "try_emit", None)):
+            raise TypeError(
+                f"event_sink: a {type(event_sink).__name__} is not allowed; use an EventQueue, or an object with "
+                "`def try_emit(self, type, data)`"
+            )
         self.pipeline_run_id = new_id() if pipeline_run_id is None else pipeline_run_id
         self.request_id = request_id
         self.data: MutableMapping[str, Any] = {} if data is None else data
         self.event_sink: EventSink = NO_SINK if event_sink is None else event_sink
         self._cancel: Callable[[str], None] | None = None
+        self._cancelled_early: str | None = None
 
     def cancel(self, reason: str = "") -> None:
-        """End the run that uses this context at once, without an error; its result says that it was cancelled."""
+        """End the run that uses this context at once, without an error; its result says that it was cancelled.
+
+        From any thread. One that has not begun yet ends as it begins.
+        """
         if self._cancel is not None:
-            self._cancel(reason)
+            self._cancel(reason_text(reason))
+        else:
+            self._cancelled_early = reason_text(reason)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(run {self.pipeline_run_id})"
@@ -66,18 +76,19 @@ class StageInputs:
     the dependencies gave; else the value the run was given under that name.
     """
 
-    __slots__ = ("_given", "_outputs", "_stage")
+    __slots__ = ("_copies", "_given", "_outputs", "_stage")
 
     def __init__(self, stage: str, outputs: dict[str, StageOutput], given: Mapping[str, Any]) -> None:
         self._stage = stage
         self._outputs = outputs
         self._given = given
+        self._copies: dict[str, dict[str, Any]] | None = None
 
     def __getitem__(self, name: str) -> Any:
         output = self._outputs.get(name)
         if output is not None:
             if output.status is StageStatus.OK:
-                return output.data
+                return self._copy(name, output)
             raise KeyError(
                 f"{name} gave nothing to {self._stage}: it was skipped ({output.error or 'no reason given'})"
             )
@@ -92,6 +103,14 @@ class StageInputs:
             f"{name} is not an input of {self._stage}: no declared dependency "
             f"({', '.join(self._outputs) or 'there is none'}) gave it, and the run was not given it"
         )
+
+    def _copy(self, name: str, output: StageOutput) -> dict[str, Any]:
+        """What the stage does with its inputs is not what others read. One copy: they may be large, and read often."""
+        if self._copies is None:
+            self._copies = {}
+        if name not in self._copies:
+            self._copies[name] = dict(output.data)
+        return self._copies[name]
 
     @property
     def outputs(self) -> Mapping[str, StageOutput]:
@@ -113,17 +132,41 @@ class StageInputs:
             return output.status is StageStatus.OK
         return any(name in other.data for other in self._outputs.values()) or name in self._given
 
+    def __iter__(self) -> Iterator[str]:
+        raise TypeError(
+            "inputs are read by name; what each dependency gave is in ctx.inputs.outputs, and what the run was given "
+            "in ctx.data"
+        )
+
     def __repr__(self) -> str:
         return f"StageInputs({', '.join(self._outputs)})"
+
+
+class RunOfStage(Protocol):
+    """What a context tells of the run that its stage is part of."""
+
+    @property
+    def stage_name(self) -> str: ...
+    @property
+    def pipeline_run_id(self) -> Any: ...
+    @property
+    def request_id(self) -> Any: ...
+    @property
+    def given(self) -> MutableMapping[str, Any]: ...
+    @property
+    def event_sink(self) -> EventSink: ...
+    @property
+    def feedback(self) -> tuple[Feedback, ...]: ...
 
 
 class StageContext:
     """What `execute` is given: the inputs of the stage, which attempt this is, and where events go."""
 
-    __slots__ = ("_run", "attempt", "inputs")
+    __slots__ = ("_round", "_run", "attempt", "inputs")
 
-    def __init__(self, run: "StageRun", inputs: StageInputs, attempt: int) -> None:
+    def __init__(self, run: RunOfStage, inputs: StageInputs, attempt: int, round_: int = 0) -> None:
         self._run = run
+        self._round = round_
         self.inputs = inputs
         self.attempt = attempt
         """From 1."""
@@ -156,8 +199,13 @@ class StageContext:
 
     @property
     def idempotency_key(self) -> str:
-        """Names this work: the same on each attempt, another in each run and stage."""
-        return f"{self._run.pipeline_run_id}:{self._run.stage_name}"
+        """Names this work: the same on each attempt, another in each run and stage, and when a guard sent it back."""
+        return in_round(f"{self._run.pipeline_run_id}:{self._run.stage_name}", self._round)
 
     def __repr__(self) -> str:
         return f"StageContext({self.stage_name!r}, attempt {self.attempt})"
+
+
+def in_round(key: str, round_: int) -> str:
+    """A key for work that is done again because a guard refused it is another one: the old names the refused work."""
+    return key if not round_ else f"{key}:{round_ + 1}"

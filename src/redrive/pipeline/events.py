@@ -49,6 +49,14 @@ class StageFailed(RunEvent, frozen=True, kw_only=True):
     error_type: str
 
 
+class StageCancelled(RunEvent, frozen=True, kw_only=True):
+    """It was ended with the run, or because another stage failed."""
+
+    stage: str
+    attempts: int
+    total_time_ms: int
+
+
 class StageFellBack(RunEvent, frozen=True, kw_only=True):
     """It failed for good, and something else answered in its place."""
 
@@ -93,6 +101,7 @@ EVENT_TYPES: Mapping[str, type[msgspec.Struct]] = {
     "stage.completed": StageCompleted,
     "stage.skipped": StageSkipped,
     "stage.failed": StageFailed,
+    "stage.cancelled": StageCancelled,
     "stage.fell_back": StageFellBack,
     "stage.retry_scheduled": StageRetryScheduled,
     "stage.retry_succeeded": StageRetrySucceeded,

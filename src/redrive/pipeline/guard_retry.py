@@ -32,6 +32,8 @@ class GuardRetry(msgspec.Struct, frozen=True):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"GuardRetry {field}: {value!r} is not allowed; use a whole number from {least}")
+        if not isinstance(self.fields, tuple) or not all(isinstance(one, str) for one in self.fields):
+            raise ValueError(f"GuardRetry fields: {self.fields!r} is not allowed; use a tuple of names: ('title',)")
         limit = self.time_limit_ms
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
             raise ValueError(f"GuardRetry time_limit_ms: {limit!r} is not allowed; use milliseconds above 0, or None")

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from redrive.failures.duration import read_duration
 from redrive.failures.redaction import redact
+
+MOST_MILLISECONDS = 366 * 86_400_000
 
 
 class StageStatus(StrEnum):
@@ -40,17 +41,17 @@ class StageOutput(msgspec.Struct, frozen=True):
     @classmethod
     def skip(cls, reason: str = "") -> "StageOutput":
         """There was nothing to do; those that depend on it get no data from here."""
-        return cls(StageStatus.SKIP, error=reason)
+        return cls(StageStatus.SKIP, error=reason_text(reason))
 
     @classmethod
     def cancel(cls, reason: str = "") -> "StageOutput":
         """End the whole run now, without an error."""
-        return cls(StageStatus.CANCEL, error=reason)
+        return cls(StageStatus.CANCEL, error=reason_text(reason))
 
     @classmethod
     def fail(cls, error: str = "", data: Mapping[str, Any] | None = None) -> "StageOutput":
         """It failed, and trying again will not help. `data` is what a guard has to say about it."""
-        return cls(StageStatus.FAIL, data or {}, str(error) or "the stage says that it failed")
+        return cls(StageStatus.FAIL, dict(data or {}), str(error) or "the stage says that it failed")
 
     @classmethod
     def retry(cls, reason: str = "", retry_after_ms: float | None = None) -> "StageOutput":
@@ -58,7 +59,9 @@ class StageOutput(msgspec.Struct, frozen=True):
         if retry_after_ms is not None:
             if isinstance(retry_after_ms, bool) or not isinstance(retry_after_ms, int | float):
                 raise TypeError(f"retry_after_ms: {retry_after_ms!r} is not allowed; use milliseconds from 0")
-            read_duration(retry_after_ms / 1000)
+            if not 0 <= retry_after_ms <= MOST_MILLISECONDS:
+                shown = "a number that large" if retry_after_ms > 0 else f"{max(retry_after_ms, -1e300):g}"
+                raise ValueError(f"retry_after_ms: {shown} is not allowed; use milliseconds from 0, at most a year's")
         return cls(StageStatus.RETRY, error=str(reason) or "the stage asks for a retry", retry_after_ms=retry_after_ms)
 
     def __repr__(self) -> str:
@@ -89,6 +92,11 @@ RESULT_STATUS: Mapping[StageStatus, Literal["completed", "failed", "skipped", "c
 }
 
 
+def reason_text(reason: Any) -> str:
+    """A reason as users write it: any object; None says nothing."""
+    return "" if reason is None else str(reason)
+
+
 def as_output(returned: Any, stage_name: str) -> StageOutput:
     """What a stage returned: a StageOutput, a mapping of data, or nothing."""
     if isinstance(returned, StageOutput):
@@ -96,7 +104,8 @@ def as_output(returned: Any, stage_name: str) -> StageOutput:
     if returned is None:
         return NOTHING_GIVEN
     if isinstance(returned, Mapping):
-        return StageOutput(StageStatus.OK, returned)
+        # A copy: what the stage does with its own later is not what it gave.
+        return StageOutput(StageStatus.OK, dict(returned))
     raise TypeError(
         f"stage {stage_name!r} returned a {type(returned).__name__}; return StageOutput.ok(name=value), a dict or None"
     )

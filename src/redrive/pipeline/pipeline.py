@@ -10,9 +10,10 @@ from redrive.pipeline.interceptors import get_default_interceptors
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.plan import Layout, Plan
 from redrive.pipeline.results import PipelineResult
-from redrive.pipeline.run import OnFailure, PipelineRun
+from redrive.pipeline.run import PipelineRun
 from redrive.pipeline.sinks import EventSink
 from redrive.pipeline.stage import Condition, Executes, StageKind, StageSpec, spec_of
+from redrive.pipeline.stage_run import OnFailure
 from redrive.pipeline.sub_pipeline import SubPipeline
 
 # Sets of interceptors that a pipeline stays prepared for; programs use one or two.
@@ -56,18 +57,23 @@ class Pipeline:
         if name in self._stages:
             raise PipelineError(f"stage {name!r}: there is one of that name already; give this one another")
         inside: Any = SubPipeline(stage) if isinstance(stage, Pipeline) else stage
-        names = dependencies if isinstance(dependencies, str) else tuple(dependencies)
-        spec = spec_of(name, inside, kind, names, when, guard_retry)  # type: ignore[arg-type]  # a str is refused there
+        spec = spec_of(name, inside, kind, dependencies, when, guard_retry)
         return Pipeline(self.name, _stages={**self._stages, name: spec})
 
     def compose(self, other: "Pipeline") -> "Pipeline":
         """The stages of both. What both have under one name must be the same."""
+        if not isinstance(other, Pipeline):
+            raise TypeError(f"compose: a {type(other).__name__} is not allowed; use a Pipeline")
         stages = dict(self._stages)
         for name, spec in other._stages.items():
             known = stages.setdefault(name, spec)
             if known is not spec and not known.same_as(spec):
                 raise PipelineError(f"stage {name!r}: both pipelines have one, and they differ; rename one of them")
         return Pipeline(self.name if self.name == other.name else f"{self.name}+{other.name}", _stages=stages)
+
+    def with_name(self, name: str) -> "Pipeline":
+        """This pipeline under another name."""
+        return Pipeline(name, _stages=self._stages)
 
     def build(self) -> "Pipeline":
         """Check that it can run: every dependency is there, and none waits for itself. `run` does it too."""
@@ -100,6 +106,8 @@ class Pipeline:
         """
         if on_failure not in get_args(OnFailure):
             raise ValueError(f'on_failure: {on_failure!r} is not allowed; use "fail_fast" or "continue"')
+        if ctx is not None and not isinstance(ctx, PipelineContext):
+            raise TypeError(f"run: a {type(ctx).__name__} is no PipelineContext; write run(data={{...}})")
         if ctx is None:
             ctx = PipelineContext(data=data, request_id=request_id, event_sink=event_sink)
         elif data is not None or request_id is not None or event_sink is not None:

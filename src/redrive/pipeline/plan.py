@@ -6,8 +6,9 @@ from typing import Any
 from redrive.calls.retrier import Retrier
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.pipeline.attempt_guard import GuardMaker
-from redrive.pipeline.attempt_loop import Hooks
+from redrive.pipeline.coroutine_functions import is_surely_async, is_surely_plain
 from redrive.pipeline.errors import PipelineError
+from redrive.pipeline.hooks import Hooks
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.interceptors.circuit_breaker import CircuitBreakerInterceptor
 from redrive.pipeline.interceptors.retry import RetryInterceptor
@@ -87,6 +88,7 @@ class Plan:
         for one in interceptors:
             if not isinstance(one, BaseInterceptor):
                 raise TypeError(f"interceptors: {one!r} is none; use objects of classes derived from BaseInterceptor")
+            _check(one)
         self.layout = layout
         self.interceptors = tuple(interceptors)
         self._in_order = sorted(interceptors, key=lambda one: one.priority)
@@ -106,6 +108,20 @@ class Plan:
             out = {id(one) for one, yes in zip(self._optional, used, strict=True) if not yes}
             hooks = self._hooks[used] = _hooks_of([one for one in self._in_order if id(one) not in out])
         return hooks
+
+
+def _check(interceptor: BaseInterceptor) -> None:
+    what = type(interceptor).__name__
+    if isinstance(interceptor.priority, bool) or not isinstance(interceptor.priority, int | float):
+        raise TypeError(f"interceptors: {what} has the priority {interceptor.priority!r}; use a number such as 30")
+    for name in ("before", "after", "on_error"):
+        if is_surely_plain(getattr(interceptor, name)):
+            raise TypeError(
+                f"interceptors: {name} of {what} is not a coroutine function; write: async def {name}(self, ...)"
+            )
+    for name in ("on_cancel", "in_use"):
+        if is_surely_async(getattr(interceptor, name)):
+            raise TypeError(f"interceptors: {name} of {what} cannot wait; write: def {name}(self, ...)")
 
 
 def _hooks_of(interceptors: Sequence[BaseInterceptor]) -> Hooks:

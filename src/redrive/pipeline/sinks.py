@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from redrive.pipeline.events import EVENT_NAMES, EVENT_TYPES, fields_of
+from redrive.pipeline.shown import message_of
 
 
 @runtime_checkable
@@ -91,11 +92,29 @@ class EventQueue:
         return len(self._waiting)
 
 
+class WatchedSink:
+    """Hands everything on, and knows whether an event of one type was among it."""
+
+    def __init__(self, sink: EventSink, awaited: str) -> None:
+        self.seen = False
+        self._sink = sink
+        self._awaited = awaited
+
+    def try_emit(self, type: str, data: Mapping[str, Any]) -> None:  # noqa: A002 - the protocol's name for it
+        self.seen = self.seen or type == self._awaited
+        self._sink.try_emit(type, data)
+
+
 def put(sink: EventSink, event: msgspec.Struct) -> None:
     """Hand an event of redrive's own to a sink. A sink that fails harms no run."""
     if sink is NO_SINK:
         return
     try:
         sink.try_emit(EVENT_NAMES[type(event)], fields_of(event))
-    except Exception:
-        logging.getLogger("redrive").exception("the event sink %s failed; the run goes on", type(sink).__name__)
+    except Exception as error:  # noqa: BLE001 - without its traceback, which may show what the event holds
+        logging.getLogger("redrive").error(
+            "the event sink %s failed; the run goes on: %s: %s",
+            type(sink).__name__,
+            type(error).__name__,
+            message_of(error),
+        )

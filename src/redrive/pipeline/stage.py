@@ -1,14 +1,16 @@
 """What a stage is, and what it may say about itself. Everything it says is checked when the pipeline is built."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from redrive.calls.dependencies import as_dependency
 from redrive.failures.redaction import redact
+from redrive.failures.signals import Permanent
 from redrive.notation import NotationError, read_policy
 from redrive.pipeline.context import StageContext
+from redrive.pipeline.coroutine_functions import is_surely_async, is_surely_plain
 from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.output import StageOutput
@@ -76,6 +78,7 @@ class StageSpec:
         "dependency",
         "execute",
         "fallback",
+        "given",
         "guard_retry",
         "idempotency_key",
         "kind",
@@ -93,19 +96,22 @@ class StageSpec:
         name: str,
         stage: Any,
         kind: StageKind | str | None,
-        dependencies: tuple[str, ...],
+        dependencies: Iterable[str],
         when: Condition | None,
         guard_retry: GuardRetry | None,
+        given: Any = None,
     ) -> None:
+        """`given`: what the stage was made of: its class, say."""
         if not isinstance(name, str) or not name:
             raise PipelineError(f"stage name: {name!r} is not allowed; use a text such as 'fetch'")
         self.name = name
         self.stage = stage
+        self.given = stage if given is None else given
         self.execute = self._execute_of(stage)
         self.kind = self._kind(declared(stage, "kind") if kind is None else kind)
         self.dependencies = self._dependencies(dependencies)
-        if when is not None and not callable(when):
-            raise self._refuse("when", when, "a function of the StageContext that says whether to run")
+        if when is not None and (not callable(when) or is_surely_async(when)):
+            raise self._refuse("when", when, "a plain function (def) of the StageContext that says whether to run")
         self.when = when
         self.guard_retry = self._guard_retry(guard_retry)
         self.retry_config = self._retry_config(declared(stage, "retry_config"))
@@ -114,16 +120,20 @@ class StageSpec:
         self.dependency = self._dependency(declared(stage, "dependency"))
         self.idempotency_key = declared(stage, "idempotency_key")
         if self.idempotency_key is not None and not (
-            isinstance(self.idempotency_key, str) or callable(self.idempotency_key)
+            isinstance(self.idempotency_key, str)
+            or (callable(self.idempotency_key) and not is_surely_async(self.idempotency_key))
         ):
-            raise self._refuse("idempotency_key", self.idempotency_key, "a text, or a function of the StageContext")
+            raise self._refuse(
+                "idempotency_key", self.idempotency_key, "a text, or a plain function (def) of the StageContext"
+            )
         self.fallback = declared(stage, "fallback")
         if self.fallback is not None and not (
-            callable(self.fallback) or isinstance(self.fallback, StageOutput | Mapping)
+            isinstance(self.fallback, StageOutput | Mapping)
+            or (callable(self.fallback) and not is_surely_plain(self.fallback))
         ):
             raise self._refuse("fallback", self.fallback, "an output, or a coroutine function of (ctx, error)")
         self.undo: Undo | None = declared(stage, "undo")
-        if self.undo is not None and not callable(self.undo):
+        if self.undo is not None and (not callable(self.undo) or is_surely_plain(self.undo)):
             raise self._refuse("undo", self.undo, "a coroutine function of (ctx, output)")
         self._circuits: dict[CircuitSettings, Dependency] = {}
 
@@ -139,12 +149,29 @@ class StageSpec:
     def same_as(self, other: "StageSpec") -> bool:
         """Whether both put the same stage into the same place."""
         return (
-            self.stage is other.stage
+            _same(self.given, other.given)
             and self.kind == other.kind
             and self.dependencies == other.dependencies
-            and self.when is other.when
+            and _same(self.when, other.when)
             and self.guard_retry == other.guard_retry
         )
+
+    def is_wanted(self, ctx: StageContext) -> bool:
+        """Whether its condition holds."""
+        return self.when is None or bool(self._answer("when", self.when(ctx)))
+
+    def key_for(self, ctx: StageContext) -> str | None:
+        """The idempotency key of its work; None: it has none."""
+        key = self.idempotency_key
+        text = self._answer("idempotency_key", key(ctx)) if callable(key) else key
+        return None if text is None else str(text)
+
+    def _answer(self, what: str, answer: Any) -> Any:
+        if not inspect.isawaitable(answer):
+            return answer
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise Permanent(f"stage {self.name!r}: its {what} gives a coroutine; use a plain function (def)")
 
     def _refuse(self, what: str, value: object, allowed: str) -> PipelineError:
         # What stands there by mistake may be a credential.
@@ -156,6 +183,10 @@ class StageSpec:
             raise PipelineError(
                 f"stage {self.name!r}: {redact(repr(stage), 200)} is no stage; use an object with "
                 "`async def execute(self, ctx)`, a coroutine function of the context, or a Pipeline"
+            )
+        if is_surely_plain(execute):
+            raise PipelineError(
+                f"stage {self.name!r}: its execute is not a coroutine function; write: async def execute(...)"
             )
         if _takes_nothing(execute):
 
@@ -178,7 +209,10 @@ class StageSpec:
     def _dependencies(self, dependencies: Any) -> tuple[str, ...]:
         if isinstance(dependencies, str):
             raise self._refuse("dependencies", dependencies, f"a tuple of names: ({dependencies!r},)")
-        names = tuple(dependencies)
+        try:
+            names = tuple(dependencies)
+        except TypeError:
+            raise self._refuse("dependencies", dependencies, "a tuple of names: ('fetch',), or ()") from None
         for one in names:
             if not isinstance(one, str) or names.count(one) > 1:
                 raise self._refuse("dependencies", one, "the names of other stages, each once")
@@ -229,7 +263,7 @@ def spec_of(
     name: str,
     stage: "Executes | Pipeline | Callable[..., Awaitable[Any]] | type",
     kind: StageKind | str | None,
-    dependencies: tuple[str, ...],
+    dependencies: Iterable[str],
     when: Condition | None,
     guard_retry: GuardRetry | None,
 ) -> StageSpec:
@@ -240,7 +274,7 @@ def spec_of(
             made = stage()
         except TypeError as error:
             raise PipelineError(f"stage {name!r}: {error}; pass an object instead of the class") from None
-    return StageSpec(name, made, kind, dependencies, when, guard_retry)
+    return StageSpec(name, made, kind, dependencies, when, guard_retry, stage)
 
 
 def read_timeout_ms(milliseconds: Any) -> float:
@@ -256,6 +290,14 @@ def read_timeout_ms(milliseconds: Any) -> float:
 def declared(stage: Any, name: str) -> Any:
     """An attribute that the stage really has; objects that answer to every name (mocks, proxies) declare nothing."""
     return None if inspect.getattr_static(stage, name, None) is None else getattr(stage, name)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether they are the same; two objects for one method of one object are."""
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # noqa: BLE001 - what cannot be compared is not the same
+        return False
 
 
 def _takes_nothing(function: Any) -> bool:

@@ -1,8 +1,8 @@
 """The state of one stage in one run: the only place where its attempts are counted and its decisions kept."""
 
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -20,7 +20,10 @@ from redrive.retry.decision import Decision
 
 if TYPE_CHECKING:
     from redrive.pipeline.interceptors.base import BaseInterceptor
+    from redrive.pipeline.run import PipelineRun
     from redrive.pipeline.stage import StageSpec
+
+OnFailure = Literal["fail_fast", "continue"]
 
 ATTEMPT_KEY = "_retry.attempt"
 """Where interceptors find in `ctx.data` how many retries there were; `ctx.attempt` is the typed way to ask."""
@@ -38,19 +41,20 @@ class StageRun(PipelineContext):
         "attempt",
         "began",
         "decision",
-        "did_it",
+        "done",
         "failure",
         "fallback",
         "feedback",
         "given",
         "heard",
         "inputs",
+        "inside",
         "interceptors",
         "kept",
+        "round",
         "scope",
         "spec",
         "stage_name",
-        "undo",
     )
 
     def __init__(
@@ -63,6 +67,7 @@ class StageRun(PipelineContext):
         feedback: tuple[Feedback, ...],
         interceptors: "tuple[BaseInterceptor, ...]",
         own_data: bool,
+        round_: int = 0,
     ) -> None:
         self.pipeline_run_id = run.pipeline_run_id
         self.request_id = run.request_id
@@ -90,19 +95,21 @@ class StageRun(PipelineContext):
         """What was decided about it."""
         self.fallback: StageOutput | None = None
         """Set it before you return ErrorAction.FALLBACK: the output to use instead."""
-        self.did_it = True
-        """False when something else answered in its place: a fallback, or what was remembered."""
+        self.done: StageOutput | None = None
+        """What its work gave, where that can be undone; not what answered in its place."""
         self.feedback = feedback
         self.interceptors = interceptors
         self.heard: list[Event] = []
         """What the call told about the attempt that ended last."""
         self.kept: dict[object, Any] = {}
         """What interceptors keep from `before` to `after`, each under itself."""
-        self.undo: Callable[[], Awaitable[Any]] | None = None
-        """Takes back what was done, where the stage itself has no `undo`: a sub-pipeline."""
+        self.inside: tuple[PipelineRun, ...] = ()
+        """The runs of a pipeline that is this stage, one for each attempt: they take back what was done in them."""
+        self.round = round_
+        """How often guards have had this work done again."""
 
     def stage_context(self) -> StageContext:
-        return StageContext(self, self.inputs, self.attempt)
+        return StageContext(self, self.inputs, self.attempt, self.round)
 
     @property
     def call(self) -> GuardedCall:
@@ -160,6 +167,10 @@ class StageRun(PipelineContext):
     def run_is_ending(self) -> bool:
         return self._surroundings.stopping
 
+    @property
+    def on_failure(self) -> OnFailure:
+        return self._surroundings.on_failure
+
     def abandoned(self) -> None:
         """The attempt was cancelled."""
         if self._call is not None:
@@ -180,5 +191,6 @@ class Surroundings(msgspec.Struct):
     """The scope of the guarded call that the run is part of."""
     alone: bool
     """Whether it is part of none."""
+    on_failure: OnFailure
     stopping: bool = False
     """Whether the run is being ended: nothing more is to begin."""

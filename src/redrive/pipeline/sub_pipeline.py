@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from redrive.pipeline.context import PipelineContext, StageContext
+from redrive.pipeline.context import PipelineContext, StageContext, in_round
 from redrive.pipeline.output import StageOutput
 from redrive.pipeline.stage import StageKind
 
@@ -22,6 +22,12 @@ class SubPipeline:
         self.pipeline = pipeline
         self.name = pipeline.name
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SubPipeline) and other.pipeline is self.pipeline
+
+    def __hash__(self) -> int:
+        return id(self.pipeline)
+
     async def execute(self, ctx: StageContext) -> StageOutput:
         from redrive.pipeline.attempt_guard import CURRENT_STAGE
         from redrive.pipeline.run import PipelineRun
@@ -30,14 +36,15 @@ class SubPipeline:
         inside = PipelineContext(
             data=self._given(ctx),
             request_id=ctx.request_id,
-            pipeline_run_id=f"{ctx.pipeline_run_id}/{ctx.stage_name}",
+            pipeline_run_id=in_round(f"{ctx.pipeline_run_id}/{ctx.stage_name}", state.round),
             event_sink=ctx.event_sink,
         )
-        run = PipelineRun(self.pipeline.plan_with(state.interceptors), inside)
+        run = PipelineRun(self.pipeline.plan_with(state.interceptors), inside, state.on_failure, state)
+        # Before it begins: what is done in it is undone with the rest when it is ended half-way.
+        state.inside = (*state.inside, run)
         result = await run.complete()
         if result.cancelled:
             return StageOutput.cancel(result.reason)
-        state.undo = run.undo_all
         return StageOutput.ok({name: output.data for name, output in result.items()})
 
     def _given(self, ctx: StageContext) -> dict[str, Any]:

@@ -6,7 +6,7 @@ holds the state of one dependency for all its callers. No lock is held while use
 
 import threading
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -110,6 +110,9 @@ class CircuitOpen(Exception):
         )
         self.dependency = dependency
         self.retry_in = retry_in
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.dependency, self.retry_in), vars(self)
 
 
 class Circuit:

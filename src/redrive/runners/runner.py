@@ -9,14 +9,13 @@ from typing import Any, Protocol
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock, current_clock
 from redrive.determinism.thread_cut import CutShort
-from redrive.failures.failure import Failure
+from redrive.failures.failure import Failure, JudgedError
 from redrive.failures.signals import AttemptTimeout
 from redrive.flows.action import Action, Place
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.values import NotReadable, NotStorable
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
-from redrive.runners.http.errors import HttpStepError
 from redrive.runners.http.settings import HttpSettings
 
 
@@ -188,7 +187,7 @@ class Runner:
             self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
         else:
             poison = isinstance(error, NotStorable | NotReadable)
-            failure = error.failure if isinstance(error, HttpStepError) else None
+            failure = error.judged() if isinstance(error, JudgedError) else None
             self._reports.failed(attempt, error, poison=poison, failure=failure)
 
     def _runs_here(self, attempt: Attempt) -> bool:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from typing import Any, Protocol
 
 from redrive.determinism.clock import current_clock
-from redrive.pipeline.context import PipelineContext
+from redrive.pipeline.context import in_round
 from redrive.pipeline.interceptors.base import BaseInterceptor, ErrorAction
 from redrive.pipeline.output import StageOutput, StageResult, StageStatus
 from redrive.pipeline.stage_run import StageRun
@@ -62,37 +62,33 @@ class IdempotencyInterceptor(BaseInterceptor):
         self._store: OutputStore = OutputsInMemory() if store is None else store
         self._working: dict[tuple[Any, Key], asyncio.Future[None]] = {}
 
-    async def before(self, stage_name: str, ctx: PipelineContext) -> StageOutput | None:
-        if not isinstance(ctx, StageRun) or ctx.spec.idempotency_key is None:
-            return None
-        asked = ctx.spec.idempotency_key
-        text = asked(ctx.stage_context()) if callable(asked) else asked
+    async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
+        text = ctx.spec.key_for(ctx.stage_context())
         if text is None:
             return None
-        key, loop = (stage_name, str(text)), asyncio.get_running_loop()
+        key, loop = (stage_name, in_round(text, ctx.round)), asyncio.get_running_loop()
         while (working := self._working.get((loop, key))) is not None:
             await asyncio.wait([working])
         self._working[loop, key] = loop.create_future()
         ctx.kept[self] = loop, key
         known = await self._store.get(key)
         if known is not None:
-            ctx.did_it = False
             self._release(ctx)
         return known
 
-    async def after(self, stage_name: str, result: StageResult, ctx: PipelineContext) -> None:
-        if isinstance(ctx, StageRun) and self in ctx.kept and result.status == "completed":
+    async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
+        if self in ctx.kept and result.status == "completed":
             await self._store.put(ctx.kept[self][1], StageOutput(StageStatus.OK, result.data))
         self._release(ctx)
 
-    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+    async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
         self._release(ctx)
         return None
 
-    def on_cancel(self, stage_name: str, ctx: PipelineContext) -> None:
+    def on_cancel(self, stage_name: str, ctx: StageRun) -> None:
         self._release(ctx)
 
-    def _release(self, ctx: PipelineContext) -> None:
-        mine = ctx.kept.pop(self, None) if isinstance(ctx, StageRun) else None
+    def _release(self, ctx: StageRun) -> None:
+        mine = ctx.kept.pop(self, None)
         if mine is not None:
             self._working.pop(mine).set_result(None)

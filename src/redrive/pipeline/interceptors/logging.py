@@ -3,7 +3,6 @@
 import logging
 from typing import Any
 
-from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageOutput, StageResult
 from redrive.pipeline.shown import message_of, text_of
@@ -19,33 +18,29 @@ class LoggingInterceptor(StatelessInterceptor):
     name = "logging"
     priority = 50
 
-    async def before(self, stage_name: str, ctx: PipelineContext) -> StageOutput | None:
+    async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
         if logger.isEnabledFor(logging.DEBUG):
-            logger.debug("stage %s: attempt %s begins", stage_name, _attempt(ctx), extra=_fields(stage_name, ctx))
+            logger.debug("stage %s: attempt %s begins", stage_name, ctx.attempt, extra=_fields(stage_name, ctx))
         return None
 
-    async def after(self, stage_name: str, result: StageResult, ctx: PipelineContext) -> None:
+    async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
         if logger.isEnabledFor(logging.DEBUG):
             seconds = result.ended_at - result.started_at
             fields = _fields(stage_name, ctx) | {"status": result.status, "elapsed_s": round(seconds, 6)}
             logger.debug("stage %s: %s in %.3f s", stage_name, result.status, seconds, extra=fields)
 
-    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
-        if not (isinstance(ctx, StageRun) and isinstance(ctx.decision, RetryAt)):
+    async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
+        if not isinstance(ctx.decision, RetryAt):
             text, kind = message_of(error), type(error).__name__
             fields = _fields(stage_name, ctx) | {"error": text, "error_type": kind}
             logger.warning("stage %s: failed: %s: %s", stage_name, kind, text, extra=fields)
         return None
 
 
-def _attempt(ctx: PipelineContext) -> int:
-    return ctx.attempt if isinstance(ctx, StageRun) else 1
-
-
-def _fields(stage_name: str, ctx: PipelineContext) -> dict[str, Any]:
+def _fields(stage_name: str, ctx: StageRun) -> dict[str, Any]:
     return {
         "stage": stage_name,
-        "attempt": _attempt(ctx),
+        "attempt": ctx.attempt,
         "pipeline_run_id": text_of(ctx.pipeline_run_id),
         "request_id": text_of(ctx.request_id),
     }

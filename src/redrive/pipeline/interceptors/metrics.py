@@ -3,7 +3,6 @@
 from redrive.determinism.clock import current_clock
 from redrive.observability.events import StageAttempted
 from redrive.observability.stream import emit
-from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageResult
 from redrive.pipeline.stage_run import StageRun
@@ -15,10 +14,9 @@ class MetricsInterceptor(StatelessInterceptor):
     name = "metrics"
     priority = 40
 
-    async def after(self, stage_name: str, result: StageResult, ctx: PipelineContext) -> None:
+    async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
         emit(StageAttempted(stage=stage_name, outcome=result.status, seconds=result.ended_at - result.started_at))
 
-    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
-        began = ctx.began if isinstance(ctx, StageRun) else current_clock().monotonic()
-        emit(StageAttempted(stage=stage_name, outcome="failed", seconds=current_clock().monotonic() - began))
+    async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
+        emit(StageAttempted(stage=stage_name, outcome="failed", seconds=current_clock().monotonic() - ctx.began))
         return None

@@ -8,7 +8,6 @@ from redrive.determinism.dice import current_dice
 from redrive.failures.failure import Failure
 from redrive.failures.matching import TRANSIENT, Match
 from redrive.notation import read_policy
-from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.stage_run import StageRun
 from redrive.retry.decide import decide
@@ -61,7 +60,8 @@ class RetryInterceptor(StatelessInterceptor):
         """
         max_attempts: attempts in all, the first included.
         base_delay_ms: the wait before the first retry, before jitter.
-        max_delay_ms: no computed wait is longer.
+        max_delay_ms: no computed wait is longer. A wait that is asked for (Retry-After, `retry_after_ms`) may be: up to
+            60 s, or up to max_delay_ms where that is more; one that is longer still fails the stage.
         """
         self.max_attempts = max_attempts
         self.base_delay_ms = base_delay_ms
@@ -83,15 +83,16 @@ class RetryInterceptor(StatelessInterceptor):
             **(retry_config or {}),
         }
         policy = read_policy(arguments, "stage", "RetryInterceptor").policy
+        # Whoever accepts waits that long accepts them when they are asked for.
+        accepted = max(policy.max_retry_after or 0.0, policy.max_wait or 0.0)
+        policy = policy.replace(max_retry_after=accepted)
         if arguments["retryable_errors"] != DEFAULT_ERRORS:
             return policy
         return policy.replace(retry_on=policy.retry_on | TRANSIENT, never_on=CLIENT_ERRORS)
 
-    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+    async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
         """What was decided by the policy; the run waits and tries again. Override it to overrule that."""
-        return (
-            ErrorAction.RETRY if isinstance(ctx, StageRun) and isinstance(ctx.decision, RetryAt) else ErrorAction.FAIL
-        )
+        return ErrorAction.RETRY if isinstance(ctx.decision, RetryAt) else ErrorAction.FAIL
 
     def _calculate_delay(self, stage_name: str, attempt: int) -> int:
         """The wait in milliseconds before retry `attempt` (0 is the first), were it the stage's."""

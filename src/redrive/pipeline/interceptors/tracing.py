@@ -2,7 +2,6 @@
 
 from importlib.util import find_spec
 
-from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageOutput, StageResult
 from redrive.pipeline.shown import message_of, text_of
@@ -27,9 +26,7 @@ class TracingInterceptor(StatelessInterceptor):
 
         return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
-    async def before(self, stage_name: str, ctx: PipelineContext) -> StageOutput | None:
-        if not isinstance(ctx, StageRun):
-            return None
+    async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
         from opentelemetry import context, trace
 
         span = trace.get_tracer("redrive").start_span(
@@ -43,18 +40,18 @@ class TracingInterceptor(StatelessInterceptor):
         ctx.kept[self] = span, context.attach(trace.set_span_in_context(span))
         return None
 
-    async def after(self, stage_name: str, result: StageResult, ctx: PipelineContext) -> None:
+    async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
         self._end(ctx, result.status)
 
-    async def on_error(self, stage_name: str, error: Exception, ctx: PipelineContext) -> ErrorAction | None:
+    async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
         self._end(ctx, "failed", error)
         return None
 
-    def on_cancel(self, stage_name: str, ctx: PipelineContext) -> None:
+    def on_cancel(self, stage_name: str, ctx: StageRun) -> None:
         self._end(ctx, "cancelled")
 
-    def _end(self, ctx: PipelineContext, outcome: str, error: Exception | None = None) -> None:
-        kept = ctx.kept.pop(self, None) if isinstance(ctx, StageRun) else None
+    def _end(self, ctx: StageRun, outcome: str, error: Exception | None = None) -> None:
+        kept = ctx.kept.pop(self, None)
         if kept is None:
             return
         from opentelemetry import context, trace

@@ -9,16 +9,19 @@ Permanent
     └── AddressRefused    it leads to an address that must not be called
 """
 
-from redrive.failures.failure import Failure
+from redrive.failures.failure import Failure, JudgedError
 from redrive.failures.signals import Permanent
 
 
-class HttpStepError(Exception):
+class HttpStepError(JudgedError):
     """An attempt of an HTTP step failed."""
 
     def __init__(self, message: str, failure: Failure) -> None:
         super().__init__(message)
         self.failure = failure
+
+    def judged(self) -> Failure:
+        return self.failure
 
 
 class RefusedAnswer(Permanent):
