@@ -6,10 +6,21 @@ from pathlib import Path
 
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES
-from redrive.flows.scripts.execution import LONGEST_TEXT, MOST_CALLS, MOST_ELEMENTS, MOST_STEPS
-from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_NESTING
+from redrive.flows.scripts.execution import (
+    LARGEST_INT,
+    LARGEST_KEY,
+    LONGEST_TEXT,
+    MOST_CALLS,
+    MOST_CHARACTERS,
+    MOST_ELEMENTS,
+    MOST_PARTS,
+    MOST_STEPS,
+)
+from redrive.flows.scripts.limits import LONGEST_RANGE, LONGEST_SCRIPT, MOST_DIGITS, MOST_NESTING
 from redrive.flows.scripts.wording import KEYWORDS
 from redrive.notation.brackets import ANSWER_KEYS, SETTINGS
+from redrive.retry.backoff import LONGEST_WAIT
+from redrive.retry.policy import DEFAULT_POLICY
 
 ROOT = Path(__file__).parents[1]
 GRAMMAR = ROOT / "src" / "redrive" / "flows" / "scripts" / "grammar.lark"
@@ -30,6 +41,16 @@ A bracket with `retry` answers the failures before its arrow, or all of them: `[
 its own. Durations are seconds or `500ms`, `30s`, `2m`, `1h`, `1h30m`. Values are written out: a bracket has no
 variables, so that a policy can be read, checked and explained without running anything.
 
+Brackets of which one answers are the whole policy. Brackets that only set something, such as `[timeout: 30s]` alone,
+keep the policy that the action was registered with, and change what they name: its retries stay. That is so in scripts
+only; `redrive policy convert` and `lint` know no action, and say that nothing is retried.
+
+"""
+LIMITS = """\
+A statement is a step, and about a microsecond. Long lines and large values count as more: 4 parts of an expression,
+10 elements that are looked at or made, or 100 characters or elements that are copied are a step each; sorting counts
+the elements once for each doubling of their number, and a failure that is caught is 10 steps. What counts too much
+between two waits fails with an error that no `except` of the script can go on after. Large data is work for actions.
 """
 BRACKET_KEYS = {
     "retry": "retries after the first attempt; -1: no limit",
@@ -40,10 +61,11 @@ BRACKET_KEYS = {
     "constant": "every wait is the same",
     "linear": "each wait is longer by the first one",
     "exponential": "each wait is `factor` times the one before: so it is when nothing is written",
-    "timeout": "for one attempt",
+    "timeout": "for one attempt; those after one that it cut get `timeout_growth` times as much",
     "deadline": "for all attempts and waits together",
     "attempts": "attempts in all, whichever bracket answers",
-    "timeout_growth": "after the first timeout, attempts get so many times `timeout`",
+    "timeout_growth": f"after the first timeout, attempts get so many times `timeout`; "
+    f"{DEFAULT_POLICY.timeout_growth:g} unless written",
     "timeout_retries": "retries of attempts that the timeout cut",
     "max_retry_after": "the longest Retry-After that is obeyed; none: any",
     "floor": "what a wait of zero is lifted to",
@@ -84,9 +106,18 @@ def _lines() -> Iterator[str]:
     yield f"| characters of a script | {LONGEST_SCRIPT:,} |"
     yield f"| blocks and expressions in one another | {MOST_NESTING} |"
     yield f"| calls of functions in one another | {MOST_CALLS} |"
-    yield f"| statements between two waits for an action or a timer | {MOST_STEPS:,} |"
+    yield f"| steps between two waits for an action or a timer | {MOST_STEPS:,} |"
     yield f"| characters of a text | {LONGEST_TEXT:,} |"
-    yield f"| elements of a list or a dict | {MOST_ELEMENTS:,} |"
+    yield f"| elements of a list or a dict, and of a `spread` | {MOST_ELEMENTS:,} |"
+    yield f"| numbers of a `range` | {LONGEST_RANGE:,} |"
+    yield f"| bits of a whole number | {LARGEST_INT:,} |"
+    yield f"| bits of a whole number that is the key of a dict | {LARGEST_KEY} |"
+    yield f"| digits that `round` keeps | {MOST_DIGITS:,} |"
+    yield f"| values inside one another that are compared, printed or handed over | {MOST_PARTS:,} |"
+    yield f"| characters of all texts in these | {MOST_CHARACTERS:,} |"
+    yield f"| a `sleep` | {LONGEST_WAIT / 86_400 / 365:g} years |"
+    yield ""
+    yield from LIMITS.splitlines()
     yield ""
     yield "## Builtins"
     yield ""

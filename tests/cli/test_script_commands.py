@@ -77,6 +77,39 @@ def test_check_prints_json(file: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert (problem["line"], problem["column"], problem["severity"]) == (2, 12, "error")
 
 
+def test_warnings_are_told_and_are_no_failure_unless_asked_for(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("fn main():\n    @ship() [retry: 3, backoff: 1s] [deadline: 1h]\n    return 1\n    pass\n")
+    assert main(["script", "check", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert f"{file}:2:13: RD001 warning: " in said
+    assert f"{file}:4:5: unreachable-code warning: " in said
+    assert main(["script", "check", str(file), "--strict"]) == 1
+    assert capsys.readouterr().out == said
+    ignored = ["--ignore", "RD001", "--ignore", "unreachable-code"]
+    assert main(["script", "check", str(file), "--strict", *ignored]) == 0
+    assert "nothing to say against it" in capsys.readouterr().out
+    assert main(["script", "check", str(file), "--ignore", "RD1"]) == 2
+    assert "--ignore RD1: no warning has that name; there are no-main, " in capsys.readouterr().err
+    file.write_text("fn main():\n    return nothing\n")
+    assert main(["script", "check", str(file), "--ignore", "unreachable-code"]) == 1
+
+
+@pytest.mark.parametrize("command", ["run", "start"])
+def test_what_check_calls_an_error_is_not_started(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script_shop.py").write_text(
+        "from redrive import action\n\n\n@action\nasync def bill() -> None:\n    raise SystemExit('charged')\n"
+    )
+    Path("order.rd").write_text("fn main():\n    receipt = @bill()\n    return reciept\n")
+    assert main(["script", "check", "order.rd"]) == 1
+    said = capsys.readouterr().out
+    assert "order.rd:3:12: nothing is named 'reciept'; did you mean 'receipt'?" in said
+    assert main([command, "order.rd", "--import", "script_shop"]) == 2
+    assert capsys.readouterr().err == said
+
+
 def test_check_knows_the_actions_of_a_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import redrive
-from redrive.cli import main
+from redrive.cli import counts, main
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.definitions import load
+from redrive.flows import registry
 
 ACTIONS = """
 from redrive import action
@@ -90,3 +91,101 @@ def test_two_files_of_one_name_are_refused(folder: Path) -> None:
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "nowhere.rd"]) == 2
     assert "nowhere.rd cannot be read: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "how"), [(["run", "late.rd"], "--import MODULE"), (["worker", "late.rd", "greeting_actions"], "MODULE")]
+)
+def test_actions_that_are_not_known_are_told_before_anything_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_scripts", {})
+    load(["greeting_actions.py"])
+    (folder / "late.rd").write_text("@rd.gret(name='x')\n@unheard_of()\n@rd.greet(name='x')\n", encoding="utf-8")
+    assert main(command) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "redrive: script late: no actions are named 'rd.gret' (did you mean 'rd.greet'?), 'unheard_of'; name the "
+        f"module that registers them too: {how}"
+    ]
+    assert not (folder / "app.db").exists()
+
+
+def test_actions_of_a_graph_that_are_not_known_are_told_before_anything_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_graphs", {})
+    text = "graph: g\nsteps:\n  a: {action: unheard_of, compensate: b}\n  b: {action: not_heard_of}\n"
+    (folder / "g.yaml").write_text(text, encoding="utf-8")
+    assert main(["run", "g.yaml"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "redrive: graph g: no actions are named 'not_heard_of', 'unheard_of'; name the module that registers them too: "
+        "--import MODULE"
+    ]
+
+
+def test_a_function_of_a_script_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "two.rd").write_text("fn one():\n    return 1\nfn other(n):\n    return n\n", encoding="utf-8")
+    assert main(["run", "two.rd", "--function", "other", "--input", '{"n": 2}']) == 0
+    assert capsys.readouterr().out == "2\n"
+    assert main(["start", "two.rd", "--function", "one"]) == 0
+    capsys.readouterr()
+    for words, said in (
+        (["run", "two.rd"], "two: script two has no function main; name the one to run: one, other"),
+        (
+            ["start", "two.rd", "--function", "oter"],
+            "--function: script two has no function 'oter'; did you mean 'other'?",
+        ),
+        (
+            ["run", "greeting_actions:greet", "--function", "main"],
+            "--function is for scripts, and greet is none; leave it out",
+        ),
+    ):
+        assert main(words) == 2
+        assert capsys.readouterr().err.splitlines() == [f"redrive: {said}"]
+
+
+def test_what_is_left_says_with_which_files_and_modules_it_goes_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "nap.rd").write_text("sleep 1h\n@rd.greet(name='x')\n", encoding="utf-8")
+    assert main(["run", "nap.rd", "--import", "greeting_actions", "--timeout", "10ms"]) == 124
+    assert "it goes on with: redrive worker nap.rd greeting_actions; where" in capsys.readouterr().err
+
+
+def test_a_flow_that_waits_for_an_action_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_scripts", {})
+    (folder / "later.rd").write_text("@rd.later()\n", encoding="utf-8")
+    load(["later.rd"])
+
+    async def said(*words: str) -> str:
+        assert await asyncio.to_thread(main, [*words]) == 0
+        return capsys.readouterr().out
+
+    async def story() -> None:
+        async with redrive.open(f"sqlite:///{folder}/app.db", poll=0.05) as app:
+            flow = (await app.start_script("later")).id
+            async with asyncio.timeout(10):
+                while (await app.find(flow)).status != "waiting":  # noqa: ASYNC110 - it is in a store
+                    await asyncio.sleep(0.01)
+            assert "waits for a worker that knows action 'rd.later'" in await said("flows")
+            assert "stuck: it waits for a worker that knows action 'rd.later': none" in await said("explain", flow)
+            assert await asyncio.to_thread(main, ["doctor"]) == 1
+            missing = "1 of script:later in queue default (it waits for a worker that knows action 'rd.later')"
+            assert missing in capsys.readouterr().out
+            assert "its worker does so" in await said("flows", "cancel", flow, "--why", "x")
+            with pytest.raises(redrive.FlowCancelledError):
+                await app.handle(flow).result(timeout=10)
+            other = (await app.start_script("later")).id
+            assert "action 'rd.later', and none that is alive does" in await said("flows", "pause", other, "--why", "x")
+            assert "its worker does so" in await said("flows", "cancel", other, "--force", "--why", "x")
+
+    asyncio.run(story())
+
+
+def test_the_ready_line_counts_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "registered", lambda: (2, 1, 0, 3))
+    assert counts.known_in_words() == "2 workflows, 1 action, 3 scripts"
+    monkeypatch.setattr(counts, "registered", lambda: (0, 0, 1, 0))
+    assert counts.known_in_words() == "1 graph"

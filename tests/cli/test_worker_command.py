@@ -133,8 +133,10 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_a_worker_says_when_it_is_ready_and_finishes_what_it_began_when_told_to_stop(shell: Shell) -> None:
-    worker = shell.begin("worker", SHOP, "--queue", "default", "--queue", "mail", "--grace", "1m")
-    worker.says(" ready: 3 workflows, 5 actions, queues default, mail, store sqlite:///")
+    (shell.folder / "greeting.rd").write_text('return "hello"\n', encoding="utf-8")
+    files = SHOP, f"{shell.folder}/greeting.rd"
+    worker = shell.begin("worker", *files, "--queue", "default", "--queue", "mail", "--grace", "1m")
+    worker.says(" ready: 3 workflows, 5 actions, 1 script, queues default, mail, store sqlite:///")
     flow_id = shell.start_waiting()
     worker.process.send_signal(signal.SIGTERM)
     shell.let_go()

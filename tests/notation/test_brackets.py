@@ -146,6 +146,9 @@ def test_a_timeout_that_no_bracket_answers_is_said() -> None:
     assert [(one.id, one.line) for one in reading.warnings] == [("timeout-not-retried", 2)]
     answered = "[(NetworkError, TimeoutError) -> retry: 2, backoff: 1s] [timeout: 2m]"
     assert read_policy(answered).warnings == ()
+    (alone,) = read_policy("[timeout: 2m]").warnings
+    assert alone.id == "timeout-not-retried"
+    assert "only in a script are such brackets a change to the action's own policy" in alone.text
 
 
 @pytest.mark.parametrize(

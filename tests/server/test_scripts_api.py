@@ -37,6 +37,7 @@ async def srv_scripted(cents: int) -> str:
 def server() -> Iterator[Serving]:
     register_script(Script("srv_bill", BILL))
     register_script(Script("srv_parts", PARTS))
+    register_script(Script("srv_wrong", "fn main():\n    return reciept\n"))
     with serving() as server:
         yield server
 
@@ -59,6 +60,7 @@ def test_a_script_that_fails_says_in_which_line(server: Serving) -> None:
 @pytest.mark.parametrize(
     ("body", "pointer", "says"),
     [
+        ({"script": "srv_wrong"}, "/script", "reciept"),
         ({"script": "srv_bil"}, "/script", "did you mean 'srv_bill'?"),
         ({"script": "srv_bill"}, "/inputs/cents", "lack cents"),
         ({"script": "srv_bill", "inputs": {"cent": 1}}, "/inputs/cent", "did you mean 'cents'?"),

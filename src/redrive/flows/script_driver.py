@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from redrive.flows.driver import CodeDriver
+from redrive.flows.driver import NOTHING_KNOWN, CodeDriver
 from redrive.flows.json_forms import JsonForm
 from redrive.flows.scripts.interpreter import Program
-from redrive.flows.scripts.operations import parts_of
 from redrive.flows.scripts.script import ScriptInput, read_script_input
+from redrive.flows.values import NotReadable
 
 
 class ScriptDriver(CodeDriver):
@@ -18,9 +18,19 @@ class ScriptDriver(CodeDriver):
     def __init__(self, name: str, flow_id: str, input: str) -> None:  # noqa: A002 - what a flow is started with
         super().__init__(flow_id, input)
         self._name = name
+        self._read: tuple[Program, ScriptInput] | None = None
+
+    def needs(self) -> frozenset[str]:
+        try:
+            return self.read_input()[0].actions
+        except NotReadable:
+            # It is told so when it begins.
+            return NOTHING_KNOWN
 
     def read_input(self) -> tuple[Program, ScriptInput]:
-        return read_script_input(self._input, self._name)
+        if self._read is None:
+            self._read = read_script_input(self._input, self._name)
+        return self._read
 
     def called(self, values: tuple[Program, ScriptInput]) -> Coroutine[Any, Any, Any]:
         program, stored = values
@@ -30,5 +40,4 @@ class ScriptDriver(CodeDriver):
         return msgspec.json.decode(result)
 
     def write_result(self, value: Any) -> str:
-        parts_of(value)
         return JsonForm(Any, f"script {self._name}: its result").write(value)[0]

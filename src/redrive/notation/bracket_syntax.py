@@ -115,8 +115,10 @@ class _Parser:
         if self._skip(":"):
             value = self._value(here)
             value = bare_word(value) if isinstance(value, str) else value
+        place = Place(self.source, {here: position}, here)
+        if words == FAILURES:
+            raise place.refuse(value, "unknown", "failures before an arrow, as in [NetworkError -> retry: 3]")
         if words in bracket:
-            place = Place(self.source, {here: position}, here)
             raise place.refuse(value, "written twice in one bracket", "each key once")
         self.positions[here] = position
         bracket[words] = value

@@ -64,6 +64,11 @@ def read_text(text: str, source: str = "<text>", begin: Position = BEGIN) -> Rea
     policy = _policy(settings, rules, place)
     if policy.attempt_timeout is not None and not any(rule.match.matched_by(CUT_ATTEMPT) for rule in rules):
         problem = "no bracket answers an attempt that its timeout cuts; name TimeoutError in one that should"
+        if not rules:
+            problem = (
+                "no bracket says what is retried, so nothing is; only in a script are such brackets "
+                "a change to the action's own policy"
+            )
         warnings.append(settings["timeout"].warning("timeout-not-retried", "timeout", problem))
     written = {SETTINGS[key]: fields.place.at(key).key for key, fields in settings.items()}
     written |= {f"rules[{index}]": fields.place.key for index, fields in enumerate(answers)}
@@ -85,7 +90,7 @@ def _answer_fields(bracket: dict[str, Any], place: Place) -> Fields:
             raise place.at(key).refuse(
                 value, f"needs a bracket of its own: [{key}: ...]", f"in this bracket {', '.join(ANSWER_KEYS)}"
             )
-    return Fields(bracket, place, (*ANSWER_KEYS, FAILURES))
+    return Fields(bracket, place, ANSWER_KEYS, unwritten=(FAILURES,))
 
 
 def _collect_settings(fields: Fields, settings: dict[str, Fields]) -> None:

@@ -27,15 +27,21 @@ class Fields:
     """The keys of one mapping, each read once and checked."""
 
     def __init__(
-        self, data: Any, place: Place, known: Sequence[str], *, renamed: Mapping[str, tuple[str, str]] | None = None
+        self,
+        data: Any,
+        place: Place,
+        known: Sequence[str],
+        *,
+        renamed: Mapping[str, tuple[str, str]] | None = None,
+        unwritten: Sequence[str] = (),
     ) -> None:
-        """`renamed`: old key -> its new name, and the linter's rule about it."""
+        """`renamed`: old key -> its new name, and the linter's rule about it. `unwritten`: keys that nobody writes."""
         self.place = place
         self.known = tuple(known)
         if not isinstance(data, Mapping):
             raise place.refuse(data, NOT_ALLOWED, f"a mapping with the keys {', '.join(self.known)}")
         for key, value in data.items():
-            if key in self.known:
+            if key in self.known or key in unwritten:
                 continue
             if renamed and key in renamed:
                 name, rule = renamed[key]

@@ -15,6 +15,7 @@ from redrive.flows.graphs.plan import InputError, PlanError
 from redrive.flows.graphs.problems import GraphError
 from redrive.flows.named_arguments import WrongArguments, call_by_names
 from redrive.flows.registry import UnknownDefinition, action_named, graph_named, script_named, workflow_named
+from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.script import Script
 from redrive.flows.workflow import Workflow
 from redrive.server.operations import Ask, Name
@@ -75,6 +76,9 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
     except GraphError as error:
         # Of a graph or of the catalogue, not of what was sent.
         raise Refused(422, str(error).replace("\n", "; "), pointer=_pointer(ways)) from None
+    except ScriptError as error:
+        # Of a script that is registered here.
+        raise Refused(422, str(error).replace("\n", "; "), pointer="/script") from None
     except (ValueError, TypeError) as error:
         raise unfit(error, "/inputs") from None
     return Started(await app.find(handle.id), handle.is_new)

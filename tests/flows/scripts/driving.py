@@ -9,7 +9,7 @@ import msgspec
 from redrive import action
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, TimerAsk
 from redrive.flows.script_driver import ScriptDriver
-from redrive.flows.scripts.script import Script
+from redrive.flows.scripts.script import Script, ScriptInput
 
 Actions = Mapping[str, Callable[..., Any]]
 NONE: Mapping[str, Any] = MappingProxyType({})
@@ -54,9 +54,14 @@ class Driven(NamedTuple):
         return self.end.error
 
 
+def stored(text: str, inputs: Mapping[str, Any] = NONE) -> str:
+    """What a flow was started with, also with a text that would be refused today."""
+    function = Script("order", text).function().name
+    return msgspec.json.encode(ScriptInput(text=text, function=function, inputs=dict(inputs))).decode()
+
+
 def drive(text: str, actions: Actions = ACTIONS, inputs: Mapping[str, Any] = NONE) -> Driven:
-    script = Script("order", text)
-    driver = ScriptDriver("order", "flow-1", script.input_for(inputs))
+    driver = ScriptDriver("order", "flow-1", stored(text, inputs))
     now, number, cancelled = 1000.0, 0, 0
     calls: list[tuple[str, dict[str, Any]]] = []
     sleeps: list[float] = []

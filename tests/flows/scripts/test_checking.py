@@ -9,9 +9,10 @@ from tests.flows.scripts.programs import programs
 
 from redrive import action
 from redrive.flows.registry import known_actions
-from redrive.flows.scripts.checking import check
+from redrive.flows.scripts.checking import WARNINGS, check, check_text
 from redrive.flows.scripts.errors import Problem
 from redrive.flows.scripts.parsing import parse
+from redrive.notation.linter import RULES
 
 
 @action(name="check.charge")
@@ -114,6 +115,21 @@ def test_a_script_that_is_right_has_no_problems_but_what_follows_its_endless_loo
         ("fn f(a, b=a):\n    pass", "'a' has no value here yet,"),
         ("x = spread [1]:one -> str(one)\ny = one", "nothing is named 'one';"),
         ("parallel:\n    x = str(1)\n    y = str(x)", "'x' has no value here yet,"),
+        (
+            "x = 0\nparallel:\n    x = str(1)\n    y = str(x)",
+            "'x' is assigned beside this, in line 3, and has its value",
+        ),
+        ("x = true", "nothing is named 'true'; write True"),
+        ("x = null", "nothing is named 'null'; write None"),
+        ("try:\n    sleep 1\nexcept ValueEror:\n    pass", "except ValueEror: no error is known by that name; did you"),
+        (
+            "try:\n    sleep 1\nexcept (OSError, Permanant):\n    pass",
+            "except Permanant: no error is known by that name;",
+        ),
+        (
+            "@check.charge(order=1) [NetworkEror -> retry: 1, backoff: 1s, jitter: full] [deadline: 1h]",
+            "policy: NetworkEror: no error is known by that name; did you mean 'NetworkError'?",
+        ),
         ("try:\n    pass\nexcept OSError as error:\n    pass\nx = str(error)", "'error' has no value here yet,"),
     ],
 )
@@ -151,6 +167,26 @@ def test_policies_are_linted_where_they_stand() -> None:
     assert [one.severity for one in problems(text)] == ["warning", "warning"]
 
 
+def test_a_parallel_may_use_what_was_there_before_it() -> None:
+    text = "x = 1\nz = 2\nparallel:\n    x = str(x)\n    y = str(z)\nparallel:\n    z = str(y)\n    str(x)\n"
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    "names", ["ConnectError", "(HTTPError, ReadTimeout)", "shop.ValueEror", "CardRefused", "IOError", "NotFoundError"]
+)
+def test_errors_of_programs_have_any_name(names: str) -> None:
+    assert found(f"try:\n    sleep 1\nexcept {names}:\n    pass\n") == []
+
+
+def test_a_policy_that_makes_no_sense_hides_nothing_else() -> None:
+    text = "@check.charge(ordr=1) [retry: 3, backof: 1s]\nx = 1 if 2 else 0777\nreturn reciept\n"
+    said = check_text(text, "order.rd", known_actions())
+    assert [(one.line, one.column) for one in said] == [(1, 15), (1, 34), (2, 17), (3, 8)]
+    # What a line without sense would have assigned is not known.
+    assert len(check_text("x = = 1\nreturn x\n", "order.rd")) == 1
+
+
 def test_all_problems_are_told_in_the_order_of_the_text() -> None:
     text = "@check.charge(ordr=1, cent=2)\nx = a + b\nreturn x\ny = c\n"
     rules = ["action-arguments", "action-arguments", "unknown-name", "unknown-name", "unreachable-code", "unknown-name"]
@@ -169,6 +205,7 @@ def test_whatever_can_be_read_can_be_checked(script: Any) -> None:
     for problem in check(script, known_actions()):
         assert problem.message
         assert problem.rule
+        assert problem.severity == "error" or problem.rule in WARNINGS or problem.rule in RULES
 
 
 @given(programs())

@@ -99,6 +99,46 @@ def test_a_tidy_script_stays_as_it_is(text: str) -> None:
     assert format_script(text) == text
 
 
+def test_comments_stay_where_they_are() -> None:
+    text = """\
+fn main():
+  x = [
+        1, # one
+     2
+     # after two
+  ]
+  y = f(
+     1  # one
+     # below
+     + 2
+  )
+  return @f(a=1) [NetworkError -> retry: 3,  # three
+            backoff: 1s,
+                # and so on
+     jitter: full
+       ]
+"""
+    tidy = """\
+fn main():
+    x = [
+        1,  # one
+        2,
+        # after two
+    ]
+    y = f(
+        # below
+        1 + 2,  # one
+    )
+    return @f(a=1) [NetworkError -> retry: 3,  # three
+        backoff: 1s,
+        # and so on
+        jitter: full
+    ]
+"""
+    assert format_script(text) == tidy
+    assert format_script(tidy) == tidy
+
+
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
 def test_line_ends_and_marks_are_made_one(end: str) -> None:
     assert format_script("\ufeff" + ORDER.replace("\n", end)) == ORDER

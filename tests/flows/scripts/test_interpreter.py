@@ -11,9 +11,12 @@ from tests.flows.scripts.programs import programs, run_python
 
 from redrive.flows.asks import EndAsk, ItemAsk
 from redrive.flows.script_driver import ScriptDriver
-from redrive.flows.scripts import compiled_statements, execution
+from redrive.flows.scripts import compiled_statements, execution, nodes
+from redrive.flows.scripts.compiled_calls import bracket_policy
 from redrive.flows.scripts.execution import OutOfSteps, ScriptLimit, TooLarge
+from redrive.flows.scripts.parsing import parse
 from redrive.flows.scripts.script import Script
+from redrive.retry.policy import Policy
 
 
 def main(*lines: str, **inputs: Any) -> Any:
@@ -329,10 +332,14 @@ def test_lists_that_hold_one_another_many_times_are_not_unfolded(use: str) -> No
 
 def test_a_loop_that_waits_for_nothing_is_stopped_whatever_catches_it() -> None:
     lines = ["n = 0", "while True:", "    try:", "        n = n + 1", "    except:", "        pass"]
-    error = driven(*lines).error
+    with (
+        mock.patch.object(compiled_statements, "MOST_STEPS", 50_000),
+        mock.patch.object(execution, "MOST_STEPS", 50_000),
+    ):
+        error = driven(*lines).error
     assert isinstance(error, OutOfSteps)
     assert str(error).startswith("script order, line ")
-    assert "1,000,000 steps without an action or a sleep" in str(error)
+    assert "50,000 steps without an action or a sleep" in str(error)
 
 
 def test_steps_are_counted_anew_after_each_wait() -> None:
@@ -419,3 +426,26 @@ def test_caught_failures_leave_nothing_behind_in_a_long_loop() -> None:
 def test_an_error_without_an_action_had_no_attempts() -> None:
     found = driven("try:", "    x = 1 / 0", "except ZeroDivisionError as error:", "    return error.attempts")
     assert found.result == 0
+
+
+@pytest.mark.parametrize("use", ["return {1: 2}", "@rd.give(n=[{1: 2}])"])
+def test_what_leaves_a_script_has_texts_as_keys(use: str) -> None:
+    error = driven("x = {1: 2}[1]", use).error
+    assert str(error).startswith(
+        "a dict has the key 1, which is no text; what leaves a script has texts as keys: write"
+    )
+    assert error.__notes__ == ["script order, line 3"]
+
+
+def test_the_message_of_an_error_is_what_it_was_when_it_was_raised() -> None:
+    lines = ["x = [1]", "try:", "    raise ValueError(x)", "except ValueError as error:", "    x[0] = 2"]
+    assert driven(*lines, "    return error.message").result == "[1]"
+
+
+def test_brackets_that_answer_nothing_keep_the_policy_of_the_action_and_its_retries() -> None:
+    own = Policy(attempts=7, timeout_growth=1.5)
+    (statement,) = parse("@rd.work(n=1) [timeout: 2s]\n").functions["main"].body
+    assert isinstance(statement, nodes.ExpressionStatement)
+    assert isinstance(statement.value, nodes.ActionCall)
+    assert statement.value.policy is not None
+    assert bracket_policy(statement.value.policy, own) == own.replace(attempt_timeout=2.0)

@@ -225,6 +225,15 @@ def test_an_error_shows_the_line_and_points_at_the_place() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "columns"), [("ab", 2), ("\U0001f600", 2), ("e\u0301\u65e5", 3), ("\u2764\ufe0f", 1)]
+)
+def test_the_caret_stands_under_its_place_after_characters_of_any_width(before: str, columns: int) -> None:
+    with pytest.raises(ScriptError) as raised:
+        parse(f"x = '{before}' = 1\n")
+    assert str(raised.value).splitlines()[2] == " " * (4 + len("x = '' ") + columns) + "^"
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "the script is empty"),
@@ -237,6 +246,9 @@ def test_an_error_shows_the_line_and_points_at_the_place() -> None:
         ('x = f"a"', "no prefix 'f'"),
         ("x = a.b.c", "only a failure"),
         ("a, b = c", "one name a line"),
+        ("a = b = 1", "one name a line: a = b = ... is not known here"),
+        ("fn f(*a):\n    pass\n", "a parameter is a name, with a default or without: fn f(a, b=1)"),
+        ("@f() [retry: 3, failures: 1]", "allowed: failures before an arrow"),
         ("x = 1; y = 2", "one statement a line"),
         ("x = a + \\\n  b\n", "inside brackets only"),
         ("if a: b()", "a line of its own"),

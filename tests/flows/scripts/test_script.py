@@ -34,6 +34,22 @@ def test_inputs_are_checked_against_the_parameters(inputs: dict[str, int], funct
     assert str(refused.value) == said
 
 
+def test_a_script_that_is_known_to_fail_is_not_started() -> None:
+    """What it did before it failed would stay done."""
+    script = Script("orders", "fn main():\n    @charge()\n    return reciept\n", "orders.rd")
+    with pytest.raises(ScriptError) as refused:
+        script.input_for({})
+    assert str(refused.value).splitlines()[0].startswith("orders.rd:3:12: nothing is named 'reciept'; ")
+    # Only what is sure: it runs, but could be better.
+    Script("orders", "fn main():\n    @charge() [retry: 3]\n    return 1\n    pass\n").input_for({})
+
+
+def test_problems_name_the_file_they_are_in_though_another_one_is_the_same() -> None:
+    for name in ("first", "second"):
+        with pytest.raises(ScriptError, match=f"^{name}.rd:1:8"):
+            Script(name, "return nobody_has_this\n", f"{name}.rd").input_for({})
+
+
 def test_inputs_must_be_plain_data() -> None:
     with pytest.raises(NotStorable, match="script orders: its inputs"):
         Script("orders", TEXT).input_for({"order": {1: 2}})

@@ -7,11 +7,16 @@ from typing import Any, NamedTuple
 
 from redrive.determinism.ids import UUID
 from redrive.flows.loop import FlowLoop, running_flow_loop
-from redrive.flows.scripts.execution import LONGEST_TEXT, MOST_ELEMENTS, Frame, TooLarge
-from redrive.flows.scripts.operations import made, measured
-
-LONGEST_RANGE = 10_000_000
-MOST_DIGITS = 1000
+from redrive.flows.scripts.execution import ELEMENTS_A_STEP, LONGEST_TEXT, MOST_ELEMENTS, Frame, TooLarge
+from redrive.flows.scripts.limits import LONGEST_RANGE, MOST_DIGITS
+from redrive.flows.scripts.sizes import (
+    charge_product,
+    charge_search,
+    check_key,
+    made,
+    measured,
+    printable,
+)
 
 
 class Builtin(NamedTuple):
@@ -53,6 +58,10 @@ def _builtin(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+_DIGITS_OF_PYTHON = 4300
+_DIGITS_A_STEP = 150_000
+"""Reading a number takes as long as it has digits, times that."""
+_STEPS_OF_AN_ID = 3
 _MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "..."})()
 
 # Numbers
@@ -67,12 +76,19 @@ def abs_(frame: Frame, x: Any, /) -> Any:
 @_builtin
 def int_(frame: Frame, x: Any = 0, /) -> Any:
     """A whole number, from a number or a text."""
+    if isinstance(x, str):
+        _charge_each(frame, x)
+        # Longer ones are refused before they are read.
+        digits = min(len(x), _DIGITS_OF_PYTHON)
+        frame.execution.charge(digits * digits, _DIGITS_A_STEP)
     return made(frame, int(x))
 
 
 @_builtin
 def float_(frame: Frame, x: Any = 0.0, /) -> Any:
     """A number with a fraction, from a number or a text."""
+    if isinstance(x, str):
+        _charge_each(frame, x)
     return float(x)
 
 
@@ -81,15 +97,17 @@ def round_(frame: Frame, number: Any, ndigits: Any = None) -> Any:
     """The nearest whole number, or with that many digits; halves go to the even one."""
     if isinstance(ndigits, int) and abs(ndigits) > MOST_DIGITS:
         raise TooLarge("a rounded number", MOST_DIGITS, "digits")
+    if type(number) is int and ndigits is not None:
+        charge_product(frame, number, number)
     return round(number, ndigits)
 
 
 @_builtin
 def sum_(frame: Frame, values: Any, /) -> Any:
     """The numbers of a list together."""
-    if isinstance(values, range | list | dict):
-        frame.execution.charge(len(values))
-    return made(frame, sum(values))
+    if isinstance(values, range):
+        frame.execution.charge(len(values), 2 * ELEMENTS_A_STEP)
+    return made(frame, sum(measured(frame, values)))
 
 
 @_builtin
@@ -108,9 +126,14 @@ def _comparable(frame: Frame, values: tuple[Any, ...]) -> Any:
     if not values:
         raise TypeError("needs a list, or several values")
     several = values[0] if len(values) == 1 else list(values)
-    if isinstance(several, range):
-        frame.execution.charge(len(several))
+    if isinstance(several, range | str):
+        frame.execution.charge(len(several), 2 * ELEMENTS_A_STEP)
     return measured(frame, several)
+
+
+def _charge_each(frame: Frame, text: str) -> None:
+    """Count a look at each character of a text."""
+    frame.execution.charge(len(text), 2 * ELEMENTS_A_STEP)
 
 
 # Texts
@@ -119,38 +142,46 @@ def _comparable(frame: Frame, values: tuple[Any, ...]) -> Any:
 @_builtin
 def str_(frame: Frame, x: Any = "", /) -> Any:
     """The value as text."""
-    return made(frame, str(measured(frame, x)))
+    return made(frame, str(printable(frame, x)))
 
 
 @_builtin
 def lower(frame: Frame, text: str, /) -> Any:
     """The text in small letters."""
-    return made(frame, _text("lower", text).lower())
+    _charge_each(frame, _text("lower", text))
+    return made(frame, text.lower())
 
 
 @_builtin
 def upper(frame: Frame, text: str, /) -> Any:
     """The text in capitals."""
-    return made(frame, _text("upper", text).upper())
+    _charge_each(frame, _text("upper", text))
+    return made(frame, text.upper())
 
 
 @_builtin
 def strip(frame: Frame, text: str, /) -> Any:
     """The text without white space around it."""
-    return made(frame, _text("strip", text).strip())
+    _charge_each(frame, _text("strip", text))
+    return made(frame, text.strip())
 
 
 @_builtin
 def split(frame: Frame, text: str, separator: Any = None, /) -> Any:
     """The parts of a text, between separators or white space."""
-    return made(frame, _text("split", text).split(separator))
+    charge_search(frame, _text("split", text), separator if isinstance(separator, str) else " ")
+    # One more than may be, so that it can be told.
+    parts = text.split(separator, MOST_ELEMENTS)
+    frame.execution.charge(len(parts), ELEMENTS_A_STEP)
+    return made(frame, parts)
 
 
 @_builtin
 def join(frame: Frame, separator: str, texts: Any, /) -> Any:
     """The texts of a list as one, with the separator between them."""
     _text("join", separator)
-    if isinstance(texts, list):
+    if isinstance(texts, str | list | dict):
+        frame.execution.charge(len(texts), ELEMENTS_A_STEP)
         length = sum(len(one) for one in texts if isinstance(one, str)) + len(separator) * len(texts)
         if length > LONGEST_TEXT:
             raise TooLarge("a text", LONGEST_TEXT, "characters")
@@ -175,22 +206,29 @@ def len_(frame: Frame, x: Any, /) -> Any:
 @_builtin
 def list_(frame: Frame, x: Any = (), /) -> Any:
     """A new list of the elements."""
-    _bounded_length(x)
+    _charge_elements(frame, x)
     return made(frame, list(x))
 
 
 @_builtin
 def dict_(frame: Frame, x: Any = (), /) -> Any:
     """A new dict: a copy, or of a list of [key, value]."""
-    _bounded_length(x)
+    _charge_elements(frame, x, 2)
+    if isinstance(x, list):
+        for pair in x:
+            if isinstance(pair, list) and pair:
+                check_key(pair[0])
     return made(frame, dict(x))
 
 
 @_builtin
 def sorted_(frame: Frame, x: Any, /, *, reverse: Any = False) -> Any:
     """A new list of the elements in order."""
-    _bounded_length(x)
-    return made(frame, sorted(measured(frame, x), reverse=reverse))
+    _charge_elements(frame, x)
+    rounds = len(x).bit_length() if hasattr(x, "__len__") else 0
+    if isinstance(x, str | range):
+        frame.execution.charge(len(x) * rounds, ELEMENTS_A_STEP)
+    return made(frame, sorted(measured(frame, x, rounds), reverse=reverse))
 
 
 @_builtin
@@ -205,24 +243,30 @@ def range_(frame: Frame, start: Any, stop: Any = _MISSING, step: Any = 1, /) -> 
 @_builtin
 def keys(frame: Frame, x: Any, /) -> Any:
     """The keys of a dict, as a list."""
-    return made(frame, list(_dict("keys", x)))
+    _charge_elements(frame, _dict("keys", x))
+    return made(frame, list(x))
 
 
 @_builtin
 def values(frame: Frame, x: Any, /) -> Any:
     """The values of a dict, as a list."""
-    return made(frame, list(_dict("values", x).values()))
+    _charge_elements(frame, _dict("values", x))
+    return made(frame, list(x.values()))
 
 
 @_builtin
 def items(frame: Frame, x: Any, /) -> Any:
     """The pairs of a dict, each a list of key and value."""
-    return made(frame, [list(pair) for pair in _dict("items", x).items()])
+    _charge_elements(frame, _dict("items", x), 10)
+    return made(frame, [list(pair) for pair in x.items()])
 
 
-def _bounded_length(value: Any) -> None:
-    if hasattr(value, "__len__") and not isinstance(value, str) and len(value) > MOST_ELEMENTS:
-        raise TooLarge("a list", MOST_ELEMENTS, "elements")
+def _charge_elements(frame: Frame, value: Any, times: int = 1) -> None:
+    """Count the making of a list or a dict of so many elements, when it may be made."""
+    if hasattr(value, "__len__"):
+        if len(value) > MOST_ELEMENTS:
+            raise TooLarge("a list", MOST_ELEMENTS, "elements")
+        frame.execution.charge(len(value) * times, ELEMENTS_A_STEP)
 
 
 def _dict(name: str, value: Any) -> dict[Any, Any]:
@@ -255,6 +299,7 @@ def random(frame: Frame) -> Any:
 @_builtin
 def uuid(frame: Frame) -> Any:
     """A new id."""
+    frame.execution.charge(_STEPS_OF_AN_ID, 1)
     return str(UUID(int=_loop().flow.random.getrandbits(128), version=4))
 
 

@@ -6,9 +6,11 @@ from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.errors import Problems
 from redrive.flows.scripts.variables import assigned_in, variables_of
-from redrive.flows.scripts.walking import children
+from redrive.flows.scripts.walking import children, walk
 
 Names = frozenset[str]
+_FOREIGN = {"true": "True", "false": "False", "null": "None", "none": "None", "nil": "None", "undefined": "None"}
+"""As other languages write them."""
 
 
 class NameChecker:
@@ -58,11 +60,26 @@ class NameChecker:
             case nodes.Parallel():
                 for line in node.branches:
                     self._read(line.call, known)
+                self._parallel(node, known)
                 return known | {line.name for line in node.branches if line.name is not None}
             case _:
                 for child in children(node):
                     self._read(child, known)
                 return known
+
+    def _parallel(self, node: nodes.Parallel, known: Names) -> None:
+        """Branches that read what another one assigns, and see what it was before."""
+        assigned = {line.name: line.span.line for line in node.branches if line.name is not None}
+        for branch in node.branches:
+            for part in walk(branch.call):
+                if isinstance(part, nodes.Name) and part.name in assigned and part.name in known:
+                    if part.name == branch.name:
+                        continue
+                    message = (
+                        f"{part.name!r} is assigned beside this, in line {assigned[part.name]}, and has its value from "
+                        "before here: all calls of a parallel begin at once; put one of them before or after it"
+                    )
+                    self._problems.at(part.span, message, "warning", "parallel-order")
 
     def _try(self, node: nodes.Try, known: Names) -> Names:
         after = self._block(node.body, known)
@@ -102,7 +119,9 @@ class NameChecker:
             message = f"{name!r} has no value here yet, whichever way the script came; assign it before"
             self._problems.at(node.span, message, rule="used-before-assignment")
             return
-        if name in BUILTINS:
+        if name in _FOREIGN:
+            message = f"nothing is named {name!r}; write {_FOREIGN[name]}"
+        elif name in BUILTINS:
             message = f"{name!r} is a function; write {BUILTINS[name].usage(name)}"
         else:
             close = get_close_matches(name, sorted(known | self._variables), n=1)

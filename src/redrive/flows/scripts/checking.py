@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from redrive.failures.duration import DurationError, read_duration
 from redrive.flows.named_arguments import WrongArguments, check_names, with_more_names
@@ -12,8 +12,9 @@ from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.check_names import NameChecker
 from redrive.flows.scripts.check_paths import PathChecker
 from redrive.flows.scripts.compiled_calls import argument_problem
-from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE
+from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, error_meant
 from redrive.flows.scripts.errors import Problem, Problems
+from redrive.flows.scripts.parsing import read_script
 from redrive.flows.scripts.variables import variables_of
 from redrive.flows.scripts.walking import waiting_functions, walk
 from redrive.notation.linter import lint
@@ -22,9 +23,28 @@ if TYPE_CHECKING:
     from redrive.flows.action import Action
 
 
-def check(script: nodes.Script, actions: "Mapping[str, Action[Any, Any]] | None" = None) -> list[Problem]:
+WARNINGS = ("no-main", "parallel-order", "unknown-error", "unreachable-code", "unreachable-handler")
+"""What is told as a warning, beside what the linter says about policies."""
+
+Actions: TypeAlias = "Mapping[str, Action[Any, Any]] | None"
+
+
+def check_text(text: str, source: str, actions: Actions = None) -> list[Problem]:
+    """All that is wrong with a text. Where a line makes no sense, what the others mean is not known either."""
+    script, problems = read_script(text, source)
+    if script is not None:
+        _check(script, actions, problems)
+    return problems.found
+
+
+def check(script: nodes.Script, actions: Actions = None) -> list[Problem]:
     """All that the checker has to say, in the order of the text. Without actions, calls of these are not checked."""
     problems = Problems(script.source, script.text.split("\n"))
+    _check(script, actions, problems)
+    return problems.found
+
+
+def _check(script: nodes.Script, actions: Actions, problems: Problems) -> None:
     waiting = waiting_functions(script)
     if script.entry is None:
         first = next(iter(script.functions.values()))
@@ -34,7 +54,6 @@ def check(script: nodes.Script, actions: "Mapping[str, Action[Any, Any]] | None"
         _NodeChecker(script, function, actions, problems).check()
         NameChecker(function, problems).check()
         PathChecker(waiting, problems).check(function)
-    return problems.found
 
 
 class _NodeChecker:
@@ -44,7 +63,7 @@ class _NodeChecker:
         self,
         script: nodes.Script,
         function: nodes.Function,
-        actions: "Mapping[str, Action[Any, Any]] | None",
+        actions: Actions,
         problems: Problems,
     ) -> None:
         self._script = script
@@ -61,6 +80,7 @@ class _NodeChecker:
             nodes.Attribute: self._attribute,
             nodes.Comparison: self._comparison,
             nodes.Raise: self._raise,
+            nodes.Handler: self._handler,
             nodes.Sleep: self._sleep,
             nodes.PolicyBrackets: self._policy,
         }
@@ -146,6 +166,16 @@ class _NodeChecker:
             hint = near(node.error, list(RAISABLE), "use Permanent, or one of Python's errors, such as ValueError")
             self._problems.at(node.span, f"raise cannot name {node.error!r}; {hint}", rule="unknown-error")
 
+    def _handler(self, node: nodes.Handler) -> None:
+        for name in node.types:
+            self._misspelt(name, node.span.line, node.span.column, "except")
+
+    def _misspelt(self, name: str, line: int, column: int, where: str) -> None:
+        meant = error_meant(name)
+        if meant:
+            message = f"{where} {name}: no error is known by that name; did you mean {meant!r}?"
+            self._problems.add(line, column, message, "warning", "unknown-error")
+
     def _sleep(self, node: nodes.Sleep) -> None:
         if isinstance(node.duration, nodes.Literal):
             try:
@@ -154,6 +184,10 @@ class _NodeChecker:
                 self._problems.at(node.duration.span, str(error), rule="duration")
 
     def _policy(self, node: nodes.PolicyBrackets) -> None:
+        for index, rule in enumerate(node.policy.rules):
+            at = node.reading.positions.get(f"brackets[{index}]", node.span)
+            for name in rule.match.names:
+                self._misspelt(name, at.line, at.column, "policy:")
         for finding in lint(node.reading):
             if finding.severity != "info":
                 found = node.reading.positions.get(finding.key)

@@ -11,9 +11,9 @@ from redrive.flows.named_arguments import WrongArguments, call_by_names, with_mo
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
-from redrive.flows.scripts.compiled_expressions import Code, Expressions, raising, strict
-from redrive.flows.scripts.execution import MOST_ELEMENTS, Frame, TooLarge, note_place
-from redrive.flows.scripts.operations import measured
+from redrive.flows.scripts.compiled_expressions import Code, Expressions, raising, steps_of, strict
+from redrive.flows.scripts.execution import MOST_ELEMENTS, STEPS_OF_A_BRANCH, Frame, TooLarge, note_place
+from redrive.flows.scripts.sizes import sendable
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.flows.values import Arguments, NotReadable
 from redrive.retry.policy import Policy
@@ -25,17 +25,20 @@ _FRAMES_OF_A_CALL = 1
 class CompiledFunction:
     """A function of the script; its body is filled in when all functions are known."""
 
-    __slots__ = ("body", "defaults", "name", "node")
+    __slots__ = ("body", "cost", "defaults", "name", "node")
 
     def __init__(self, node: nodes.Function) -> None:
         self.node = node
         self.name = node.name
         self.defaults: dict[str, Code] = {}
+        self.cost = steps_of(*(one for one in node.parameters if one.default is not None))
+        """Of its defaults, in steps."""
         self.body: Code
 
     async def run(self, frame: Frame) -> Any:
         """Its result; the frame has the arguments that were given."""
         names = frame.names
+        frame.execution.steps += self.cost
         for parameter in self.node.parameters:
             if parameter.name not in names:
                 default, default_waits = self.defaults[parameter.name]
@@ -135,13 +138,16 @@ class Calls(Expressions):
         call = as_waiting(self.expression(node.call))
         self.variables = outside
         name = node.name
+        each = STEPS_OF_A_BRANCH + steps_of(node.call)
 
         async def run(frame: Frame) -> Any:
             elements = await items(frame) if items_wait else items(frame)
-            if hasattr(elements, "__len__") and len(elements) > MOST_ELEMENTS:
-                raise TooLarge("a spread", MOST_ELEMENTS, "elements")
+            if hasattr(elements, "__len__"):
+                if len(elements) > MOST_ELEMENTS:
+                    raise TooLarge("a spread", MOST_ELEMENTS, "elements")
+                frame.execution.charge(len(elements) * len(frame.names))
+                frame.execution.charge(len(elements) * each, 1)
             frames = [frame.beside({**frame.names, name: element}) for element in elements]
-            frame.execution.charge(len(frames) * len(frame.names))
             return await at_once([call.run(one) for one in frames])
 
         return Code(run, waits=True)
@@ -233,7 +239,7 @@ class _ActionSite:
 
     def prepared(self, frame: Frame, values: dict[str, Any]) -> tuple[_Called, Policy]:
         for value in values.values():
-            measured(frame, value)
+            sendable(frame, value)
         try:
             action = action_named(self._name)
         except UnknownDefinition:

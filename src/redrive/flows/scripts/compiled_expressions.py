@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, error_attribute
-from redrive.flows.scripts.execution import Frame
+from redrive.flows.scripts.execution import NODES_A_STEP, Frame
 from redrive.flows.scripts.operations import ARITHMETIC, COMPARISONS, UNARY, item_of, slice_of
+from redrive.flows.scripts.sizes import check_key, made
+from redrive.flows.scripts.walking import walk
 
 
 class Code(NamedTuple):
@@ -120,7 +122,7 @@ class Expressions:
             close = get_close_matches(name, ERROR_ATTRIBUTES, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"an error has {', '.join(ERROR_ATTRIBUTES)}"
             return raising(AttributeError, f"nothing has an attribute {name!r}; {hint}")
-        return strict([self.expression(node.value)], lambda frame, error: error_attribute(error, name))
+        return strict([self.expression(node.value)], lambda frame, error: made(frame, error_attribute(error, name)))
 
     def _arithmetic(self, node: nodes.Arithmetic) -> Code:
         first = self.expression(node.first)
@@ -219,6 +221,11 @@ class Expressions:
         return Code(run, waits=True)
 
 
+def steps_of(*parts: nodes.Node) -> int:
+    """What evaluating these once counts, when all that they work on is small."""
+    return sum(NODES_A_STEP if isinstance(one, nodes.Call) else 1 for one in walk(*parts)) // NODES_A_STEP
+
+
 def strict(parts: list[Code], make: Callable[..., Any]) -> Code:
     """All parts from left to right, then what is made of them."""
     runs = [part.run for part in parts]
@@ -255,4 +262,6 @@ def _constant(value: Any) -> Code:
 
 
 def _dict(frame: Frame, *parts: Any) -> dict[Any, Any]:
+    for key in parts[::2]:
+        check_key(key)
     return dict(zip(parts[::2], parts[1::2], strict=True))

@@ -6,10 +6,12 @@ from redrive.determinism.clock import current_clock
 from redrive.failures.duration import read_duration
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.compiled_calls import Calls, at_once
-from redrive.flows.scripts.compiled_expressions import Code, raising, strict
+from redrive.flows.scripts.compiled_expressions import Code, raising, steps_of, strict
 from redrive.flows.scripts.error_values import RAISABLE, catches, caught_names
-from redrive.flows.scripts.execution import MOST_STEPS, Frame, OutOfSteps, note_place
+from redrive.flows.scripts.execution import MOST_STEPS, STEPS_OF_A_FAILURE, Frame, OutOfSteps, note_place
 from redrive.flows.scripts.operations import IN_PLACE, item_of, set_item, taken_apart
+from redrive.flows.scripts.sizes import CONTAINERS, made, printable
+from redrive.flows.scripts.walking import expressions_of
 from redrive.retry.backoff import LONGEST_WAIT
 
 BREAK: Final = "break"
@@ -29,17 +31,19 @@ class Statements(Calls):
 
     def block(self, block: nodes.Block) -> Code:
         with self.deeper():
-            steps: list[Any] = [(*self.statement(node), node.span.line) for node in block]
-        if not any(waits for _, waits, _ in steps):
-            return Code(_plain_block([(run, line) for run, _, line in steps]))
+            steps: list[Any] = [
+                (*self.statement(node), node.span.line, 1 + steps_of(*expressions_of(node))) for node in block
+            ]
+        if not any(waits for _, waits, _, _ in steps):
+            return Code(_plain_block([(run, line, cost) for run, _, line, cost in steps]))
 
         async def run_block(frame: Frame) -> Any:
             execution = frame.execution
             line = 0
             try:
                 for step in steps:
-                    run, waits, line = step
-                    execution.steps += 1
+                    run, waits, line, cost = step
+                    execution.steps += cost
                     if execution.steps > MOST_STEPS:
                         raise OutOfSteps
                     signal = await run(frame) if waits else run(frame)
@@ -74,7 +78,7 @@ class Statements(Calls):
                 case nodes.Pass():
                     return Code(_nothing)
                 case nodes.Return():
-                    return Code(_return_none) if node.value is None else strict([self.expression(node.value)], _return)
+                    return self._return(node)
                 case nodes.Sleep():
                     return self._sleep(node)
                 case nodes.Raise():
@@ -175,9 +179,11 @@ class Statements(Calls):
     def _while(self, node: nodes.While) -> Code:
         test, test_waits = self.expression(node.test)
         body, body_waits = self.block(node.body)
+        again = steps_of(node.test)
 
         async def run(frame: Frame) -> Any:
             while await test(frame) if test_waits else test(frame):
+                frame.execution.steps += again
                 signal = await body(frame) if body_waits else body(frame)
                 if signal is not None:
                     if signal is BREAK:
@@ -187,6 +193,17 @@ class Statements(Calls):
             return None
 
         return Code(run, waits=True)
+
+    def _return(self, node: nodes.Return) -> Code:
+        if node.value is None:
+            return Code(_return_none)
+        line = node.span.line
+
+        def store(frame: Frame, value: Any) -> str:
+            frame.returned, frame.returned_at = value, line
+            return RETURN
+
+        return strict([self.expression(node.value)], store)
 
     def _sleep(self, node: nodes.Sleep) -> Code:
         duration, waits = self.expression(node.duration)
@@ -216,6 +233,9 @@ class Statements(Calls):
             return Code(run)
 
         def run_with_message(frame: Frame, message: Any) -> Any:
+            if isinstance(message, CONTAINERS):
+                # As it is now: whoever reads the error later need not fear what it has become.
+                message = made(frame, str(printable(frame, message)))
             raise kind(message)
 
         return strict([self.expression(node.message)], run_with_message)
@@ -259,6 +279,7 @@ class Statements(Calls):
                 signal = await body.run(frame) if body.waits else body.run(frame)
             except Exception as error:
                 found = next((one for one in handlers if catches(one.types, error)), None)
+                frame.execution.steps += STEPS_OF_A_FAILURE
                 if found is None:
                     raise
                 _, name, handler = found
@@ -286,14 +307,14 @@ class Statements(Calls):
         return Code(run, waits=True)
 
 
-def _plain_block(steps: list[tuple[Any, int]]) -> Any:
+def _plain_block(steps: list[tuple[Any, int, int]]) -> Any:
     def run_block(frame: Frame) -> Any:
         execution = frame.execution
         line = 0
         try:
             for step in steps:
-                run, line = step
-                execution.steps += 1
+                run, line, cost = step
+                execution.steps += cost
                 if execution.steps > MOST_STEPS:
                     raise OutOfSteps
                 signal = run(frame)
@@ -332,11 +353,6 @@ def _placed(test: Code, line: int) -> Code:
 
 def _nothing(frame: Frame, *values: Any) -> None:
     return None
-
-
-def _return(frame: Frame, value: Any) -> str:
-    frame.returned = value
-    return RETURN
 
 
 def _return_none(frame: Frame) -> str:

@@ -1,8 +1,10 @@
 """Failures as scripts see them: what `except` catches by name, what it can be asked for, and what `raise` names."""
 
 import builtins
+from difflib import get_close_matches
 from typing import Any
 
+from redrive.failures import signals
 from redrive.failures.matching import lineage
 from redrive.failures.signals import Permanent
 from redrive.notation.failure_names import RENAMED
@@ -33,6 +35,26 @@ def catches(names: tuple[str, ...], error: Exception) -> bool:
 def caught_names(written: tuple[str, ...]) -> tuple[str, ...]:
     """The names that errors have, for names that classes had in the past."""
     return tuple(RENAMED.get(name, name) for name in written)
+
+
+_KNOWN = sorted(
+    {
+        name
+        for module in (builtins, signals)
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, BaseException)
+    }
+    | {*RENAMED}
+    # Which most programs have.
+    | {"NetworkError", "RateLimitError"}
+)
+
+
+def error_meant(name: str) -> str:
+    """The known error that a name was probably meant to be. Programs have errors of their own, with any name."""
+    if name in _KNOWN or "." in name:
+        return ""
+    return next((one for one in get_close_matches(name, _KNOWN, cutoff=0.85) if abs(len(one) - len(name)) < 2), "")
 
 
 RAISABLE: dict[str, type[Exception]] = {

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+from unicodedata import combining, east_asian_width
 
 from redrive.failures.redaction import redact
 from redrive.notation.errors import printable
@@ -17,7 +18,7 @@ MOST_SHOWN = 50
 
 _LONGEST_LINE = 120
 _LONGEST_MESSAGE = 600
-
+_JOINERS = "\u200d\ufe0e\ufe0f"
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -39,7 +40,8 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{printable(self.source, longest=400)}:{self.line}:{self.column}"
-        said = "warning: " if self.severity == "warning" else ""
+        # With its name, so that it can be left out.
+        said = f"{self.rule} warning: " if self.severity == "warning" else ""
         first = f"{where}: {said}{printable(self.message, longest=_LONGEST_MESSAGE)}"
         return "\n".join((first, *self._shown_line()))
 
@@ -55,7 +57,14 @@ class Problem:
             # A line with a secret in it is told by its place alone.
             return []
         caret = self.column - 1 - begin - (len(line) - len(stripped))
-        return [f"    {stripped.rstrip()}", f"    {' ' * max(caret, 0)}^"]
+        return [f"    {stripped.rstrip()}", f"    {' ' * _columns(stripped[: max(caret, 0)])}^"]
+
+
+def _columns(text: str) -> int:
+    """How wide a text is where it is shown: most emoji take two columns, what combines with a letter none."""
+    return sum(
+        0 if combining(char) or char in _JOINERS else 2 if east_asian_width(char) in "WF" else 1 for char in text
+    )
 
 
 class ScriptError(ValueError):

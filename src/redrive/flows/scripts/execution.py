@@ -1,11 +1,12 @@
 """What a running script has: its functions' variables, how much it may do between two waits, and where it is."""
 
+from types import FrameType
 from typing import Any
 
 from redrive.failures.known_errors.entries import attribute
 
 MOST_STEPS = 1_000_000
-"""Statements between two waits; what is large costs more than one."""
+"""Steps between two waits: a statement is one, and more when it, or what it works on, is large."""
 MOST_CALLS = 100
 """Calls of functions inside one another."""
 DEEPEST_STACK = 700
@@ -16,14 +17,31 @@ MOST_ELEMENTS = 100_000
 """Elements of one list or dict."""
 LARGEST_INT = 10_000
 """Bits of one whole number: fewer than Python itself prints."""
+LARGEST_KEY = 60
+"""Bits of a whole number that is the key of a dict."""
 MOST_PARTS = 1_000_000
 """Values inside one another that are compared, printed, stored or handed over as one."""
-ELEMENTS_A_STEP = 100
-"""Elements or characters that are made as part of one step."""
+MOST_CHARACTERS = 10_000_000
+"""Characters in all texts of such values together."""
+
+# What one step stands for: about a microsecond, whatever a script does.
+COPIES_A_STEP = 100
+"""Characters or elements that are copied."""
+ELEMENTS_A_STEP = 10
+"""Elements that are looked at or made, one by one."""
+NODES_A_STEP = 4
+"""Parts of an expression."""
+STEPS_OF_A_FAILURE = 10
+"""To raise a failure and to catch it."""
+STEPS_OF_A_BRANCH = 5
+"""To begin one of several calls at once."""
 
 PLACE = "script "
 """How the note with the place of an error begins."""
 _PLACED = "__redrive_script_place__"
+RUN_BLOCK = "run_block"
+"""The name of the functions that run the statements of a block; they hold the `execution` and the `line`."""
+_ROOM = __name__.rpartition(".")[0]
 
 
 class ScriptLimit(RuntimeError):
@@ -57,10 +75,10 @@ class Execution:
         self.steps = 0
         """Taken since it last waited."""
 
-    def charge(self, size: int) -> None:
-        """Count the making of something this large."""
-        if size >= ELEMENTS_A_STEP:
-            self.steps += size // ELEMENTS_A_STEP
+    def charge(self, size: int, a_step: int = COPIES_A_STEP) -> None:
+        """Count work on something this large, before it is done wherever it may take long."""
+        if size >= a_step:
+            self.steps += size // a_step
             if self.steps > MOST_STEPS:
                 raise OutOfSteps
 
@@ -68,7 +86,7 @@ class Execution:
 class Frame:
     """One call of a function."""
 
-    __slots__ = ("calls", "execution", "handling", "names", "returned", "stack")
+    __slots__ = ("calls", "execution", "handling", "names", "returned", "returned_at", "stack")
 
     def __init__(self, execution: Execution, names: dict[str, Any], calls: int, stack: int) -> None:
         self.execution = execution
@@ -79,6 +97,8 @@ class Frame:
         self.handling: BaseException | None = None
         """What a bare `raise` raises again."""
         self.returned: Any = None
+        self.returned_at = 0
+        """The line."""
 
     def inner(self, names: dict[str, Any], stack: int) -> "Frame":
         """The frame of a function called from this one, at a place that is `stack` deep in its function."""
@@ -91,6 +111,14 @@ class Frame:
     def beside(self, names: dict[str, Any]) -> "Frame":
         """This call again, with other variables."""
         return Frame(self.execution, names, self.calls, self.stack)
+
+
+def script_place(frame: FrameType) -> str:
+    """Where in a script a block is that this frame of Python runs, such as "script order, line 3"; else empty."""
+    if frame.f_code.co_name != RUN_BLOCK or not str(frame.f_globals.get("__name__")).startswith(_ROOM):
+        return ""
+    inside = frame.f_locals
+    return f"{PLACE}{inside['execution'].name}, line {inside['line']}" if inside.get("line") else ""
 
 
 def note_place(error: BaseException, script: str, line: int) -> None:

@@ -47,9 +47,9 @@ class _Formatter:
 
     def format(self) -> str:
         written = self.text.split("\n")
-        comments = [token for token in grammar().lex(self.text, dont_ignore=True) if token.type == "COMMENT"]
-        comments.reverse()
-        for line in lines_of(grammar(), self.text, Problems(self.source, written)):
+        tokens = list(grammar().lex(self.text, dont_ignore=True))
+        comments = [token for token in reversed(tokens) if token.type == "COMMENT"]
+        for line in lines_of(tokens, self.text, Problems(self.source, written)):
             first = line.tokens[0]
             at_end = first.type == "_END"
             self._own_lines(self._taken(comments, len(self.text) if at_end else first.start_pos or 0), line, written)
@@ -135,9 +135,16 @@ def _laid_out(pieces: list[Piece], indentation: int) -> list[str]:
         held.append(piece)
         if isinstance(piece, Group) and index in broken:
             held[-1] = piece.begun()
-            lines += [joined_flat(held), *_elements(piece, indentation + STEP)]
+            lines += [_one_line(held, indentation), *_elements(piece, indentation + STEP)]
             held = [piece.ended(indentation)]
-    return [*lines, joined_flat(held)]
+    return [*lines, _one_line(held, indentation)]
+
+
+def _one_line(pieces: list[Piece], indentation: int) -> str:
+    """Of pieces that go together; a policy with comments in it has lines of its own, one step further in."""
+    first, *more = joined_flat(pieces).split("\n")
+    margins = (indentation if line[0] == "]" else indentation + STEP for line in more)
+    return "\n".join((first, *(" " * margin + line for margin, line in zip(margins, more, strict=True))))
 
 
 def _elements(group: Group, indentation: int) -> Iterator[str]:

@@ -1,14 +1,17 @@
 """Runs scripts on the loop of workflows."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.compiled_calls import CompiledFunction
 from redrive.flows.scripts.compiled_statements import Statements
-from redrive.flows.scripts.execution import Execution, Frame
+from redrive.flows.scripts.execution import Execution, Frame, note_place
 from redrive.flows.scripts.parsing import parse
+from redrive.flows.scripts.sizes import sendable
 from redrive.flows.scripts.variables import variables_of
+from redrive.flows.scripts.walking import walk
 
 MOST_KEPT = 100
 LONGEST_KEPT = 4_000_000
@@ -32,9 +35,21 @@ class Program:
             }
             function.body = Statements(self._functions, variables_of(node)).block(node.body)
 
+    @functools.cached_property
+    def actions(self) -> frozenset[str]:
+        """All that it may call, in whichever function."""
+        inside = walk(*self.script.functions.values())
+        return frozenset(node.name for node in inside if isinstance(node, nodes.ActionCall))
+
     async def run(self, name: str, function: str, inputs: Mapping[str, Any]) -> Any:
         """The result of a function; `name` is what errors call the script."""
-        return await self._functions[function].run(Frame(Execution(name), dict(inputs), 1, 0))
+        frame = Frame(Execution(name), dict(inputs), 1, 0)
+        result = await self._functions[function].run(frame)
+        try:
+            return sendable(frame, result)
+        except Exception as error:
+            note_place(error, name, frame.returned_at)
+            raise
 
 
 def program_of(text: str, source: str) -> Program:

@@ -42,6 +42,8 @@ class Element:
     """Comments on lines of their own, or in the midst of it."""
     after: "list[Token]" = field(default_factory=list)
     """The comment at its end."""
+    below: "list[Token]" = field(default_factory=list)
+    """Comments on lines of their own, with nothing behind them yet."""
 
 
 @dataclass(slots=True)
@@ -120,6 +122,7 @@ class _Joiner:
             elif token.type in CLOSING:
                 self._close()
             elif token.type == "COMMA" and self.stack:
+                self._here()
                 self.stack[-1].separated = True
                 self.stack[-1].elements.append(Element())
             else:
@@ -133,7 +136,11 @@ class _Joiner:
             return self.top
         if not self.stack[-1].elements:
             self.stack[-1].elements.append(Element())
-        return self.stack[-1].elements[-1].pieces
+        element = self.stack[-1].elements[-1]
+        # More of it follows, so that they stand in its midst.
+        element.before += element.below
+        element.below = []
+        return element.pieces
 
     def _open(self, token: "Token") -> None:
         called = token.type == "LPAR" and self.last == "NAME"
@@ -155,6 +162,8 @@ class _Joiner:
             last = group.elements.pop()
             group.at_end += last.before
             group.separated = True
+        elif group.elements:
+            group.at_end += group.elements[-1].below
         nested = [one for element in group.elements for one in element.pieces if isinstance(one, Group)]
         group.has_comments = bool(
             group.at_end
@@ -176,7 +185,7 @@ class _Joiner:
         elif same_line and element.pieces:
             self._after(element, token)
         else:
-            element.before.append(token)
+            (element.below if element.pieces else element.before).append(token)
 
     def _after(self, element: Element, token: "Token") -> None:
         """One comment fits behind an element; an earlier one goes above it."""
@@ -204,9 +213,9 @@ def _text(token: "Token") -> str:
 
 
 def _policy_text(text: str) -> str:
-    """The brackets of a call with the usual spaces; when they hold a comment, their lines stay as they are."""
+    """The brackets of a call with the usual spaces; when they hold a comment, what is on their lines stays as it is."""
     if "#" in text:
-        return "\n".join(line.rstrip() for line in text.split("\n") if line.strip())
+        return "\n".join(line.strip() for line in text.split("\n") if line.strip())
     said: list[str] = []
     before = ""
     status = False

@@ -1,7 +1,7 @@
 """From characters to lines of tokens: where a line ends, how blocks are indented, which brackets are a policy."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from redrive.flows.scripts.limits import MOST_NESTING
 from redrive.flows.scripts.literals import LiteralError, read_number, read_seconds, read_string
 
 if TYPE_CHECKING:
-    from lark import Lark, Token
+    from lark import Token
 
 OPENING = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 CLOSING = frozenset(OPENING.values())
@@ -66,7 +66,7 @@ class _Layout:
     """Brackets that are open."""
     line: "list[Token]" = field(default_factory=list)
 
-    def lines(self, raw: "Iterator[Token]") -> Iterator[Line]:
+    def lines(self, raw: "Iterable[Token]") -> Iterator[Line]:
         indentation = ""
         fresh = True
         last: Token | None = None
@@ -158,12 +158,12 @@ class _Layout:
         return False, len(closed)
 
 
-def lines_of(grammar: "Lark", text: str, problems: Problems) -> Iterator[Line]:
-    """The logical lines of a text; the last one has one token, `_END`, and ends all blocks.
+def lines_of(tokens: "Iterable[Token]", text: str, problems: Problems) -> Iterator[Line]:
+    """The logical lines of a text, from all its tokens; the last one has one token, `_END`, and ends all blocks.
 
     TooDeep, with its problem told, where the text is nested too deep.
     """
-    return _Layout(problems, text).lines(grammar.lex(text, dont_ignore=True))
+    return _Layout(problems, text).lines(tokens)
 
 
 def _before(token: "Token", text: str) -> str:

@@ -5,63 +5,26 @@ from collections.abc import Callable
 from typing import Any
 
 from redrive.flows.scripts.execution import (
+    ELEMENTS_A_STEP,
     LARGEST_INT,
     LONGEST_TEXT,
     MOST_ELEMENTS,
-    MOST_PARTS,
     Frame,
     TooLarge,
+)
+from redrive.flows.scripts.sizes import (
+    CONTAINERS,
+    bounded,
+    charge_product,
+    charge_search,
+    check_key,
+    made,
+    measured,
+    size_of,
 )
 
 Operation = Callable[[Frame, Any, Any], Any]
 Pair = Callable[[Any, Any], Any]
-
-_CONTAINERS = (list, dict)
-
-
-def bounded(value: Any) -> Any:
-    """The value, unless it is a number that is too large."""
-    if type(value) is int and value.bit_length() > LARGEST_INT:
-        raise TooLarge("a whole number", LARGEST_INT, "bits")
-    return value
-
-
-def made(frame: Frame, value: Any) -> Any:
-    """The value, which is new: counted as work, and refused when it is too large."""
-    if isinstance(value, str):
-        if len(value) > LONGEST_TEXT:
-            raise TooLarge("a text", LONGEST_TEXT, "characters")
-        frame.execution.charge(len(value))
-    elif isinstance(value, _CONTAINERS):
-        if len(value) > MOST_ELEMENTS:
-            raise TooLarge("a list" if isinstance(value, list) else "a dict", MOST_ELEMENTS, "elements")
-        frame.execution.charge(len(value))
-    elif type(value) is int:
-        return bounded(value)
-    return value
-
-
-def measured(frame: Frame, value: Any) -> Any:
-    """The value, when all that is inside of it can be looked at: lists may hold themselves, or one another many times.
-
-    Scalars cost nothing here.
-    """
-    if isinstance(value, _CONTAINERS):
-        frame.execution.charge(parts_of(value))
-    return value
-
-
-def parts_of(value: Any) -> int:
-    """How many values are inside of a value, each as often as it is there; TooLarge when they are too many."""
-    waiting: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
-    parts = 0
-    while waiting:
-        one = waiting.pop()
-        parts += len(one)
-        if parts > MOST_PARTS:
-            raise TooLarge("a value, with all that is inside of it,", MOST_PARTS, "parts")
-        waiting += [part for part in (one.values() if isinstance(one, dict) else one) if isinstance(part, _CONTAINERS)]
-    return parts
 
 
 def _adding(plus: Pair) -> Operation:
@@ -85,6 +48,7 @@ def _check_sum(left: Any, right: Any) -> None:
 def _multiplying(times: Pair) -> Operation:
     def multiply(frame: Frame, left: Any, right: Any) -> Any:
         if type(left) is int and type(right) is int:
+            charge_product(frame, left, right)
             return bounded(left * right)
         for repeated, count in ((left, right), (right, left)):
             if isinstance(count, int):
@@ -101,13 +65,15 @@ def _bounded(operation: Pair) -> Operation:
     return lambda frame, left, right: bounded(operation(left, right))
 
 
-def _remainder(modulo: Pair) -> Operation:
-    def remainder(frame: Frame, left: Any, right: Any) -> Any:
-        if isinstance(left, str):
+def _dividing(divide: Pair) -> Operation:
+    def division(frame: Frame, left: Any, right: Any) -> Any:
+        if type(left) is int and type(right) is int:
+            charge_product(frame, left, right)
+        elif isinstance(left, str) and divide in (operator.mod, operator.imod):
             raise TypeError('% does not fill in texts here; write "..." + str(value)')
-        return modulo(left, right)
+        return divide(left, right)
 
-    return remainder
+    return division
 
 
 def _power(raised: Pair) -> Operation:
@@ -116,7 +82,9 @@ def _power(raised: Pair) -> Operation:
             # A number of b bits is at least 2 ** (b - 1).
             if (left.bit_length() - 1) * right > LARGEST_INT:
                 raise TooLarge("a whole number", LARGEST_INT, "bits")
-            return bounded(left**right)
+            result = left**right
+            charge_product(frame, result, result)
+            return bounded(result)
         result = raised(left, right)
         if isinstance(result, complex):
             raise ValueError("a negative number to a fractional power is no real number")
@@ -129,9 +97,9 @@ ARITHMETIC: dict[str, Operation] = {
     "+": _adding(operator.add),
     "-": _bounded(operator.sub),
     "*": _multiplying(operator.mul),
-    "/": _bounded(operator.truediv),
-    "//": _bounded(operator.floordiv),
-    "%": _remainder(operator.mod),
+    "/": _dividing(operator.truediv),
+    "//": _dividing(operator.floordiv),
+    "%": _dividing(operator.mod),
     "**": _power(operator.pow),
 }
 
@@ -153,9 +121,9 @@ IN_PLACE: dict[str, Operation] = {
     "+": _add_in_place,
     "-": _bounded(operator.isub),
     "*": _multiplying(operator.imul),
-    "/": _bounded(operator.itruediv),
-    "//": _bounded(operator.ifloordiv),
-    "%": _remainder(operator.imod),
+    "/": _dividing(operator.itruediv),
+    "//": _dividing(operator.ifloordiv),
+    "%": _dividing(operator.imod),
     "**": _power(operator.ipow),
 }
 """`left += right` and its like: Python's errors name the operator as it is written."""
@@ -163,21 +131,32 @@ IN_PLACE: dict[str, Operation] = {
 
 def _compared(compare: Callable[[Any, Any], Any]) -> Operation:
     def run(frame: Frame, left: Any, right: Any) -> Any:
-        if isinstance(left, _CONTAINERS) and isinstance(right, _CONTAINERS):
+        if isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
             measured(frame, left)
             measured(frame, right)
+        elif type(left) is str and type(right) is str:
+            frame.execution.charge(min(len(left), len(right)))
         return compare(left, right)
 
     return run
 
 
 def contained(frame: Frame, left: Any, right: Any) -> bool:
-    if isinstance(left, _CONTAINERS) and isinstance(right, list):
-        measured(frame, left)
-        measured(frame, right)
-    elif isinstance(right, str | list | range):
-        frame.execution.charge(len(right))
     container: Any = right
+    if isinstance(right, str):
+        if isinstance(left, str):
+            charge_search(frame, right, left)
+    elif isinstance(right, range):
+        if type(left) is not int:
+            frame.execution.charge(len(right), ELEMENTS_A_STEP)
+    elif isinstance(right, list):
+        if isinstance(left, CONTAINERS):
+            measured(frame, left)
+            measured(frame, right)
+        else:
+            # It may be compared with each element to its end.
+            frame.execution.charge(len(right), ELEMENTS_A_STEP)
+            frame.execution.charge(len(right) * size_of(left).characters)
     return left in container
 
 
@@ -220,8 +199,10 @@ def slice_of(frame: Frame, value: Any, start: Any, stop: Any, step: Any) -> Any:
 
 
 def set_item(frame: Frame, value: Any, index: Any, new: Any) -> None:
-    if isinstance(value, dict) and len(value) >= MOST_ELEMENTS and index not in value:
-        raise TooLarge("a dict", MOST_ELEMENTS, "elements")
+    if isinstance(value, dict):
+        check_key(index)
+        if len(value) >= MOST_ELEMENTS and index not in value:
+            raise TooLarge("a dict", MOST_ELEMENTS, "elements")
     value[index] = new
 
 

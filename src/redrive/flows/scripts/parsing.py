@@ -6,7 +6,8 @@ from copy import copy
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
 from redrive.flows.scripts.building import Builder
 from redrive.flows.scripts.errors import Problems
@@ -39,20 +40,29 @@ _GOES_ON = frozenset(("ELIF", "ELSE", "EXCEPT", "FINALLY"))
 
 def parse(text: str, source: str = "<script>") -> Script:
     """The script that a text is; ScriptError with all that is wrong with it."""
+    script, problems = read_script(text, source)
+    problems.raise_found()
+    # Without problems there is one.
+    return cast("Script", script)
+
+
+def read_script(text: str, source: str) -> tuple[Script | None, Problems]:
+    """What is wrong with a text, and the script that it is: also one with problems, when every line makes sense."""
     text = normal_text(text)
     problems = Problems(source, text.split("\n") if len(text) <= LONGEST_SCRIPT else ())
     if len(text) > LONGEST_SCRIPT:
         problems.add(1, 1, f"the script has {len(text)} characters; at most {LONGEST_SCRIPT}")
-        problems.raise_found()
+        return None, problems
     policies = Policies(problems)
     functions: dict[str, Function] = {}
+    reader = _Reader(problems, policies)
     with suppress(TooDeep):
-        tree = _Reader(problems, policies).read(text)
+        tree = reader.read(text)
         functions = Builder(problems, policies).functions(tree) if tree is not None else {}
     if not functions and not problems:
         problems.add(1, 1, "the script is empty; write fn main(): and what it does")
-    problems.raise_found()
-    return Script(functions, source, text)
+    script = Script(functions, source, text) if functions and not reader.made_up else None
+    return script, problems
 
 
 def normal_text(text: str) -> str:
@@ -69,6 +79,20 @@ def grammar() -> "Lark":
     return Lark(written, parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=True)
 
 
+@lru_cache(maxsize=1)
+def _builders() -> dict[Any, Any]:
+    """What builds the tree, by rule. Most rules of an expression only hand on what they have: that is made quick."""
+    callbacks: dict[Any, Any] = grammar().parse_interactive("").parser_state.parse_conf.callbacks
+    quick = {
+        rule: itemgetter(0)
+        for rule in callbacks
+        if getattr(getattr(rule, "options", None), "expand1", False)
+        and len(rule.expansion) == 1
+        and not rule.expansion[0].name.startswith("_")
+    }
+    return {**callbacks, **quick}
+
+
 class _Reader:
     """Feeds the parser line by line, and sets it right again where a line does not fit."""
 
@@ -77,18 +101,21 @@ class _Reader:
         self.policies = policies
         self.grammar = grammar()
         self.parser: Any = self.grammar.parse_interactive("")
+        self.parser.parser_state.parse_conf.callbacks = _builders()
         self.levels: list[bool] = []
         """For each open block, whether the parser knows of it."""
         self.last: Token | None = None
         """The end of the line before."""
         self.bad: set[int] = set()
         """Levels whose last statement makes no sense."""
+        self.made_up = False
+        """Something stands in for what makes no sense."""
 
     def read(self, text: str) -> "Tree[Token] | None":
         from lark.exceptions import UnexpectedToken
 
         try:
-            lines = lines_of(self.grammar, text, self.problems)
+            lines = lines_of(self.grammar.lex(text, dont_ignore=True), text, self.problems)
             for line, following in pairwise(_with_none(lines)):
                 if line is not None:
                     self._read_line(line, following is not None and following.opens)
@@ -209,6 +236,7 @@ class _Reader:
         from lark import Token
 
         for kind in kinds:
+            self.made_up |= kind not in ("_INDENT", "_DEDENT")
             self.parser.feed_token(Token.new_borrow_pos(kind, called if kind == "NAME" else "", at))
 
 

@@ -1,6 +1,7 @@
 """A script with its name, as flows run it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -10,6 +11,8 @@ from redrive.failures.redaction import redact
 from redrive.flows.json_forms import JsonForm, NotReadable
 from redrive.flows.named_arguments import WrongArguments
 from redrive.flows.scripts import nodes
+from redrive.flows.scripts.checking import check
+from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.interpreter import Program, program_of
 
 LONGEST_NAME = 200
@@ -34,7 +37,8 @@ class Script:
             raise ValueError(f"a script needs a name of 1 to {LONGEST_NAME} characters")
         self.name = name
         # Remembered, so that the flows of this process need not read it again.
-        self.parsed = program_of(text, name if source is None else source).script
+        parsed = program_of(text, name if source is None else source).script
+        self.parsed = replace(parsed, source=name if source is None else source)
 
     @property
     def text(self) -> str:
@@ -45,8 +49,14 @@ class Script:
         return _function(self.parsed, self.name, name)
 
     def input_for(self, inputs: Mapping[str, Any], function: str | None = None) -> str:
-        """What a flow is started with; WrongArguments when it does not fit the function's parameters."""
+        """What a flow is started with; WrongArguments when it does not fit the function's parameters.
+
+        ScriptError when the checker knows that the script would fail: what it did before that would stay done.
+        """
         node = self.function(function)
+        wrong = [one for one in check(self.parsed) if one.severity == "error"]
+        if wrong:
+            raise ScriptError(wrong)
         check_inputs(node, inputs)
         # Refuses what JSON would change on the way.
         JsonForm(dict[str, Any], f"script {self.name}: its inputs").write(dict(inputs))

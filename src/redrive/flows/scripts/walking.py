@@ -6,18 +6,31 @@ from typing import Any
 
 from redrive.flows.scripts import nodes
 
+_FIELDS = {
+    kind: tuple(field.name for field in fields(kind) if field.name != "span")
+    for kind in vars(nodes).values()
+    if isinstance(kind, type) and issubclass(kind, nodes.Node)
+}
+"""Where nodes may hold others."""
 
-def children(node: nodes.Node) -> Iterator[nodes.Node]:
-    for field in fields(node):
-        yield from _nodes_in(getattr(node, field.name))
+
+def children(node: nodes.Node) -> list[nodes.Node]:
+    found: list[nodes.Node] = []
+    for name in _FIELDS[type(node)]:
+        value = getattr(node, name)
+        if isinstance(value, nodes.Node):
+            found.append(value)
+        elif type(value) is tuple and value:
+            _add_nodes(value, found)
+    return found
 
 
-def _nodes_in(value: Any) -> Iterator[nodes.Node]:
-    if isinstance(value, nodes.Node):
-        yield value
-    elif type(value) is tuple:
-        for part in value:
-            yield from _nodes_in(part)
+def _add_nodes(values: tuple[Any, ...], found: list[nodes.Node]) -> None:
+    for value in values:
+        if isinstance(value, nodes.Node):
+            found.append(value)
+        elif type(value) is tuple:
+            _add_nodes(value, found)
 
 
 def walk(*begin: nodes.Node) -> Iterator[nodes.Node]:
@@ -26,7 +39,14 @@ def walk(*begin: nodes.Node) -> Iterator[nodes.Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend(reversed(list(children(node))))
+        waiting.extend(reversed(children(node)))
+
+
+def expressions_of(statement: nodes.Statement) -> list[nodes.Node]:
+    """What a statement itself evaluates, without the blocks in it."""
+    if isinstance(statement, nodes.If):
+        return [branch.test for branch in statement.branches]
+    return [one for one in children(statement) if not isinstance(one, nodes.Statement | nodes.Handler)]
 
 
 def waiting_functions(script: nodes.Script) -> frozenset[str]:

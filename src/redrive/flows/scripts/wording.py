@@ -102,6 +102,8 @@ def _usual_slip(
     if kind == "FOR" and "AND" in expected:
         return token, "scripts have no comprehensions; write a 'for' on lines of its own"
     if kind == "EQUAL" and "LESSTHAN" in expected:
+        if line[0].type not in _HEADERS and any(one.type in ("EQUAL", "AUGMENTED") for one in line[:at]):
+            return token, "one name a line: a = b = ... is not known here"
         return token, "'=' gives a name its value; to compare, write '=='"
     if kind == "IF" and before is not None and before.type == "ELSE":
         return before, "write 'elif', not 'else if'"
@@ -112,6 +114,8 @@ def _usual_slip(
     if kind == "LPAR" and at > 2 and before is not None and line[at - 2].type == "DOT":
         return line[at - 2], f"values have no methods; for builtins write {before}(...)"
     if expected == {"NAME", "RPAR"} and before is not None and before.type in ("LPAR", "COMMA"):
+        if line[0].type == "FN":
+            return token, f"a parameter is a name, with a default or without: fn {line[1]}(a, b=1)"
         return token, "arguments of an action have names: @action(name=value)"
     if kind == "DOT":
         return token, 'only a failure that was caught with "as" has attributes; for a dict write ["name"]'
