@@ -101,10 +101,10 @@ def test_actions_that_are_not_known_are_told_before_anything_runs(
 ) -> None:
     monkeypatch.setattr(registry, "_scripts", {})
     load(["greeting_actions.py"])
-    (folder / "late.rd").write_text("@rd.gret(name='x')\n@qqq777()\n@rd.greet(name='x')\n", encoding="utf-8")
+    (folder / "late.rd").write_text("@rd.gret(name='x')\n@zzz777()\n@rd.greet(name='x')\n", encoding="utf-8")
     assert main(command) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "redrive: script late: no actions are named 'rd.gret' (did you mean 'rd.greet'?), 'qqq777'; name the "
+        "redrive: script late: no actions are named 'rd.gret' (did you mean 'rd.greet'?), 'zzz777'; name the "
         f"module that registers them too: {how}"
     ]
     assert not (folder / "app.db").exists()
@@ -114,11 +114,11 @@ def test_actions_of_a_graph_that_are_not_known_are_told_before_anything_runs(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "_graphs", {})
-    text = "graph: g\nsteps:\n  a: {action: qqq777, compensate: b}\n  b: {action: jjj333}\n"
+    text = "graph: g\nsteps:\n  a: {action: zzz777, compensate: b}\n  b: {action: jjj333}\n"
     (folder / "g.yaml").write_text(text, encoding="utf-8")
     assert main(["run", "g.yaml"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "redrive: graph g: no actions are named 'jjj333', 'qqq777'; name the module that registers them too: "
+        "redrive: graph g: no actions are named 'jjj333', 'zzz777'; name the module that registers them too: "
         "--import MODULE"
     ]
 
