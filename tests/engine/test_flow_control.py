@@ -154,6 +154,23 @@ def greeting_graph(more: str = "") -> Graph:
     return Graph("greeting").step("double", double, inputs={"n": "integer"}, outputs=["twice"], retry=retry)
 
 
+async def keys_of_goals(app: redrive.App, two: Graph) -> None:
+    """Whoever names no goals means the graph's own, whichever these are by now."""
+    own = (await app.start_graph(greeting_graph(), {"n": 7}, key="own")).id
+    assert (await app.start_graph(two, {"n": 7}, key="own")).id == own
+    named = (await app.start_graph(two, {"n": 7}, goals=["again"], key="named")).id
+    assert (await app.start_graph(two, {"n": 7}, goals=["again"], key="named")).id == named
+    with pytest.raises(redrive.KeyTaken):
+        await app.start_graph(two, {"n": 7}, goals=["double"], key="named")
+    # One that was started before it was kept what had been named: its goals are all that is known.
+    text = (await app.find(named)).input.replace(',"asked":["again"]', "")
+    assert '"asked"' not in text
+    old = (await app.start_definition("graph:greeting", text, key="old")).id
+    assert (await app.start_graph(two, {"n": 7}, goals=["again"], key="old")).id == old
+    with pytest.raises(redrive.KeyTaken):
+        await app.start_graph(two, {"n": 7}, goals=["double"], key="old")
+
+
 def test_a_key_stays_good_when_the_text_of_a_script_or_the_steps_of_a_graph_change(address: str) -> None:
     async def scenario() -> None:
         async with opened(address, worker=False) as app:
@@ -181,6 +198,7 @@ def test_a_key_stays_good_when_the_text_of_a_script_or_the_steps_of_a_graph_chan
             two = greeting_graph().step("again", double, inputs={"n": {"from": "twice"}})
             with pytest.raises(redrive.KeyTaken):
                 await app.start_graph(two, {"n": 4}, goals=["again"], key="k")
+            await keys_of_goals(app, two)
             if address.startswith("postgres"):
                 connection = await asyncpg.connect(address)
                 assert await say(who="ann", more="# in a transaction\n", connection=connection) == first

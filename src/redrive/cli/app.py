@@ -1,6 +1,7 @@
 """The commands, put together; and the one place where an error becomes a line on stderr and an exit code."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -130,11 +131,16 @@ def _script() -> typer.Typer:
     return group
 
 
+@cache
+def _command() -> Any:
+    """Putting the commands together takes longer than most of them."""
+    return typer.main.get_command(build())
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Bad input is one line on stderr and exit code 2, never a traceback."""
-    command = typer.main.get_command(build())
     try:
-        outcome = command.main(
+        outcome = _command().main(
             args=None if arguments is None else list(arguments), prog_name="redrive", standalone_mode=False
         )
     except (NotationError, BadFile) as error:

@@ -53,16 +53,17 @@ class GraphFlows:
             register_graph(graph)
         made = plan(known, goals, inputs)
         given = check_inputs(made, inputs, known.inputs)
-        return await self._start(made, GRAPH + known.name, given, settings)
+        return await self._start(made, GRAPH + known.name, given, made.goals if goals else (), settings)
 
     async def start_goals(self, goals: Sequence[str], inputs: Mapping[str, Any], **settings: Any) -> Handle[Any]:
         made = plan(await self.steps(), goals, inputs)
-        return await self._start(made, GRAPH + BY_GOALS, check_inputs(made, inputs), settings)
+        return await self._start(made, GRAPH + BY_GOALS, check_inputs(made, inputs), made.goals, settings)
 
     async def _start(
-        self, made: Plan, definition: str, inputs: dict[str, Any], settings: dict[str, Any]
+        self, made: Plan, definition: str, inputs: dict[str, Any], asked: tuple[str, ...], settings: dict[str, Any]
     ) -> Handle[Any]:
-        text = msgspec.json.encode(GraphInput(plan=made, inputs=inputs), order="deterministic").decode()
+        given = GraphInput(plan=made, inputs=inputs, asked=asked)
+        text = msgspec.json.encode(given, order="deterministic").decode()
         return await self._app.start_definition(definition, text, **settings)
 
     # The catalogue

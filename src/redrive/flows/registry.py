@@ -34,8 +34,13 @@ _graphs: "dict[str, Graph]" = {}
 _scripts: "dict[str, Script]" = {}
 
 
-def register(definition: "Action[Any, Any]") -> None:
+def check_name_is_free(definition: "Action[Any, Any]") -> None:
+    """ValueError when another action has its name."""
     _check("action", definition.name, definition.function, _actions.get(definition.name))
+
+
+def register(definition: "Action[Any, Any]") -> None:
+    check_name_is_free(definition)
     _actions[definition.name] = definition
 
 

@@ -1,12 +1,14 @@
 """A pipeline as a graph: the same stages, with the same policies, carried out durably by the engine."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from redrive.flows.graphs.builder import MOST_STEPS, Graph
 from redrive.flows.graphs.names import NAME_WORDS, read_name
 from redrive.flows.graphs.spec import ActionHandler, InputSpec, StepSpec
 from redrive.flows.graphs.step_reading import LONGEST_DEPENDENCY
-from redrive.flows.registry import register, register_graph
+from redrive.flows.registry import check_name_is_free, register, register_graph
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
@@ -23,6 +25,7 @@ from redrive.pipeline.interceptors import (
     TracingInterceptor,
 )
 from redrive.pipeline.pipeline import Pipeline
+from redrive.pipeline.one_name import check_same_or_reloaded, have_same_stages
 from redrive.pipeline.plan import Plan
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.sub_pipeline import SubPipeline
@@ -42,7 +45,14 @@ _KNOWN = (
     TracingInterceptor,
 )
 
-_registered: dict[str, tuple[Pipeline, Graph]] = {}
+
+class _Registered(NamedTuple):
+    pipeline: Pipeline
+    plan: Plan
+    graph: Graph
+
+
+_registered: dict[str, _Registered] = {}
 
 
 def register_pipeline(pipeline: Pipeline, interceptors: Iterable[BaseInterceptor] | None = None) -> None:
@@ -51,25 +61,44 @@ def register_pipeline(pipeline: Pipeline, interceptors: Iterable[BaseInterceptor
     interceptors: the settings for retries and timeouts of stages, as in `Pipeline.run`.
     """
     plan = _durable_plan(pipeline, interceptors)
+    known = _registered.get(pipeline.name)
+    if known is not None and known.pipeline is not pipeline:
+        check_same_or_reloaded(pipeline.name, known.plan.layout.specs, plan.layout.specs)
     graph = _graph_of(pipeline, plan)
-    for action in _actions(pipeline, plan):
+    actions = list(_actions(pipeline, plan))
+    for action in actions:
         try:
-            register(action)
+            check_name_is_free(action)
         except ValueError as error:
             both = str(error).partition(";")[0]
-            raise PipelineError(
-                f"pipeline {pipeline.name!r}: {both}; give one of the two pipelines another name"
-            ) from None
+            raise PipelineError(f"pipeline {pipeline.name!r}: {both}; give one of the two another name") from None
+    for action in actions:
+        register(action)
     register_graph(graph)
-    _registered[pipeline.name] = pipeline, graph
+    _registered[pipeline.name] = _Registered(pipeline, plan, graph)
 
 
 def registered_graph(pipeline: Pipeline) -> Graph:
     """The graph that it is registered as; one that is not registered is, with the default interceptors."""
     known = _registered.get(pipeline.name)
-    if known is None or known[0] is not pipeline:
+    if known is None:
         register_pipeline(pipeline)
-    return _registered[pipeline.name][1]
+    elif known.pipeline is not pipeline:
+        settings = known.plan.interceptors
+        if not have_same_stages(known.plan.layout.specs, pipeline.plan_with(settings).layout.specs):
+            register_pipeline(pipeline, settings)
+    return _registered[pipeline.name].graph
+
+
+@contextmanager
+def forgetting_pipelines() -> Iterator[None]:
+    """Names of pipelines that are registered inside are free again afterwards."""
+    before = dict(_registered)
+    try:
+        yield
+    finally:
+        _registered.clear()
+        _registered.update(before)
 
 
 def graph_of(pipeline: Pipeline, interceptors: Iterable[BaseInterceptor] | None = None) -> Graph:
@@ -116,7 +145,8 @@ def _actions(pipeline: Pipeline, plan: Plan) -> Iterator[StageAction]:
 
 
 def _action_name(pipeline: Pipeline, step: str) -> str:
-    return f"{pipeline.name}.{step}"
+    # No name of a pipeline or of a stage has this in it, so no two pairs of them make the same.
+    return f"{pipeline.name}/{step}"
 
 
 def _undo_name(stage: str) -> str:

@@ -35,9 +35,8 @@ class StageAction(Action[..., Any]):
     """Takes what its step is given by the names of stages, which need not be names of parameters."""
 
     def __init__(self, function: Any, name: str, spec: StageSpec, guard: Retrier) -> None:
-        # Where the stage was written: two that are registered under one name are told apart by it.
-        written = spec.stage if hasattr(spec.stage, "__qualname__") else type(spec.stage)
-        function.__module__, function.__qualname__ = written.__module__, written.__qualname__
+        # The same for one name: the pipelines themselves are told apart before, and other actions by this.
+        function.__qualname__ = name
         super().__init__(function, name, guard.policy, "loop")
         self.signature = _ByStage(function, f"stage {spec.name!r}")
 

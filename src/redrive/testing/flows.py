@@ -18,6 +18,7 @@ from redrive.flows.action import ActionCall, listen_for_forgotten
 from redrive.flows.needed_actions import needed_actions
 from redrive.flows.registry import unknown_actions
 from redrive.flows.workflow import Workflow
+from redrive.pipeline.durable import forgetting_pipelines
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowStatus, NewFlow
 from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witness
@@ -226,7 +227,7 @@ async def flow_app(
     they do in memory.
     settings: of the worker, as in `redrive.open`.
     """
-    with virtual_clock(dice=dice) as clock:
+    with virtual_clock(dice=dice) as clock, forgetting_pipelines():
         store = store_at(address) if isinstance(address, str) else address
         same_ids = address == "memory://" if same_ids is None else same_ids
         async with FlowApp(store, clock, WorkerSettings(**{"grace": 0.0, **settings}), same_ids) as app:

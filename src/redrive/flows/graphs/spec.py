@@ -87,3 +87,6 @@ class GraphInput(_Spec, frozen=True):
 
     plan: Plan
     inputs: dict[str, Any] = {}
+    asked: tuple[str, ...] | None = None
+    """The goals that were named as it was started; empty where the graph's own were meant, None where that was not
+    kept."""
