@@ -220,7 +220,7 @@ def test_a_secret_across_the_cut_does_not_leak(template: str, filler: str) -> No
     secret = "Zq9" * 40
     text = template.format(secret)
     ahead = "token=" + "t" * 4300 + " "
-    for shift in range(0, 400, 3):
+    for shift in range(0, 400, 7):
         shown = redact(ahead + filler * (shift // len(filler)) + " " + text + " tail" * 500, 500)
         assert "Zq9Zq9" not in shown
         assert len(shown) <= 500
@@ -228,7 +228,7 @@ def test_a_secret_across_the_cut_does_not_leak(template: str, filler: str) -> No
 
 def test_a_token_across_the_cut_does_not_leak() -> None:
     ahead = "token=" + "t" * 4300 + " "
-    for shift in range(0, 400, 3):
+    for shift in range(0, 400, 7):
         shown = redact(f"{ahead}{'y' * shift} {JWT} {'tail ' * 500}", 500)
         assert "eyJhbGci" not in shown
 
@@ -238,7 +238,7 @@ def test_a_token_across_the_cut_does_not_leak() -> None:
 def test_a_secret_in_a_word_without_end_does_not_leak(template: str) -> None:
     secret = "Zq9" * 20
     text = template.format(secret)
-    for shift in range(0, 400, 3):
+    for shift in range(0, 400, 7):
         for ahead in ("", "token=" + "t" * 4300 + "&", "eyJ" + "t" * 4200 + ".t"):
             shown = redact(f"{ahead}{'y' * shift}:{text}{'z' * 9000}", 500)
             assert "Zq9Zq9" not in shown

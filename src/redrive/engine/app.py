@@ -19,6 +19,7 @@ from redrive.engine.new_flows import FlowSettings, new_flow
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
+from redrive.engine.undo_words import not_undone, undone_in_words
 from redrive.engine.worker import Worker
 from redrive.flows.action import ActionCall
 from redrive.flows.events import read_event
@@ -364,9 +365,8 @@ class App:
             left_alone = {letter.flow_id for letter in undone}
             ids = [one for one in ids if one not in left_alone]
             if not ids:
-                raise NotPossible(
-                    f"flow {undone[0].flow_id} was compensated: what had succeeded was undone. Start another flow"
-                )
+                how = undone_in_words(not_undone(await self.log(undone[0].flow_id)))
+                raise NotPossible(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
         return await self.store.settle_dead(ids, "redriven", by, why, self._clock.wall(), message)
 

@@ -54,6 +54,8 @@ from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRe
 
 _OPEN = ("queued", "running", "waiting")
 _ENDED: dict[str, Outcome] = {"timeout": "timed out", "lost": "lost"}
+# By name: many a flow has no graph, and its module need not be loaded.
+_CANCELS_THE_FLOW = "redrive.flows.graph_driver.GraphCancelled"
 
 
 def explain(
@@ -180,6 +182,11 @@ class Timeline:
 
     def _attempt_failed(self, when: Moment, event: AttemptFailed) -> None:
         failure = event.failure
+        if failure.type == _CANCELS_THE_FLOW:
+            # Why is told where the flow ends.
+            self._end(event.item, when, "cancelled the flow")
+            self._items[event.item].state = "cancelled"
+            return
         attempt = self._end(event.item, when, _ENDED.get(failure.kind, "failed"))
         self._items[event.item].state = "waiting" if isinstance(event.decision, RetryAt) else "failed"
         if attempt is not None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from redrive.engine.explain_words import attempt_of, error_line, span, summary, utc
 from redrive.engine.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
 from redrive.engine.who_can import WhoCan
-from redrive.flows.events import FlowCompleted, FlowFailed
+from redrive.engine.undo_words import undone_in_words
+from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import BY_GOALS, GRAPH, SCRIPT
@@ -35,6 +36,8 @@ class Looking:
     workers: Sequence[WorkerRecord]
     """Those whose lease is valid."""
     queues: Sequence[QueueRecord]
+    not_undone: Sequence[str]
+    """The steps that were to be undone, and could not be."""
     now: float
     began: float
     """The time that moments are counted from."""
@@ -48,7 +51,9 @@ class Looking:
         if status == "cancelled":
             asked = self.history.cancel_requested
             at_once = " at once" if asked is not None and asked.force else ""
-            return Look(f"cancelled{at_once}{self._by('cancel_requested')}", [], [])
+            ending = self.history.ending
+            because = f": {summary(ending.why)}" if isinstance(ending, FlowCancelled) and ending.why else ""
+            return Look(f"cancelled{at_once}{self._by('cancel_requested')}{because}", [], [])
         look = self._open()
         if self.history.cancel_requested is None:
             return look
@@ -87,7 +92,8 @@ class Looking:
         item = self.history.items.get(ending.item) if ending.item is not None else None
         report = report_on(item) if item else None
         if item is not None:
-            text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind})"
+            left = f"; could not be undone: {', '.join(self.not_undone)}" if self.not_undone else ""
+            text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind}{left})"
         elif ending.kind == "poison":
             text = "failed for good: what it was started with cannot be read"
         elif ending.kind == "graph":
@@ -104,8 +110,9 @@ class Looking:
         ending = self.history.ending
         discard = Advice("or settle it for good, as it is", f"redrive dead discard {self.record.id} --why WHY")
         if isinstance(ending, FlowFailed) and ending.kind == "compensated":
-            undone = "what had succeeded was undone, so it cannot go on: mend the cause, and start another flow"
-            return [Advice(undone), discard]
+            undone = f"{undone_in_words(self.not_undone)}, so it cannot go on: mend the cause, and start another flow"
+            by_hand = [Advice(f"put right by hand what could not be undone: {', '.join(self.not_undone)}")]
+            return [*(by_hand if self.not_undone else ()), Advice(undone), discard]
         item = ending.item if isinstance(ending, FlowFailed) else None
         if item is None and (self._is_script or self._is_graph):
             return [self._start_anew(), discard]

@@ -20,6 +20,7 @@ _HOW = {
     "completed": "completed after {took}",
     "returned": "given back after {took}, not counted",
     "cancelled": "cancelled after {took}",
+    "cancelled the flow": "cancelled the flow after {took}",
     "abandoned": "abandoned, the flow ended",
     "running": "is running",
     "accepted": "was accepted, and its outcome will be told",
@@ -162,7 +163,7 @@ class _Timeline:
             yield _under(f"the retry that was due was not made: gave up ({item.too_late.kind}): {item.too_late.why}")
         if not attempts and item.state != "queued":
             yield _under(f"{item.state} before its first attempt")
-        elif item.state == "cancelled" and attempts[-1].outcome != "cancelled":
+        elif item.state == "cancelled" and attempts[-1].outcome not in ("cancelled", "cancelled the flow"):
             yield _under("cancelled: the flow's code no longer waited for it")
         elif item.state == "abandoned" and attempts[-1].outcome != "abandoned":
             yield _under("abandoned: the flow ended")

@@ -18,6 +18,7 @@ Outcome = Literal[
     "lost",  # its worker is gone, and nobody knows how it ended
     "returned",  # it did not count: it asked to come back later, or its worker was told to stop
     "cancelled",  # the flow's code no longer waited for it
+    "cancelled the flow",  # it said that the flow is to end, without an error
     "abandoned",  # the flow ended meanwhile
     "accepted",  # whoever carries it out will tell how it ended
     "left behind",  # its worker is gone; whoever takes the flow up counts it as lost

@@ -14,6 +14,7 @@ from redrive.engine.completions import (
 )
 from redrive.engine.handle import FlowFinished, Handle, NotPossible
 from redrive.engine.step_views import StepView, steps_of
+from redrive.engine.undo_words import not_undone, undone_in_words
 from redrive.flows.events import ItemAdded
 from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.graphs.builder import Graph
@@ -84,12 +85,13 @@ class GraphFlows:
     async def tell_step(self, flow_id: str, step: str, index: int | None, said: ByHand) -> None:
         """`said` is about the item that step and index name; its own number is filled in."""
         record = await self._app.find(flow_id)
-        items = fold(await self._app.log(flow_id)).items
+        lines = await self._app.log(flow_id)
+        items = fold(lines).items
         item = _item_of(items, step, index, flow_id)
         if any(one.undoes for one in items.values()):
-            raise NotPossible(
-                f"what had succeeded in flow {flow_id} is being undone, or was undone: start another flow"
-            )
+            left = not_undone(lines)
+            how = "what had succeeded is being undone, or was undone" if not left else undone_in_words(left)
+            raise NotPossible(f"flow {flow_id} cannot go on: {how}. Start another flow")
         message = msgspec.structs.replace(said, item=item.number)
         if isinstance(message, CompleteItem) and record.definition.startswith(GRAPH):
             outputs = outputs_of(_spec_of(record, step), msgspec.json.decode(message.result))

@@ -38,9 +38,11 @@ class NotPossible(RuntimeError):
 class FlowCancelledError(RuntimeError):
     """The flow was cancelled, so it has no result."""
 
-    def __init__(self, flow_id: str) -> None:
-        super().__init__(f"flow {flow_id} was cancelled")
+    def __init__(self, flow_id: str, why: str = "") -> None:
+        super().__init__(f"flow {flow_id} was cancelled{': ' if why else ''}{why}")
         self.flow_id = flow_id
+        self.why = why
+        """What the step says that cancelled it; empty where someone else did."""
 
 
 class Handle(Generic[T]):

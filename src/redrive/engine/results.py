@@ -135,7 +135,7 @@ def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult)
     if isinstance(ending, FlowCompleted):
         return read(bytes(ending.result).decode())
     if isinstance(ending, FlowCancelled):
-        raise FlowCancelledError(flow_id)
+        raise FlowCancelledError(flow_id, ending.why)
     assert isinstance(ending, FlowFailed)  # noqa: S101 - the ways a flow can end
     if ending.item is not None:
         item = fold(lines).items[ending.item]

@@ -103,16 +103,23 @@ HowItEnds = Literal["completed", "failed", "cancelled"]
 class EndAsk:
     """The code has come to its end."""
 
-    __slots__ = ("error", "how", "kind", "result")
+    __slots__ = ("error", "how", "kind", "result", "why")
 
     def __init__(
-        self, how: HowItEnds, result: str = "", error: BaseException | None = None, kind: str | None = None
+        self,
+        how: HowItEnds,
+        result: str = "",
+        error: BaseException | None = None,
+        kind: str | None = None,
+        why: str = "",
     ) -> None:
         self.how: HowItEnds = how
         self.result = result
         self.error = error
         self.kind = kind
         """Of a failure; None: that of the item behind the error."""
+        self.why = why
+        """Of a cancellation: what the flow itself says about it."""
 
 
 Ask = ItemAsk | TimerAsk | CancelAsk | SettledAsk | PatchAsk | EndAsk

@@ -14,7 +14,7 @@ def ending_of(ask: EndAsk, history: FlowHistory) -> FlowCompleted | FlowFailed |
     if ask.how == "completed":
         return FlowCompleted(result=msgspec.Raw(ask.result.encode()))
     if ask.how == "cancelled":
-        return FlowCancelled()
+        return FlowCancelled(why=ask.why)
     error = ask.error or RuntimeError("it failed")
     number = item_behind(error)
     item = history.items.get(number) if number is not None else None

@@ -96,7 +96,8 @@ class FlowFailed(Event, frozen=True):
 
 
 class FlowCancelled(Event, frozen=True):
-    pass
+    why: str = ""
+    """What the step says that ended the flow, where one did."""
 
 
 # Between the engine and an item.

@@ -92,7 +92,7 @@ class GraphDriver:
         if not self._progress.wants(key):
             return self._asked(self._progress.abandoned(key))
         if isinstance(error, GraphCancelled):
-            return [EndAsk("cancelled")]
+            return [EndAsk("cancelled", why=str(error))]
         self._errors[key] = error
         return self._asked(self._progress.failed(key, f"{type(error).__name__}: {error}"))
 
