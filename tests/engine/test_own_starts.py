@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -67,11 +68,11 @@ class WhoRuns(Workflow):
 
 
 @contextlib.asynccontextmanager
-async def opened(address: str) -> AsyncIterator[tuple[App, list[Batch], list[NewFlow]]]:
+async def opened(address: str, **settings: Any) -> AsyncIterator[tuple[App, list[Batch], list[NewFlow]]]:
     """An app whose worker has caught up; what it commits, and what it adds otherwise."""
     batches: list[Batch] = []
     added: list[NewFlow] = []
-    async with redrive.open(address, poll=0.1) as app:
+    async with redrive.open(address, poll=0.1, **settings) as app:
         commit, add = app.store.commit, app.store.add_flows
 
         async def noted_commit(lease: Lease, batch: Batch) -> None:
@@ -139,6 +140,25 @@ def test_what_a_limited_queue_refuses_is_claimed_instead_and_harms_nobody(addres
                 assert await (await app.submit(two_times(1), queue=queue)).result(timeout=10) == 2
             assert [flow.queue for flow in added] == ["narrow"] * 2
             assert calls == [1, 1, 1]
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_where_work_stands_in_line_leaves_new_flows_to_others(address: str) -> None:
+    async def scenario() -> None:
+        gate = threading.Event()
+
+        @action
+        def held(n: int) -> int:
+            gate.wait(10)
+            return n
+
+        async with opened(address, threads=1) as (app, _, added):
+            # One runs, one stands in line.
+            handles = [await app.submit(held(n)) for n in range(4)]
+            assert [flow.id for flow in added] == [handle.id for handle in handles[2:]]
+            gate.set()
+            assert [await handle.result(timeout=10) for handle in handles] == [0, 1, 2, 3]
 
     asyncio.run(scenario())
 

@@ -60,6 +60,8 @@ class OwnStarts:
             and flow.start_at <= flow.created_at
             and worker.claims.caught_up
             and len(worker.runs) - len(worker.idle) < settings.concurrency
+            # Where work stands in line, others may have a place for it.
+            and not worker.places.someone_waits
             and (settings.queues is None or flow.queue in settings.queues)
             and flow.queue not in self._refused
             # Of one queue at a time: so it is known whose limit stands in the way.

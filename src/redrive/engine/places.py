@@ -34,5 +34,9 @@ class Places:
                 self._taken[place] -= 1
 
     @property
+    def someone_waits(self) -> bool:
+        return any(self._lines.values())
+
+    @property
     def taken(self) -> int:
         return sum(self._taken.values())
