@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -211,5 +212,26 @@ def test_explain_says_which_action_is_missing(address: str) -> None:
                     ),
                     ("or end it without them, with nothing undone", f"redrive flows cancel {flow} --force --why WHY"),
                 ]
+
+    asyncio.run(story())
+
+
+def test_explain_says_so_of_a_flow_whose_time_is_still_to_come_too() -> None:
+    async def story() -> None:
+        registry.register_script(Script("order", ORDER))
+        async with flow_app(poll=0.05) as app:
+            flow = await left_half_done(app)
+            with unknown("ma.ship"), app.clock.frozen():
+                app.revive()
+                await app.until(lambda: app._worker is not None and app._worker.lease is not None)
+                later = await starts(app, delay="1h")
+                for one, what in ((later, "its start"), (flow, "timer 1")):
+                    told = await app.explain(one)
+                    assert re.fullmatch(
+                        f"waiting for {what} at .*, in 1h; and then it waits for a worker that knows action 'ma.ship': "
+                        "none that is alive does",
+                        told.headline,
+                    )
+                    assert told.next_steps[0].command == "redrive worker order.rd MODULE"
 
     asyncio.run(story())

@@ -1,7 +1,10 @@
 """The same pipelines on the engine: the same results, attempts and waits as in process, and what survives a crash."""
 
 import asyncio
+import pickle
+import re
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +16,7 @@ from tests.pipeline.scene import Ran, gives, ran
 from tests.postgres_server import shared_server
 
 import redrive
+from redrive.engine.explain_text import explain_text
 from redrive.flows.events import AttemptFailed, StepSettled
 from redrive.pipeline import (
     BaseInterceptor,
@@ -393,6 +397,21 @@ def test_pipelines_that_are_composed_get_a_name_and_run() -> None:
     assert durably(whole.with_name("whole")).result == {"first": {"n": 1}, "then": {"n": 2}}
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Decimal("1.5"), "a Decimal would come back as a str; pass a str, and make a Decimal of it where it is used"),
+        ({1: 2}, "the key 1 of a dict would come back as text; use texts as keys"),
+    ],
+)
+def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_nothing(value: Any, said: str) -> None:
+    outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)))
+    assert str(outcome.error) == f"stage 'work': its result cannot be stored: {said}"
+    with pytest.raises(redrive.NotStorable) as refused:
+        durably(Pipeline("odd").with_stage("work", gives(n=1)), data={"value": value})
+    assert str(refused.value) == f"pipeline 'odd': data cannot be stored: {said}"
+
+
 @pytest.mark.parametrize("value", [object(), float("nan"), {1: 2}])
 def test_an_output_that_json_cannot_hold_fails_the_stage_at_once(value: Any) -> None:
     outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)), steady())
@@ -472,3 +491,59 @@ def test_settings_of_an_interceptor_are_taken_whoever_derived_it() -> None:
 def test_only_a_pipeline_is_registered() -> None:
     with pytest.raises(TypeError, match="register_pipeline takes a Pipeline, not 'checkout'"):
         redrive.register_pipeline("checkout")  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        StageOutput.fail("bad", {"why": 1, "deep": {"list": [1, None]}}),
+        StageOutput.retry("busy", retry_after_ms=12.5),
+        StageOutput.fail("bad"),
+    ],
+)
+def test_what_a_stage_reported_is_the_same_in_process_durably_and_in_another_process(output: StageOutput) -> None:
+    pipeline = Pipeline("reports").with_stage("work", Fails(output))
+    error, here = durably(pipeline).error, in_process(pipeline).failed.error
+    assert isinstance(error, StageReported)
+    assert isinstance(here, StageReported)
+    assert error.output == here.output == output
+    for one in (error, here):
+        assert pickle.loads(pickle.dumps(one)).output == output  # noqa: S301 - its own
+
+
+def test_why_a_stage_cancelled_the_flow_is_told() -> None:
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(Pipeline("closing").with_stage("door", Fails(StageOutput.cancel("closed today"))))
+            with pytest.raises(redrive.FlowCancelledError, match="was cancelled: closed today") as ended:
+                await flow.result()
+            assert (ended.value.flow_id, ended.value.why) == (flow.id, "closed today")
+            told = await app.explain(flow.id)
+            assert told.headline == "cancelled: closed today"
+            text = explain_text(told)
+            assert "attempt 1 cancelled the flow after 0s" in text
+            assert "cancelled (closed today)" in text
+            assert not re.search("fail|permanent|gave up|no longer", text)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("fails", "left"), [(0, ""), (9, "car")])
+def test_what_could_not_be_undone_is_named_wherever_the_flow_is_said_to_be_undone(fails: int, left: str) -> None:
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(trip(redrive.Permanent("no seats"), fails=fails))
+            await app.outcome(flow)
+            told = await app.explain(flow.id)
+            how = "what had succeeded was undone"
+            if left:
+                how = "what had succeeded was to be undone, and car could not be"
+                assert "(compensated; could not be undone: car)" in told.headline
+                assert told.next_steps[0].text == "put right by hand what could not be undone: car"
+            assert [how in advice.text for advice in told.next_steps].count(True) == 1
+            with pytest.raises(redrive.NotPossible, match=f"{how}. Start another flow"):
+                await app.redrive(flow.id, by="ann", why="mended")
+            with pytest.raises(redrive.NotPossible, match=how if left else "or was undone"):
+                await app.reset_step(flow.id, "flight", by="ann", why="mended")
+
+    asyncio.run(story())

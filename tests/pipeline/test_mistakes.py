@@ -259,3 +259,50 @@ def test_an_interceptor_may_answer_with_what_it_remembers() -> None:
     stage = Stage({"a": 1}, ValueError())
     run(one(stage), [cached])
     assert run(one(stage), [cached]).result.data("work") == {"a": 1}
+
+
+class Answers(BaseInterceptor):
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+
+    async def before(self, stage_name: str, ctx: StageRun) -> Any:
+        return "cached"
+
+
+async def answer(ctx: StageContext, error: Exception) -> Any:
+    return 5
+
+
+@pytest.mark.parametrize(
+    ("stage", "interceptors", "who"),
+    [
+        (gives(n=1), [Answers(30)], "Answers.before, called for stage 'work', returned a str"),
+        (gives(n=1), [Answers(1)], "Answers.before, called for stage 'work', returned a str"),
+        (Stage(ConnectionError("away"), fallback=answer), [], "the fallback of stage 'work' returned a int"),
+        (Stage("text"), [], "stage 'work' returned a str"),
+    ],
+)
+def test_whoever_returned_what_is_no_output_is_named(stage: Any, interceptors: list[BaseInterceptor], who: str) -> None:
+    error = run(one(stage), interceptors).failed.error
+    assert str(error) == f"{who}; return StageOutput.ok(name=value), a dict or None"
+
+
+def test_one_interceptor_is_no_list() -> None:
+    said = r"interceptors: a RetryInterceptor is no list; write \[\*get_default_interceptors\(\), RetryInterceptor\("
+    with pytest.raises(TypeError, match=said):
+        run(one(gives(n=1)), RetryInterceptor())  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(TypeError, match=said):
+        redrive.register_pipeline(one(gives(n=1)).with_name("listed"), RetryInterceptor())  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        (StageOutput.cancel("closed"), "StageOutput.cancel('closed')"),
+        (StageOutput.fail("bad", {"why": 1, "n": 2}), "StageOutput.fail(why, n, 'bad')"),
+        (StageOutput.ok(n=1), "StageOutput.ok(n)"),
+        (StageOutput.skip(), "StageOutput.skip()"),
+    ],
+)
+def test_an_output_is_shown_without_its_values(output: StageOutput, shown: str) -> None:
+    assert repr(output) == shown

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import AttemptTimeout, RetryPolicy, Workflow, action, current_attempt, workflow
+from redrive import AttemptTimeout, Graph, RetryPolicy, Script, Workflow, action, current_attempt, workflow
 from redrive.determinism.clock import current_clock
+from redrive.pipeline import Pipeline, RetryInterceptor, StageContext
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Batch, Lease
@@ -354,3 +355,40 @@ def test_dead_letters_and_redrive_work_as_in_real_life() -> None:
             assert (await app.outcome(handle)).result == "mended"
 
     asyncio.run(test())
+
+
+@action(name="kit.twice")
+async def twice(n: int) -> int:
+    return 2 * n
+
+
+async def doubles(ctx: StageContext) -> dict[str, int]:
+    return {"twice": 2 * ctx.data["n"]}
+
+
+STARTED: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = [
+    (Weekly, (1,), {}, "done"),
+    ("kit.Weekly", (1,), {}, "done"),
+    (twice(4), (), {}, 8),
+    (Graph("kit").step("twice", twice, outputs=["twice"]), ({"n": 4},), {}, {"twice": 8}),
+    (Script("kit", "fn main(n):\n    return @kit.twice(n=n)\n"), ({"n": 4},), {}, 8),
+    (Pipeline("kit").with_stage("double", doubles), (), {"data": {"n": 4}}, {"double": {"twice": 8}}),
+]
+
+
+@pytest.mark.parametrize(("what", "args", "kwargs", "result"), STARTED, ids=lambda one: type(one).__name__)
+def test_whatever_makes_a_flow_can_be_run_and_crashed(
+    what: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> None:
+    assert run_flow(what, *args, **kwargs).result == result
+    if isinstance(what, Pipeline):
+        # The attempt that is lost counts, and by default a stage has no other.
+        redrive.register_pipeline(what, [RetryInterceptor(retryable_errors=(redrive.AttemptLost,))])
+    crashed = crash_everywhere(what, *args, **kwargs)
+    assert [run.outcome.result for run in crashed] == [result] * len(crashed)
+    assert any(run.crashed for run in crashed)
+
+
+def test_what_makes_no_flow_cannot_be_crashed() -> None:
+    with pytest.raises(TypeError, match=r"crash_everywhere takes what run_flow takes, or .* of a FlowApp, not 5"):
+        crash_everywhere(5)  # type: ignore[arg-type]  # that is the point

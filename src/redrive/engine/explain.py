@@ -19,6 +19,7 @@ from redrive.engine.explanation import (
     TimerStory,
 )
 from redrive.engine.flow_arguments import arguments_of
+from redrive.engine.undo_words import not_undone
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -77,7 +78,7 @@ def explain(
     elif record.owner not in [worker.epoch for worker in workers]:
         _leave_behind(timeline)
     began = lines[0].at if lines else record.start_at
-    seen = Looking(record, history, timeline, dead, workers, queues, now, began).look()
+    seen = Looking(record, history, timeline, dead, workers, queues, not_undone(lines), now, began).look()
     return Explanation(
         flow_id=record.id,
         definition=record.definition,

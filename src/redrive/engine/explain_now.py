@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from redrive.engine.explain_words import attempt_of, error_line, span, summary, utc
 from redrive.engine.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
-from redrive.engine.who_can import WhoCan
 from redrive.engine.undo_words import undone_in_words
+from redrive.engine.who_can import WhoCan
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
@@ -179,7 +179,10 @@ class Looking:
         if self.record.start_at > self.now and not self._items():
             start = Wait(what="its start", until=self._moment(self.record.start_at))
             waits = [start, *self._unread()]
-            return Look(f"waiting for its start {self._in(self.record.start_at)}", waits, [self._cancel()])
+            text = f"waiting for its start {self._in(self.record.start_at)}"
+            if self._who_can.missing:
+                return Look(f"{text}; and then {self._who_can.why_nobody()}", waits, self._no_worker())
+            return Look(text, waits, [self._cancel()])
         soonest = next((wait for wait in waits if wait.until is not None), None)
         if soonest is None and self._who_can.missing:
             # Given back by one that lacks them.
@@ -188,7 +191,8 @@ class Looking:
         text = f"waiting for {what} {self._in(self.record.wake_at)}"
         if self._who_can:
             return Look(text, waits, [Advice("nothing: it goes on by itself"), self._cancel()])
-        return Look(f"{text}; and no live worker can take it then", waits, self._no_worker())
+        then = f"then {self._who_can.why_nobody()}" if self._who_can.missing else "no live worker can take it then"
+        return Look(f"{text}; and {then}", waits, self._no_worker())
 
     def _not_taken(self, waits: list[Wait]) -> Look:
         redriven = self.dead is not None and self.dead.state == "redriven" and self.history.ending is not None

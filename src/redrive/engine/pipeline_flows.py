@@ -29,7 +29,11 @@ async def start_pipeline(
     if DATA in given:
         if not isinstance(given[DATA], Mapping):
             raise TypeError(f"start of a pipeline: data is a {type(given[DATA]).__name__}; pass a dict of values")
-        inputs[DATA] = JsonForm(dict[str, Any], f"pipeline {pipeline.name!r}: data").write(dict(given[DATA]))[1]
+        inputs[DATA] = _as_stored(pipeline, DATA, dict(given[DATA]))
     if given.get(REQUEST_ID) is not None:
-        inputs[REQUEST_ID] = JsonForm(Any, f"pipeline {pipeline.name!r}: request_id").write(given[REQUEST_ID])[1]
+        inputs[REQUEST_ID] = _as_stored(pipeline, REQUEST_ID, given[REQUEST_ID])
     return await app.start_graph(graph, inputs, **settings)
+
+
+def _as_stored(pipeline: Pipeline, what: str, value: Any) -> Any:
+    return JsonForm(Any, f"pipeline {pipeline.name!r}: {what}", annotated=False).write(value)[1]

@@ -31,9 +31,11 @@ class JsonForm:
     hint does not keep (NaN, the fields of a subclass, a datetime that nobody annotated) is refused and not lost.
     """
 
-    __slots__ = ("_decode", "_encode", "_hint", "_longest", "_where")
+    __slots__ = ("_annotated", "_decode", "_encode", "_hint", "_longest", "_where")
 
-    def __init__(self, hint: Any, where: str, longest: int = LONGEST_JSON) -> None:
+    def __init__(self, hint: Any, where: str, longest: int = LONGEST_JSON, annotated: bool = True) -> None:
+        """`annotated`: whether the hint is the user's own, so that another one could help."""
+        self._annotated = annotated
         self._where = where
         self._hint = hint
         self._longest = longest
@@ -66,7 +68,7 @@ class JsonForm:
         try:
             if read == value:
                 return written.decode(), read
-            lost = _what_is_lost(value, read)
+            lost = _what_is_lost(value, read, self._annotated)
         except Exception as error:  # noqa: BLE001 - values compare by code of the user, or are nested too deeply
             lost = f"it cannot be compared with what was stored ({type(error).__name__})"
         if lost:
@@ -159,7 +161,7 @@ def _odd_number(plain: Any) -> str | None:
     return next((odd for part in parts if (odd := _odd_number(part))), None)
 
 
-def _what_is_lost(given: Any, read: Any) -> str | None:
+def _what_is_lost(given: Any, read: Any, annotated: bool) -> str | None:
     """Why the value read is not the one given; None when it is, in another but equal form."""
     if given is read or given == read:
         return None
@@ -174,10 +176,8 @@ def _what_is_lost(given: Any, read: Any) -> str | None:
         key = next((key for key in given if key not in read), None)
         if isinstance(key, str):
             return f"the key {redact(repr(key), 60)} of a dict would be lost: its type hint has no such key"
-        return (
-            f"the key {redact(repr(key), 60)} of a dict would come back as text; annotate it with "
-            f"dict[{type(key).__qualname__}, ...], or use texts as keys"
-        )
+        hint = f"annotate it with dict[{type(key).__qualname__}, ...], or " if annotated else ""
+        return f"the key {redact(repr(key), 60)} of a dict would come back as text; {hint}use texts as keys"
     elif isinstance(given, datetime) and isinstance(read, datetime):
         # In the hour that a zone repeats, Python calls equal instants of different zones unequal.
         if given.tzinfo and read.tzinfo and given.timestamp() == read.timestamp():
@@ -188,13 +188,13 @@ def _what_is_lost(given: Any, read: Any) -> str | None:
         elif _ENCODER.encode(given) == _ENCODER.encode(read):
             return None
     if pairs is not None:
-        return next((lost for one, other in pairs if (lost := _what_is_lost(one, other))), None)
+        return next((lost for one, other in pairs if (lost := _what_is_lost(one, other, annotated))), None)
     if type(given) is type(read):
         return f"{_described(given)} would come back as another one, which is not equal to it"
-    return (
-        f"{_described(given)} would come back as {_described(read)}; annotate it with {type(given).__qualname__}, or "
-        "pass what is annotated"
-    )
+    what_to_do = f"annotate it with {type(given).__qualname__}, or pass what is annotated"
+    if not annotated:
+        what_to_do = f"pass {_described(read)}, and make {_described(given)} of it where it is used"
+    return f"{_described(given)} would come back as {_described(read)}; {what_to_do}"
 
 
 def _field_names(kind: type) -> tuple[str, ...]:

@@ -37,6 +37,9 @@ class Signature:
     A value fits when it is equal after it was written and read. What has no hint takes plain JSON data.
     """
 
+    annotated = True
+    """Whether its hints are the user's own."""
+
     def __init__(
         self, function: Callable[..., Any], what: str, method: bool = False, longest: int = LONGEST_JSON
     ) -> None:
@@ -149,7 +152,8 @@ class Signature:
         return self._arguments
 
     def _form_of_result(self) -> JsonForm:
-        self._result = JsonForm(self._hint("return"), f"{self.what}: its result", self._longest)
+        where = f"{self.what}: its result"
+        self._result = JsonForm(self._hint("return"), where, self._longest, self.annotated)
         return self._result
 
     def _hint(self, name: str) -> Any:

@@ -26,7 +26,7 @@ from redrive.pipeline.attempt_guard import CURRENT_STAGE, failure_of_output
 from redrive.pipeline.cancellation import failure_in
 from redrive.pipeline.errors import StageReported
 from redrive.pipeline.events import EVENT_NAMES, StageFellBack
-from redrive.pipeline.hooks import Hooks, Said, link, tell_after, tell_cancel, tell_error
+from redrive.pipeline.hooks import Hook, Hooks, Said, link, tell_after, tell_cancel, tell_error
 from redrive.pipeline.interceptors.base import ErrorAction
 from redrive.pipeline.output import RESULT_STATUS, StageOutput, StageResult, StageStatus, as_output
 from redrive.pipeline.shown import message_of, text_of
@@ -97,11 +97,11 @@ async def _attempt(state: StageRun, spec: StageSpec, hooks: Hooks, clock: Clock)
     state.began = clock.monotonic()
     for hook in hooks.outside:
         if (instead := await hook(name, state)) is not None:
-            return as_output(instead, name)
+            return as_output(instead, name, _told_by(hook))
     until = state.begin()
     for hook in hooks.before:
         if (instead := await hook(name, state)) is not None:
-            return as_output(instead, name)
+            return as_output(instead, name, _told_by(hook))
     work = spec.execute(state.stage_context())
     if type(work) is not CoroutineType and not isawaitable(work):
         raise not_awaitable(name, "execute")
@@ -114,6 +114,10 @@ async def _attempt(state: StageRun, spec: StageSpec, hooks: Hooks, clock: Clock)
     if spec.undo is not None and output.status is StageStatus.OK:
         state.done = output
     return output
+
+
+def _told_by(hook: Hook) -> str:
+    return f"{type(getattr(hook, '__self__', hook)).__name__}.before, called for stage {{}},"
 
 
 def not_awaitable(stage: str, what: str) -> Permanent:
@@ -223,7 +227,7 @@ async def _ended(
         except Exception as broken:
             link(broken, error)
             raise
-    output = as_output(instead, spec.name)
+    output = as_output(instead, spec.name, "the fallback of stage {}")
     if output.status in _FAILED:
         # It has no answer either.
         raise _reported(output, spec, clock) from error

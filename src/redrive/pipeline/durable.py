@@ -24,8 +24,8 @@ from redrive.pipeline.interceptors import (
     TimeoutInterceptor,
     TracingInterceptor,
 )
+from redrive.pipeline.one_name import check_same_or_reloaded
 from redrive.pipeline.pipeline import Pipeline
-from redrive.pipeline.one_name import check_same_or_reloaded, have_same_stages
 from redrive.pipeline.plan import Plan
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.sub_pipeline import SubPipeline
@@ -79,14 +79,15 @@ def register_pipeline(pipeline: Pipeline, interceptors: Iterable[BaseInterceptor
 
 
 def registered_graph(pipeline: Pipeline) -> Graph:
-    """The graph that it is registered as; one that is not registered is, with the default interceptors."""
+    """The graph that it is registered as; one that is not is registered, with the interceptors that its name has.
+
+    Where nobody has registered that name, these are the default ones.
+    """
     known = _registered.get(pipeline.name)
     if known is None:
         register_pipeline(pipeline)
     elif known.pipeline is not pipeline:
-        settings = known.plan.interceptors
-        if not have_same_stages(known.plan.layout.specs, pipeline.plan_with(settings).layout.specs):
-            register_pipeline(pipeline, settings)
+        register_pipeline(pipeline, known.plan.interceptors)
     return _registered[pipeline.name].graph
 
 

@@ -42,6 +42,8 @@ class StageAction(Action[..., Any]):
 
 
 class _ByStage(Signature):
+    annotated = False
+
     def read_arguments(self, encoded: str) -> dict[str, Any]:
         return super().read_arguments(f'{{"given":{encoded}}}')
 

@@ -10,6 +10,7 @@ Exception
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from redrive.failures.failure import Failure, JudgedError
@@ -32,12 +33,20 @@ class PipelineError(ValueError):
 class StageReported(ResultRejected, JudgedError):
     """The stage itself said that it failed, or asked for a retry, by what it returned."""
 
+    # Of one that was read from the log of a flow, what had no plain form is not there.
     _failure: Failure | None = None
+    _status: str = StageStatus.FAIL.value
+    _data: Mapping[str, Any] = MappingProxyType({})
+    _retry_after_ms: float | None = None
 
     def __init__(self, output: StageOutput, failure: Failure | None = None) -> None:
         """`failure`: for whoever has nobody else to ask: a durable run, or a call around the whole run."""
         super().__init__(output)
         self.args = (output.error,)
+        # What the log of a flow keeps of it, beside the text.
+        self._status = output.status.value
+        self._data = dict(output.data)
+        self._retry_after_ms = output.retry_after_ms
         self._failure = failure
 
     def judged(self) -> Failure | None:
@@ -45,9 +54,10 @@ class StageReported(ResultRejected, JudgedError):
 
     @property
     def output(self) -> StageOutput:
-        # Of one that was read from the log of a flow only the text is left.
-        output: StageOutput = getattr(self, "result", None) or StageOutput(StageStatus.FAIL, error=str(self))
-        return output
+        known = getattr(self, "result", None)
+        if isinstance(known, StageOutput):
+            return known
+        return StageOutput(StageStatus(self._status), self._data, str(self), self._retry_after_ms)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.output, self._failure), _kept_with(self)

@@ -66,8 +66,8 @@ class StageOutput(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         # Data and texts are the user's own: a repr that ends in a log must not show what is secret in them.
-        about = f", {redact(self.error, 200)!r}" if self.error else ""
-        return f"StageOutput.{self.status.value}({', '.join(map(str, self.data))}{about})"
+        about = [repr(redact(self.error, 200))] if self.error else []
+        return f"StageOutput.{self.status.value}({', '.join([*map(str, self.data), *about])})"
 
 
 class StageResult(msgspec.Struct, frozen=True):
@@ -97,8 +97,8 @@ def reason_text(reason: Any) -> str:
     return "" if reason is None else str(reason)
 
 
-def as_output(returned: Any, stage_name: str) -> StageOutput:
-    """What a stage returned: a StageOutput, a mapping of data, or nothing."""
+def as_output(returned: Any, stage_name: str, who: str = "stage {}") -> StageOutput:
+    """What a stage returned: a StageOutput, a mapping of data, or nothing. `who`: with the stage as {}."""
     if isinstance(returned, StageOutput):
         return returned
     if returned is None:
@@ -107,7 +107,8 @@ def as_output(returned: Any, stage_name: str) -> StageOutput:
         # A copy: what the stage does with its own later is not what it gave.
         return StageOutput(StageStatus.OK, dict(returned))
     raise TypeError(
-        f"stage {stage_name!r} returned a {type(returned).__name__}; return StageOutput.ok(name=value), a dict or None"
+        f"{who.format(repr(stage_name))} returned a {type(returned).__name__}; return StageOutput.ok(name=value), a "
+        "dict or None"
     )
 
 

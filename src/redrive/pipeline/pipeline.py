@@ -118,6 +118,9 @@ class Pipeline:
 
     def plan_with(self, interceptors: Iterable[BaseInterceptor] | None = None) -> Plan:
         """The pipeline as it runs with these interceptors; kept, so that runs need not make it again."""
+        if isinstance(interceptors, BaseInterceptor):
+            name = type(interceptors).__name__
+            raise TypeError(f"interceptors: a {name} is no list; write [*get_default_interceptors(), {name}(...)]")
         chosen = tuple(get_default_interceptors() if interceptors is None else interceptors)
         plan = self._plans.get(chosen)
         if plan is None:

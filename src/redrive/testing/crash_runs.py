@@ -2,15 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from redrive.failures.signals import AttemptLost
-from redrive.flows.action import ActionCall
-from redrive.flows.workflow import Workflow
 from redrive.stores.interface import Store
 from redrive.testing.crash_points import Execution, Side
 from redrive.testing.flow_outcome import FlowOutcome
-from redrive.testing.flows import FlowApp, flow_app, run_now, start
+from redrive.testing.flows import FlowApp, Startable, flow_app, is_startable, run_now, start
 
 Story = Callable[..., Awaitable[Any]]
 Stores = str | Callable[[], str | Store]
@@ -36,7 +34,7 @@ class CrashedRun:
 
 
 def crash_everywhere(
-    what: type[Workflow] | ActionCall[Any] | Story,
+    what: Startable | Story,
     /,
     *args: Any,
     store: Stores = "memory://",
@@ -47,8 +45,8 @@ def crash_everywhere(
     AssertionError when a run ends otherwise than the first one, or when an attempt began that the log did not know of,
     or that it had as done: it says where the worker was killed, what differed, and prints the log.
 
-    what: a workflow, the call of an action (as a job), or a coroutine function that gets a FlowApp and returns what is
-    to be the same in every run: for flows that are cancelled, paused or redriven.
+    what: as in `run_flow`, or a coroutine function that gets a FlowApp and returns what is to be the same in every run:
+    for flows that are cancelled, paused or redriven.
     store: an address, or a function that makes a fresh one (or a store) for each run. With fresh ones the flows have
     the same ids in every run, and so do `workflow.uuid()` and `random()`.
 
@@ -70,6 +68,10 @@ def crash_everywhere(
                 error.add_note(f"the worker was killed right {crash[1]} commit {crash[0]}")
             raise
 
+    if not is_startable(what) and not callable(what):
+        raise TypeError(
+            f"crash_everywhere takes what run_flow takes, or a coroutine function of a FlowApp, not {what!r}"
+        )
     expected, first = run_now(run(None))
     runs: list[CrashedRun] = []
     for commit in range(1, first.witness.commits + 1):
@@ -87,10 +89,10 @@ def crash_everywhere(
     return runs
 
 
-async def _tell(app: FlowApp, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if isinstance(what, ActionCall) or (isinstance(what, type) and issubclass(what, Workflow)):
+async def _tell(app: FlowApp, what: Startable | Story, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if is_startable(what):
         return await app.outcome(await start(app, what, *args, **kwargs))
-    return await what(app, *args, **kwargs)
+    return await cast("Story", what)(app, *args, **kwargs)
 
 
 def _compare(expected: Any, run: CrashedRun, commits: int) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar, cast
 
 import msgspec
 
@@ -15,10 +15,13 @@ from redrive.engine.app import App
 from redrive.engine.handle import Handle
 from redrive.engine.settings import WorkerSettings
 from redrive.flows.action import ActionCall, listen_for_forgotten
+from redrive.flows.graphs.builder import Graph
 from redrive.flows.needed_actions import needed_actions
 from redrive.flows.registry import unknown_actions
+from redrive.flows.scripts.script import Script
 from redrive.flows.workflow import Workflow
 from redrive.pipeline.durable import forgetting_pipelines
+from redrive.pipeline.pipeline import Pipeline
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowStatus, NewFlow
 from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witness
@@ -234,8 +237,16 @@ async def flow_app(
             yield app
 
 
-def run_flow(what: type[Workflow] | ActionCall[Any], /, *args: Any, **kwargs: Any) -> FlowOutcome:
-    """Run a workflow, or a job, to its end on a virtual clock: `run_flow(Billing, user="u1").result`."""
+Startable = type[Workflow] | str | ActionCall[Any] | Graph | Script | Pipeline
+"""What makes a flow: a workflow or its name, the call of an action (as a job), a graph, a script, a pipeline."""
+
+
+def run_flow(what: Startable, /, *args: Any, **kwargs: Any) -> FlowOutcome:
+    """Run a flow to its end on a virtual clock: `run_flow(Billing, user="u1").result`.
+
+    A job is `run_flow(charge("u1"))`; a graph and a script take their inputs as a dict: `run_flow(graph, {"n": 4})`; a
+    pipeline takes `data=...`.
+    """
 
     async def run() -> FlowOutcome:
         async with flow_app() as app:
@@ -244,8 +255,20 @@ def run_flow(what: type[Workflow] | ActionCall[Any], /, *args: Any, **kwargs: An
     return run_now(run())
 
 
-async def start(app: App, what: type[Workflow] | ActionCall[Any], /, *args: Any, **kwargs: Any) -> Handle[Any]:
-    return await app.submit(what) if isinstance(what, ActionCall) else await app.start(what, *args, **kwargs)
+async def start(app: App, what: Startable, /, *args: Any, **kwargs: Any) -> Handle[Any]:
+    if isinstance(what, ActionCall):
+        return await app.submit(what, *args, **kwargs)
+    if isinstance(what, Graph):
+        return await app.start_graph(what, *args, **kwargs)
+    if isinstance(what, Script):
+        return await app.start_script(what, *args, **kwargs)
+    return await app.start(cast("type[Workflow]", what), *args, **kwargs)
+
+
+def is_startable(what: object) -> TypeGuard[Startable]:
+    if isinstance(what, type):
+        return issubclass(what, Workflow)
+    return isinstance(what, str | ActionCall | Graph | Script | Pipeline)
 
 
 def run_now(story: Coroutine[Any, Any, T]) -> T:
