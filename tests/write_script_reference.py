@@ -13,10 +13,11 @@ from redrive.flows.scripts.execution import (
     MOST_CALLS,
     MOST_CHARACTERS,
     MOST_ELEMENTS,
+    MOST_HELD,
     MOST_PARTS,
     MOST_STEPS,
 )
-from redrive.flows.scripts.limits import LONGEST_RANGE, LONGEST_SCRIPT, MOST_DIGITS, MOST_NESTING
+from redrive.flows.scripts.limits import LONGEST_RANGE, LONGEST_SCRIPT, MOST_DIGITS, MOST_LINES, MOST_NESTING
 from redrive.flows.scripts.wording import KEYWORDS
 from redrive.notation.brackets import ANSWER_KEYS, SETTINGS
 from redrive.retry.backoff import LONGEST_WAIT
@@ -48,9 +49,14 @@ only; `redrive policy convert` and `lint` know no action, and say that nothing i
 """
 LIMITS = """\
 A statement is a step, and about a microsecond. Long lines and large values count as more: 4 parts of an expression,
-10 elements that are looked at or made, or 100 characters or elements that are copied are a step each; sorting counts
-the elements once for each doubling of their number, and a failure that is caught is 10 steps. What counts too much
-between two waits fails with an error that no `except` of the script can go on after. Large data is work for actions.
+10 elements that are looked at or made, 100 elements that are copied, 100 characters that are compared, or 2,000 that
+are copied are a step each; sorting counts the elements once for each doubling of their number, and a failure that is
+caught is 10 steps. What counts too much between two waits fails with an error that no `except` of the script can go on
+after. Large data is work for actions.
+
+What a script holds at one time is counted wherever it waits meanwhile: the characters of its long texts, and 8 for each
+element of its long lists and dicts. Those with less than 100 are not counted, and neither is what actions gave, so that
+a worker's memory depends on its scripts all the same: drop what is no longer needed (`rows = []`).
 """
 BRACKET_KEYS = {
     "retry": "retries after the first attempt; -1: no limit",
@@ -104,6 +110,7 @@ def _lines() -> Iterator[str]:
     yield "| | at most |"
     yield "|---|---|"
     yield f"| characters of a script | {LONGEST_SCRIPT:,} |"
+    yield f"| lines of a script | {MOST_LINES:,} |"
     yield f"| blocks and expressions in one another | {MOST_NESTING} |"
     yield f"| calls of functions in one another | {MOST_CALLS} |"
     yield f"| steps between two waits for an action or a timer | {MOST_STEPS:,} |"
@@ -111,10 +118,11 @@ def _lines() -> Iterator[str]:
     yield f"| elements of a list or a dict, and of a `spread` | {MOST_ELEMENTS:,} |"
     yield f"| numbers of a `range` | {LONGEST_RANGE:,} |"
     yield f"| bits of a whole number | {LARGEST_INT:,} |"
-    yield f"| bits of a whole number that is the key of a dict | {LARGEST_KEY} |"
+    yield f"| bits of a whole number that is the key of a dict, or in a `range` | {LARGEST_KEY} |"
     yield f"| digits that `round` keeps | {MOST_DIGITS:,} |"
     yield f"| values inside one another that are compared, printed or handed over | {MOST_PARTS:,} |"
     yield f"| characters of all texts in these | {MOST_CHARACTERS:,} |"
+    yield f"| characters of all that a script holds at one time | {MOST_HELD:,} |"
     yield f"| a `sleep` | {LONGEST_WAIT / 86_400 / 365:g} years |"
     yield ""
     yield from LIMITS.splitlines()

@@ -85,7 +85,7 @@ def test_warnings_are_told_and_are_no_failure_unless_asked_for(file: Path, capsy
     assert f"{file}:4:5: unreachable-code warning: " in said
     assert main(["script", "check", str(file), "--strict"]) == 1
     assert capsys.readouterr().out == said
-    ignored = ["--ignore", "RD001", "--ignore", "unreachable-code"]
+    ignored = ["--ignore", "rd001", "--ignore", "Unreachable-code"]
     assert main(["script", "check", str(file), "--strict", *ignored]) == 0
     assert "nothing to say against it" in capsys.readouterr().out
     assert main(["script", "check", str(file), "--ignore", "RD1"]) == 2
@@ -133,3 +133,18 @@ def test_help_does_not_load_the_parser() -> None:
     script = "import sys\nfrom redrive.cli import main\nmain(['script', 'fmt', '--help'])\nprint('lark' in sys.modules)"
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own script
     assert finished.stdout.splitlines()[-1] == "False"
+
+
+def test_a_script_that_is_too_long_is_refused_in_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("fn main():\n    pass\n" + "#\n" * 5000)
+    assert main(["script", "check", str(file)]) == 1
+    said = f"{file}:1:1: the script has 5,002 lines; at most 5,000; make it several, or leave large data to actions\n"
+    assert capsys.readouterr().out == said
+    assert main(["run", str(file)]) == 2
+    assert capsys.readouterr().err == said
+
+
+def test_the_script_of_the_page_is_in_its_one_layout(file: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "scripts.md"
+    file.write_text(page.read_text(encoding="utf-8").partition("```rd file=order.rd\n")[2].partition("```")[0])
+    assert main(["script", "fmt", "--check", str(file)]) == 0

@@ -189,3 +189,25 @@ def test_the_ready_line_counts_all_kinds(monkeypatch: pytest.MonkeyPatch) -> Non
     assert counts.known_in_words() == "2 workflows, 1 action, 3 scripts"
     monkeypatch.setattr(counts, "registered", lambda: (0, 0, 1, 0))
     assert counts.known_in_words() == "1 graph"
+
+
+def test_a_redrive_of_a_script_that_failed_in_its_own_text_says_that_it_will_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "broken.rd").write_text("fn main():\n    return 1 // 0\n", encoding="utf-8")
+    assert main(["run", "broken.rd"]) == 1
+    capsys.readouterr()
+    main(["dead", "--json"])
+    (letter,) = json.loads(capsys.readouterr().out)["dead_letters"]
+    assert main(["dead", "redrive", letter["flow_id"], "--why", "to see"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "put back to work: 1 dead flow\n"
+    assert said.err == (
+        f"flow {letter['flow_id']} failed in the script's own text, keeps that text, and will fail there again: "
+        "correct the file, and start another\n"
+    )
+
+
+def test_help_says_who_ends_a_flow_by_force(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["flows", "cancel", "--help"])
+    assert "live worker" in " ".join(capsys.readouterr().out.split())

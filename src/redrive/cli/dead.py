@@ -1,6 +1,7 @@
 """`redrive dead`: what failed for good, and what becomes of it."""
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -169,7 +170,7 @@ def _settle(
         raise BadInput("name flows, or choose them by filters or --all, not both")
     if not flows and not every and not any(filters):
         raise BadInput("which ones? name flows, choose them by filters such as --step charge, or add --all")
-    chosen = ask(store, lambda app: _chosen(app, flows, filters))
+    chosen, hopeless = ask(store, lambda app: _chosen(app, flows, filters))
     if not flows and chosen and not yes:
         _confirm(what, len(chosen))
 
@@ -189,6 +190,14 @@ def _settle(
     left = "were settled by someone else meanwhile, or were compensated and cannot go on"
     meanwhile = f"; {others} {left}" if others else ""
     typer.echo(f"{done}: {_count(len(settled))}{meanwhile}")
+    again = sorted(hopeless & {*settled}) if what == "redrive" else []
+    if again:
+        named = f"flow {again[0]}" if len(again) == 1 else f"{len(again)} of them, such as flow {again[0]},"
+        typer.echo(
+            f"{named} failed in the script's own text, keeps that text, and will fail there again: "
+            "correct the file, and start another",
+            err=True,
+        )
 
 
 def _confirm(what: str, number: int) -> None:
@@ -200,15 +209,27 @@ def _confirm(what: str, number: int) -> None:
         raise BadInput("stopped; nothing was done")
 
 
-async def _chosen(app: "App", flows: list[str], filters: tuple[str, str, str, str, str]) -> list[str]:
+async def _chosen(
+    app: "App", flows: list[str], filters: tuple[str, str, str, str, str]
+) -> tuple[list[str], frozenset[str]]:
+    """The flows, and those among them that failed in the text of their script."""
     if flows:
-        return [letter.flow_id for letter in await _letters(app, flows, "dead")]
+        letters = await _letters(app, flows, "dead")
+        return [letter.flow_id for letter in letters], frozenset(_of_their_text(letters))
     query = _changed(await _query(app, *filters), limit=MOST)
     chosen: list[str] = []
+    hopeless: set[str] = set()
     while page := await app.dead_letters(query):
         chosen += [letter.flow_id for letter in page]
+        hopeless.update(_of_their_text(page))
         query = _changed(query, after=page[-1].flow_id)
-    return chosen
+    return chosen, frozenset(hopeless)
+
+
+def _of_their_text(letters: "list[DeadLetter]") -> Iterator[str]:
+    from redrive.flows.registry import SCRIPT
+
+    return (one.flow_id for one in letters if one.kind == "workflow" and one.definition.startswith(SCRIPT))
 
 
 async def _letters(app: "App", flows: list[str], state: str | None) -> "list[DeadLetter]":

@@ -90,7 +90,12 @@ def list_command(
 def cancel_command(
     flow: FlowArgument,
     force: Annotated[
-        bool, typer.Option("--force", help="End it at once: none of its code runs any more, and nothing is undone.")
+        bool,
+        typer.Option(
+            "--force",
+            help="End it at once: none of its code runs any more, and nothing is undone. "
+            "A live worker that knows the flow's code has to do it.",
+        ),
     ] = False,
     why: WhyOption = "",
     by: ByOption = "",

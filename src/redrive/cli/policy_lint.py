@@ -63,9 +63,9 @@ def _print_rules(as_json: bool) -> None:
 
 def _known_rules(ids: list[str]) -> set[str]:
     for name in ids:
-        if name not in RULES:
+        if name.upper() not in RULES:
             raise NotationError("no such rule", key="--ignore", value=name, allowed=", ".join(RULES), source="redrive")
-    return set(ids)
+    return {name.upper() for name in ids}
 
 
 def _outer(file: str) -> Reading:

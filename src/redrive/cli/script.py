@@ -94,11 +94,12 @@ def _known_rules(names: list[str]) -> set[str]:
     from redrive.flows.scripts.checking import WARNINGS
     from redrive.notation.linter import RULES
 
+    rules = {name.lower(): name for name in (*WARNINGS, *RULES)}
     for name in names:
-        if name not in WARNINGS and name not in RULES:
+        if name.lower() not in rules:
             known = f"{', '.join(WARNINGS)}, and the rules of redrive policy lint --rules"
             raise BadInput(f"--ignore {name}: no warning has that name; there are {known}")
-    return set(names)
+    return {rules[name.lower()] for name in names}
 
 
 def _problems(file: str, with_actions: bool) -> "list[Problem]":

@@ -1,7 +1,9 @@
 """What a script says is what its nodes say, and all that is wrong with one is told at once, each with its place."""
 
+import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from tests.flows.scripts.examples import BRACKETS, ORDER
@@ -9,10 +11,12 @@ from tests.flows.scripts.generated import scripts
 from tests.notation.test_round_trips import policies
 
 from redrive.flows.scripts import nodes
+from redrive.flows.scripts.checking import check_text
 from redrive.flows.scripts.errors import MOST_SHOWN, ScriptError
-from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_NESTING
+from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_LINES, MOST_NESTING
 from redrive.flows.scripts.parsing import parse
 from redrive.flows.scripts.printing import print_expression, print_script
+from redrive.flows.scripts.script import Script, read_script_input
 from redrive.notation.meaning import differences, meaning_of
 from redrive.notation.read import read_policy, write_policy
 from redrive.retry.backoff import Backoff
@@ -289,7 +293,14 @@ def test_the_caret_stands_under_its_place_after_characters_of_any_width(before: 
         ("x = " + "-" * 10_000 + "1", "in one another"),
         ("x = a" + "[0]" * 10_000, "in one another"),
         ("".join(" " * depth + "if a:\n" for depth in range(MOST_NESTING + 2)), "in one another"),
-        ("x" * (LONGEST_SCRIPT + 1), f"at most {LONGEST_SCRIPT}"),
+        ("x" * (LONGEST_SCRIPT + 1), f"at most {LONGEST_SCRIPT:,}"),
+        ("\n" * MOST_LINES + "x", f"5,001 lines; at most {MOST_LINES:,}"),
+        ("l.append(2)", "write l += [2]"),
+        ("l.append(f(2))", "write l += [element]"),
+        ('x = "a".upper()', 'no methods; write upper("a")'),
+        ('x = a.split(",")', 'write split(a, ",")'),
+        ('x = ",".join(f(a))', 'write join(",", ...)'),
+        ("x = f(1).keys()", "write keys(value)"),
     ],
     ids=lambda text: text[:24],
 )
@@ -331,3 +342,29 @@ def test_warnings_about_a_policy_are_kept_with_their_line() -> None:
     assert statement.value.policy is not None
     (warning,) = statement.value.policy.reading.warnings
     assert (warning.id, warning.line) == ("timeout-not-retried", 4)
+
+
+@pytest.mark.parametrize("call", ['x = "a".title()', "x = d.get(1)"])
+def test_a_method_without_a_builtin_is_given_no_replacement(call: str) -> None:
+    assert message_of(call) == "values have no methods"
+
+
+def test_a_flow_keeps_a_text_that_is_longer_than_scripts_are_now() -> None:
+    text = "fn main():\n    return 1\n" + "#\n" * MOST_LINES
+    stored = msgspec.json.encode({"text": text, "function": "main"}).decode()
+    program, _ = read_script_input(stored, "order")
+    assert list(program.script.functions) == ["main"]
+    with pytest.raises(ScriptError, match=f"lines; at most {MOST_LINES:,}"):
+        Script("order", text)
+
+
+def test_many_unknown_names_are_told_in_no_time() -> None:
+    """Each was compared with all the names that there are: some seconds for these."""
+    known = "".join(f"    variable{number}x = 1\n" for number in range(300))
+    unknown = "".join(f"    a = [variablX{number}x, functioX{number}x()]\n" for number in range(300))
+    functions = "".join(f"fn function{number}x():\n    pass\n" for number in range(300))
+    text = f"fn main():\n{known}{unknown}{functions}"
+    begun = time.process_time()
+    Script("order", text)
+    assert "did you mean 'function0x'" in str(check_text(text, "order")[0])
+    assert time.process_time() - begun < 2

@@ -9,6 +9,7 @@ from redrive.determinism.ids import UUID
 from redrive.flows.loop import FlowLoop, running_flow_loop
 from redrive.flows.scripts.execution import ELEMENTS_A_STEP, LONGEST_TEXT, MOST_ELEMENTS, Frame, TooLarge
 from redrive.flows.scripts.limits import LONGEST_RANGE, MOST_DIGITS
+from redrive.flows.scripts.operations import check_range
 from redrive.flows.scripts.sizes import (
     charge_product,
     charge_search,
@@ -217,7 +218,9 @@ def dict_(frame: Frame, x: Any = (), /) -> Any:
     if isinstance(x, list):
         for pair in x:
             if isinstance(pair, list) and pair:
-                check_key(pair[0])
+                check_key(frame, pair[0])
+            elif isinstance(pair, dict) and pair:
+                check_key(frame, next(iter(pair)))
     return made(frame, dict(x))
 
 
@@ -234,7 +237,7 @@ def sorted_(frame: Frame, x: Any, /, *, reverse: Any = False) -> Any:
 @_builtin
 def range_(frame: Frame, start: Any, stop: Any = _MISSING, step: Any = 1, /) -> Any:
     """Whole numbers: range(3) is 0, 1, 2. For loops; list(range(3)) is a list."""
-    numbers = range(start) if stop is _MISSING else range(start, stop, step)
+    numbers = check_range(range(start) if stop is _MISSING else range(start, stop, step))
     if numbers and (abs(numbers[-1] - numbers[0]) // abs(numbers.step)) >= LONGEST_RANGE:
         raise TooLarge("a range", LONGEST_RANGE, "numbers")
     return numbers

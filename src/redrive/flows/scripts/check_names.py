@@ -1,10 +1,9 @@
 """Variables that have no value where they are used, whichever way the script went."""
 
-from difflib import get_close_matches
-
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.errors import Problems
+from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.variables import assigned_in, variables_of
 from redrive.flows.scripts.walking import children, walk
 
@@ -124,7 +123,8 @@ class NameChecker:
         elif name in BUILTINS:
             message = f"{name!r} is a function; write {BUILTINS[name].usage(name)}"
         else:
-            close = get_close_matches(name, sorted(known | self._variables), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "assign it before, or make it a parameter"
+            # What is not told need not be looked for.
+            close = "" if self._problems.full else near_name(name, sorted(known | self._variables))
+            hint = f"did you mean {close!r}?" if close else "assign it before, or make it a parameter"
             message = f"nothing is named {name!r}; {hint}"
         self._problems.at(node.span, message, rule="unknown-name")

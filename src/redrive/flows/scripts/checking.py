@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from redrive.failures.duration import DurationError, read_duration
@@ -14,6 +13,7 @@ from redrive.flows.scripts.check_paths import PathChecker
 from redrive.flows.scripts.compiled_calls import argument_problem
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, error_meant
 from redrive.flows.scripts.errors import Problem, Problems
+from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.parsing import read_script
 from redrive.flows.scripts.variables import variables_of
 from redrive.flows.scripts.walking import waiting_functions, walk
@@ -94,7 +94,9 @@ class _NodeChecker:
             return
         action = self._actions.get(node.name)
         if action is None:
-            hint = near(node.name, list(self._actions), "register it with @action, or name its module with --import")
+            hint = self._near(
+                node.name, list(self._actions), "register it with @action, or name its module with --import"
+            )
             self._problems.at(node.span, f"no action is named {node.name!r}; {hint}", rule="unknown-action")
             return
         names = {one.name: one for one in node.arguments}
@@ -137,7 +139,7 @@ class _NodeChecker:
         if self._actions is not None and node.name in self._actions:
             message = f"{node.name!r} is an action; write @{node.name}(...)"
         else:
-            hint = near(
+            hint = self._near(
                 node.name, [*self._script.functions, *BUILTINS], f"an action is called with @: @{node.name}(...)"
             )
             message = f"no function is named {node.name!r}; {hint}"
@@ -149,7 +151,7 @@ class _NodeChecker:
             message = f'only an error caught with `as` has attributes; the parts of data are {name}["{node.name}"]'
             self._problems.at(node.span, message, rule="attribute")
         elif node.name not in ERROR_ATTRIBUTES:
-            hint = near(node.name, ERROR_ATTRIBUTES, f"it has {', '.join(ERROR_ATTRIBUTES)}")
+            hint = self._near(node.name, ERROR_ATTRIBUTES, f"it has {', '.join(ERROR_ATTRIBUTES)}")
             self._problems.at(node.span, f"an error has no {node.name!r}; {hint}", rule="attribute")
 
     def _comparison(self, node: nodes.Comparison) -> None:
@@ -163,12 +165,18 @@ class _NodeChecker:
 
     def _raise(self, node: nodes.Raise) -> None:
         if node.error is not None and node.error not in RAISABLE:
-            hint = near(node.error, list(RAISABLE), "use Permanent, or one of Python's errors, such as ValueError")
+            hint = self._near(
+                node.error, list(RAISABLE), "use Permanent, or one of Python's errors, such as ValueError"
+            )
             self._problems.at(node.span, f"raise cannot name {node.error!r}; {hint}", rule="unknown-error")
 
     def _handler(self, node: nodes.Handler) -> None:
         for name in node.types:
             self._misspelt(name, node.span.line, node.span.column, "except")
+
+    def _near(self, name: str, known: Sequence[str], otherwise: str) -> str:
+        # What is not told need not be looked for.
+        return "" if self._problems.full else near(name, known, otherwise)
 
     def _misspelt(self, name: str, line: int, column: int, where: str) -> None:
         meant = error_meant(name)
@@ -198,8 +206,8 @@ class _NodeChecker:
 
 def near(name: str, known: Sequence[str], otherwise: str) -> str:
     """A hint: the known name that was probably meant."""
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else otherwise
+    close = near_name(name, known)
+    return f"did you mean {close!r}?" if close else otherwise
 
 
 def _is_constant(node: nodes.Expression) -> bool:

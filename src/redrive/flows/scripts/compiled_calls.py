@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from redrive.flows.json_forms import JsonForm
@@ -13,6 +12,7 @@ from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.compiled_expressions import Code, Expressions, raising, steps_of, strict
 from redrive.flows.scripts.execution import MOST_ELEMENTS, STEPS_OF_A_BRANCH, Frame, TooLarge, note_place
+from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.sizes import sendable
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.flows.values import Arguments, NotReadable
@@ -70,13 +70,14 @@ class Calls(Expressions):
             return self._function_call(function, positional, names, named)
         builtin = BUILTINS.get(node.name)
         if builtin is None:
-            known = [*self._compiled, *BUILTINS]
-            close = get_close_matches(node.name, known, n=1)
-            return raising(
-                NameError,
-                f"no function is named {node.name!r}; "
-                + (f"did you mean {close[0]!r}?" if close else f"an action is called with @: @{node.name}(...)"),
-            )
+            known = (*self._compiled, *BUILTINS)
+
+            def unknown() -> str:
+                close = near_name(node.name, known)
+                hint = f"did you mean {close!r}?" if close else f"an action is called with @: @{node.name}(...)"
+                return f"no function is named {node.name!r}; {hint}"
+
+            return raising(NameError, unknown)
         problem = builtin.check(node.name, len(positional), names)
         if problem is not None:
             return self._after(positional + named, problem)
@@ -125,6 +126,7 @@ class Calls(Expressions):
             call, policy = site.prepared(frame, values)
             loop = running_flow_loop()
             assert loop is not None  # noqa: S101 - scripts run nowhere else
+            frame.execution.held.rest()
             try:
                 return await loop.schedule(call, policy)
             finally:
@@ -145,9 +147,9 @@ class Calls(Expressions):
             if hasattr(elements, "__len__"):
                 if len(elements) > MOST_ELEMENTS:
                     raise TooLarge("a spread", MOST_ELEMENTS, "elements")
-                frame.execution.charge(len(elements) * len(frame.names))
                 frame.execution.charge(len(elements) * each, 1)
-            frames = [frame.beside({**frame.names, name: element}) for element in elements]
+            outside = {**frame.names}
+            frames = [frame.beside(_Inside(outside, name, element)) for element in elements]
             return await at_once([call.run(one) for one in frames])
 
         return Code(run, waits=True)
@@ -177,8 +179,8 @@ def argument_problem(function: nodes.Function, positional: int, named: Sequence[
         return f"{takes}; this call has {positional} arguments"
     for name in named:
         if name not in parameters:
-            close = get_close_matches(name, parameters, n=1)
-            return f"{function.name} has no parameter {name!r}; " + (f"did you mean {close[0]!r}?" if close else takes)
+            close = near_name(name, parameters)
+            return f"{function.name} has no parameter {name!r}; " + (f"did you mean {close!r}?" if close else takes)
         if name in parameters[:positional]:
             return f"{name!r} is given twice, by its position and by its name"
     given = {*parameters[:positional], *named}
@@ -212,6 +214,19 @@ async def at_once(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
     finally:
         # An error that holds its own frame would stay until someone looks for such circles.
         del first, tasks
+
+
+class _Inside(dict[str, Any]):
+    """The variables that a call of a `spread` sees: its own one, and those around it. Nothing there assigns to them."""
+
+    __slots__ = ("_outside",)
+
+    def __init__(self, outside: dict[str, Any], name: str, element: Any) -> None:
+        super().__init__({name: element})
+        self._outside = outside
+
+    def __missing__(self, name: str) -> Any:
+        return self._outside[name]
 
 
 class _Called(NamedTuple):

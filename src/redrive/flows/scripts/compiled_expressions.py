@@ -5,15 +5,16 @@ What may wait for an action or a timer is a coroutine function, all else a plain
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
+from functools import cache
 from typing import Any, NamedTuple
 
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, error_attribute
 from redrive.flows.scripts.execution import NODES_A_STEP, Frame
+from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.operations import ARITHMETIC, COMPARISONS, UNARY, item_of, slice_of
-from redrive.flows.scripts.sizes import check_key, made
+from redrive.flows.scripts.sizes import check_key, made, printable
 from redrive.flows.scripts.walking import walk
 
 
@@ -98,7 +99,7 @@ class Expressions:
 
     def _name(self, name: str) -> Code:
         if name not in self.variables:
-            return raising(NameError, self.unknown_name(name))
+            return raising(NameError, lambda: self.unknown_name(name))
 
         def run(frame: Frame) -> Any:
             try:
@@ -113,16 +114,20 @@ class Expressions:
     def unknown_name(self, name: str) -> str:
         if name in self.functions or name in BUILTINS:
             return f"{name!r} is a function: write {name}(...)"
-        close = get_close_matches(name, [*self.variables], n=1)
-        return f"name '{name}' is not defined" + (f"; did you mean {close[0]!r}?" if close else "")
+        close = near_name(name, sorted(self.variables))
+        return f"name '{name}' is not defined" + (f"; did you mean {close!r}?" if close else "")
 
     def _attribute(self, node: nodes.Attribute) -> Code:
         name = node.name
         if name not in ERROR_ATTRIBUTES:
-            close = get_close_matches(name, ERROR_ATTRIBUTES, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"an error has {', '.join(ERROR_ATTRIBUTES)}"
-            return raising(AttributeError, f"nothing has an attribute {name!r}; {hint}")
-        return strict([self.expression(node.value)], lambda frame, error: made(frame, error_attribute(error, name)))
+            return raising(AttributeError, lambda: _unknown_attribute(name))
+
+        def run(frame: Frame, error: Any) -> Any:
+            if isinstance(error, BaseException) and name == "message":
+                printable(frame, error)
+            return made(frame, error_attribute(error, name))
+
+        return strict([self.expression(node.value)], run)
 
     def _arithmetic(self, node: nodes.Arithmetic) -> Code:
         first = self.expression(node.first)
@@ -248,13 +253,20 @@ def strict(parts: list[Code], make: Callable[..., Any]) -> Code:
     return Code(lambda frame: make(frame, *[run(frame) for run in runs]))
 
 
-def raising(kind: type[Exception], message: str) -> Code:
-    """What is known to be wrong beforehand is told when it is reached, as Python does."""
+def raising(kind: type[Exception], message: Callable[[], str]) -> Code:
+    """What is known to be wrong beforehand is told when it is reached, as Python does, and put into words then."""
+    said = cache(message)
 
     def run(frame: Frame) -> Any:
-        raise kind(message)
+        raise kind(said())
 
     return Code(run)
+
+
+def _unknown_attribute(name: str) -> str:
+    close = near_name(name, ERROR_ATTRIBUTES)
+    hint = f"did you mean {close!r}?" if close else f"an error has {', '.join(ERROR_ATTRIBUTES)}"
+    return f"nothing has an attribute {name!r}; {hint}"
 
 
 def _constant(value: Any) -> Code:
@@ -263,5 +275,5 @@ def _constant(value: Any) -> Code:
 
 def _dict(frame: Frame, *parts: Any) -> dict[Any, Any]:
     for key in parts[::2]:
-        check_key(key)
+        check_key(frame, key)
     return dict(zip(parts[::2], parts[1::2], strict=True))

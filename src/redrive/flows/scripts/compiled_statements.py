@@ -8,7 +8,15 @@ from redrive.flows.scripts import nodes
 from redrive.flows.scripts.compiled_calls import Calls, at_once
 from redrive.flows.scripts.compiled_expressions import Code, raising, steps_of, strict
 from redrive.flows.scripts.error_values import RAISABLE, catches, caught_names
-from redrive.flows.scripts.execution import MOST_STEPS, STEPS_OF_A_FAILURE, Frame, OutOfSteps, note_place
+from redrive.flows.scripts.execution import (
+    ELEMENTS_A_STEP,
+    MOST_STEPS,
+    STEPS_OF_A_BRANCH,
+    STEPS_OF_A_FAILURE,
+    Frame,
+    OutOfSteps,
+    note_place,
+)
 from redrive.flows.scripts.operations import IN_PLACE, item_of, set_item, taken_apart
 from redrive.flows.scripts.sizes import CONTAINERS, made, printable
 from redrive.flows.scripts.walking import expressions_of
@@ -21,7 +29,7 @@ RETURN: Final = "return"
 
 
 class _Handler(NamedTuple):
-    types: tuple[str, ...]
+    types: frozenset[str]
     name: str | None
     body: Code
 
@@ -158,6 +166,7 @@ class Statements(Calls):
         body, body_waits = self.block(node.body)
         only = node.names[0] if len(node.names) == 1 else None
         names = node.names
+        each = len(names) // ELEMENTS_A_STEP
 
         async def run(frame: Frame) -> Any:
             variables = frame.names
@@ -165,6 +174,7 @@ class Statements(Calls):
                 if only is not None:
                     variables[only] = element
                 else:
+                    frame.execution.steps += each
                     variables.update(zip(names, taken_apart(element, len(names)), strict=True))
                 signal = await body(frame) if body_waits else body(frame)
                 if signal is not None:
@@ -209,11 +219,15 @@ class Statements(Calls):
         duration, waits = self.expression(node.duration)
 
         async def run(frame: Frame) -> None:
-            seconds = read_duration(await duration(frame) if waits else duration(frame))
+            written = await duration(frame) if waits else duration(frame)
+            if isinstance(written, str):
+                frame.execution.charge(len(written))
+            seconds = read_duration(written)
             if seconds > LONGEST_WAIT:
                 raise ValueError("a sleep may take at most ten years")
             if seconds:
                 clock = current_clock()
+                frame.execution.held.rest()
                 await clock.asleep_until(clock.wall() + seconds)
                 frame.execution.steps = 0
 
@@ -224,7 +238,8 @@ class Statements(Calls):
             return Code(_raise_again)
         kind = RAISABLE.get(node.error)
         if kind is None:
-            return raising(NameError, f"raise cannot name {node.error!r}: use ValueError or another of Python's errors")
+            wrong = f"raise cannot name {node.error!r}: use ValueError or another of Python's errors"
+            return raising(NameError, lambda: wrong)
         if node.message is None:
 
             def run(frame: Frame) -> Any:
@@ -233,7 +248,7 @@ class Statements(Calls):
             return Code(run)
 
         def run_with_message(frame: Frame, message: Any) -> Any:
-            if isinstance(message, CONTAINERS):
+            if isinstance(message, (*CONTAINERS, BaseException)):
                 # As it is now: whoever reads the error later need not fear what it has become.
                 message = made(frame, str(printable(frame, message)))
             raise kind(message)
@@ -271,15 +286,18 @@ class Statements(Calls):
 
     def _guarded(self, node: nodes.Try) -> Code:
         body = self.block(node.body)
-        handlers = [_Handler(caught_names(one.types), one.name, self.block(one.body)) for one in node.handlers]
+        handlers = [
+            _Handler(frozenset(caught_names(one.types)), one.name, self.block(one.body)) for one in node.handlers
+        ]
         otherwise = self.block(node.otherwise) if node.otherwise else Code(_nothing)
+        cost = STEPS_OF_A_FAILURE + len(handlers)
 
         async def run(frame: Frame) -> Any:
             try:
                 signal = await body.run(frame) if body.waits else body.run(frame)
             except Exception as error:
+                frame.execution.steps += cost
                 found = next((one for one in handlers if catches(one.types, error)), None)
-                frame.execution.steps += STEPS_OF_A_FAILURE
                 if found is None:
                     raise
                 _, name, handler = found
@@ -302,6 +320,7 @@ class Statements(Calls):
         branches = [self.branch(one) for one in node.branches]
 
         async def run(frame: Frame) -> None:
+            frame.execution.charge(len(branches) * STEPS_OF_A_BRANCH, 1)
             await at_once([branch.run(frame) for branch in branches])
 
         return Code(run, waits=True)

@@ -27,9 +27,9 @@ def error_attribute(error: Any, name: str) -> Any:
     return report.made if report is not None else 0
 
 
-def catches(names: tuple[str, ...], error: Exception) -> bool:
+def catches(names: frozenset[str], error: Exception) -> bool:
     """Whether one of the names is that of the error's class, or of a base of it; no names stand for every error."""
-    return not names or not set(names).isdisjoint(lineage(type(error)))
+    return not names or not names.isdisjoint(lineage(type(error)))
 
 
 def caught_names(written: tuple[str, ...]) -> tuple[str, ...]:
@@ -54,7 +54,8 @@ def error_meant(name: str) -> str:
     """The known error that a name was probably meant to be. Programs have errors of their own, with any name."""
     if name in _KNOWN or "." in name:
         return ""
-    return next((one for one in get_close_matches(name, _KNOWN, cutoff=0.85) if abs(len(one) - len(name)) < 2), "")
+    likely = [one for one in _KNOWN if abs(len(one) - len(name)) < 2]
+    return next(iter(get_close_matches(name, likely, n=1, cutoff=0.85)), "")
 
 
 RAISABLE: dict[str, type[Exception]] = {

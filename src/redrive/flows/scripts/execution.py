@@ -4,6 +4,7 @@ from types import FrameType
 from typing import Any
 
 from redrive.failures.known_errors.entries import attribute
+from redrive.flows.scripts.held import Held
 
 MOST_STEPS = 1_000_000
 """Steps between two waits: a statement is one, and more when it, or what it works on, is large."""
@@ -23,16 +24,22 @@ MOST_PARTS = 1_000_000
 """Values inside one another that are compared, printed, stored or handed over as one."""
 MOST_CHARACTERS = 10_000_000
 """Characters in all texts of such values together."""
+MOST_HELD = 50_000_000
+"""Characters of all that a script holds at one time; an element of a list or a dict is as much as 8."""
 
 # What one step stands for: about a microsecond, whatever a script does.
-COPIES_A_STEP = 100
-"""Characters or elements that are copied."""
+LOOKS_A_STEP = 100
+"""Characters that are compared or searched, and elements that are copied."""
+COPIES_A_STEP = 2000
+"""Characters that are copied as one."""
 ELEMENTS_A_STEP = 10
 """Elements that are looked at or made, one by one."""
 NODES_A_STEP = 4
 """Parts of an expression."""
 STEPS_OF_A_FAILURE = 10
 """To raise a failure and to catch it."""
+STEPS_OF_A_SEARCH = 50_000
+"""To look for all that is held, in vain."""
 STEPS_OF_A_BRANCH = 5
 """To begin one of several calls at once."""
 
@@ -54,7 +61,7 @@ class OutOfSteps(ScriptLimit):
     def __init__(self) -> None:
         super().__init__(
             f"it took {MOST_STEPS:,} steps without an action or a sleep, and meanwhile its worker can do nothing else; "
-            "put the work into an action, or let time pass (sleep 1s)"
+            'work with large data in an action, build long texts with join("", parts), or let time pass (sleep 1s)'
         )
 
 
@@ -65,22 +72,38 @@ class TooLarge(ScriptLimit):
         super().__init__(f"{what} would have more than {most:,} {unit}; work with large data in an action")
 
 
+class TooMuch(ScriptLimit):
+    """All values of a script together are larger than it may hold."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"its values together would have more than {MOST_HELD:,} characters; work with large data in an action"
+        )
+
+
 class Execution:
     """One run of a script."""
 
-    __slots__ = ("name", "steps")
+    __slots__ = ("held", "name", "steps")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.steps = 0
         """Taken since it last waited."""
+        self.held = Held(MOST_HELD)
 
-    def charge(self, size: int, a_step: int = COPIES_A_STEP) -> None:
+    def charge(self, size: int, a_step: int = LOOKS_A_STEP) -> None:
         """Count work on something this large, before it is done wherever it may take long."""
         if size >= a_step:
             self.steps += size // a_step
             if self.steps > MOST_STEPS:
                 raise OutOfSteps
+
+    def hold(self, value: Any, size: int) -> None:
+        """Count a new value among those that it holds."""
+        if not self.held.add(value, size):
+            self.charge(STEPS_OF_A_SEARCH, 1)
+            raise TooMuch
 
 
 class Frame:
@@ -119,6 +142,12 @@ def script_place(frame: FrameType) -> str:
         return ""
     inside = frame.f_locals
     return f"{PLACE}{inside['execution'].name}, line {inside['line']}" if inside.get("line") else ""
+
+
+def place_of(error: BaseException, script: str) -> str:
+    """What was noted on the error."""
+    line = attribute(error, _PLACED)
+    return f"{PLACE}{script}" if line is None else f"{PLACE}{script}, line {line}"
 
 
 def note_place(error: BaseException, script: str, line: int) -> None:

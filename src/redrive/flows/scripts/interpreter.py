@@ -7,8 +7,9 @@ from typing import Any
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.compiled_calls import CompiledFunction
 from redrive.flows.scripts.compiled_statements import Statements
-from redrive.flows.scripts.execution import Execution, Frame, note_place
-from redrive.flows.scripts.parsing import parse
+from redrive.flows.scripts.execution import Execution, Frame, ScriptLimit, note_place, place_of
+from redrive.flows.scripts.limits import LONGEST_SCRIPT
+from redrive.flows.scripts.parsing import parse, too_long
 from redrive.flows.scripts.sizes import sendable
 from redrive.flows.scripts.variables import variables_of
 from redrive.flows.scripts.walking import walk
@@ -44,7 +45,12 @@ class Program:
     async def run(self, name: str, function: str, inputs: Mapping[str, Any]) -> Any:
         """The result of a function; `name` is what errors call the script."""
         frame = Frame(Execution(name), dict(inputs), 1, 0)
-        result = await self._functions[function].run(frame)
+        try:
+            result = await self._functions[function].run(frame)
+        except MemoryError as error:
+            raise ScriptLimit(
+                f"{place_of(error, name)}: no memory was left; work with large data in an action"
+            ) from None
         try:
             return sendable(frame, result)
         except Exception as error:
@@ -52,11 +58,11 @@ class Program:
             raise
 
 
-def program_of(text: str, source: str) -> Program:
-    """Made once: many flows run the same text. ScriptError when it makes no sense."""
-    program = _programs.get(text)
+def program_of(text: str, source: str, longest: int = LONGEST_SCRIPT) -> Program:
+    """Made once: many flows run the same text. ScriptError when it makes no sense, or is too long."""
+    program = None if too_long(text, longest) else _programs.get(text)
     if program is None:
-        program = Program(parse(text, source))
+        program = Program(parse(text, source, longest))
         if len(_programs) >= MOST_KEPT or len(text) + sum(map(len, _programs)) > LONGEST_KEPT:
             _programs.clear()
         _programs[text] = program

@@ -7,7 +7,9 @@ from typing import Any
 from redrive.flows.scripts.execution import (
     ELEMENTS_A_STEP,
     LARGEST_INT,
+    LARGEST_KEY,
     LONGEST_TEXT,
+    LOOKS_A_STEP,
     MOST_ELEMENTS,
     Frame,
     TooLarge,
@@ -18,6 +20,7 @@ from redrive.flows.scripts.sizes import (
     charge_product,
     charge_search,
     check_key,
+    grown,
     made,
     measured,
     size_of,
@@ -78,7 +81,10 @@ def _dividing(divide: Pair) -> Operation:
 
 def _power(raised: Pair) -> Operation:
     def power(frame: Frame, left: Any, right: Any) -> Any:
-        if isinstance(left, int) and isinstance(right, int) and right > 0 and abs(left) > 1:
+        if isinstance(left, int) and isinstance(right, int) and right > 0:
+            if abs(left) <= 1:
+                # Python multiplies also these, once for each bit.
+                return int(left) if right & 1 else left * left
             # A number of b bits is at least 2 ** (b - 1).
             if (left.bit_length() - 1) * right > LARGEST_INT:
                 raise TooLarge("a whole number", LARGEST_INT, "bits")
@@ -113,7 +119,7 @@ def _add_in_place(frame: Frame, left: Any, right: Any) -> Any:
     _check_sum(left, right)
     before = len(left)
     left += right
-    frame.execution.charge(len(left) - before)
+    grown(frame, left, before)
     return left
 
 
@@ -156,7 +162,10 @@ def contained(frame: Frame, left: Any, right: Any) -> bool:
         else:
             # It may be compared with each element to its end.
             frame.execution.charge(len(right), ELEMENTS_A_STEP)
-            frame.execution.charge(len(right) * size_of(left).characters)
+            long = max(0, size_of(left).characters - LOOKS_A_STEP)
+            frame.execution.charge(len(right) * long)
+    elif isinstance(right, dict):
+        check_key(frame, left)
     return left in container
 
 
@@ -191,19 +200,38 @@ UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, 
 
 
 def item_of(frame: Frame, value: Any, index: Any) -> Any:
+    if type(value) is dict and type(index) is str:
+        check_key(frame, index)
     return value[index]
 
 
 def slice_of(frame: Frame, value: Any, start: Any, stop: Any, step: Any) -> Any:
-    return made(frame, value[start:stop:step])
+    taken = value[start:stop:step]
+    if isinstance(taken, range):
+        return check_range(taken)
+    if step is not None and isinstance(taken, str):
+        # One by one.
+        frame.execution.charge(len(taken))
+    return made(frame, taken)
+
+
+def check_range(numbers: range) -> range:
+    """The range, when Python is quick with it."""
+    if max(one.bit_length() for one in (numbers.start, numbers.stop, numbers.step)) > LARGEST_KEY:
+        raise TooLarge("a whole number of a range", LARGEST_KEY, "bits")
+    return numbers
 
 
 def set_item(frame: Frame, value: Any, index: Any, new: Any) -> None:
     if isinstance(value, dict):
-        check_key(index)
-        if len(value) >= MOST_ELEMENTS and index not in value:
+        check_key(frame, index)
+        before = len(value)
+        if before >= MOST_ELEMENTS and index not in value:
             raise TooLarge("a dict", MOST_ELEMENTS, "elements")
-    value[index] = new
+        value[index] = new
+        grown(frame, value, before)
+    else:
+        value[index] = new
 
 
 def taken_apart(value: Any, count: int) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from redrive.flows.scripts.building import Builder
 from redrive.flows.scripts.errors import Problems
 from redrive.flows.scripts.layout import Line, TooDeep, lines_of
-from redrive.flows.scripts.limits import LONGEST_SCRIPT
+from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_LINES
 from redrive.flows.scripts.nodes import Function, Script
 from redrive.flows.scripts.policies import Policies
 from redrive.flows.scripts.wording import problem_with, word_meant
@@ -38,20 +38,21 @@ _ANY_HANDLER = ("EXCEPT", "COLON", "_NEWLINE", "_INDENT", *_ANY_CALL, "_DEDENT")
 _GOES_ON = frozenset(("ELIF", "ELSE", "EXCEPT", "FINALLY"))
 
 
-def parse(text: str, source: str = "<script>") -> Script:
+def parse(text: str, source: str = "<script>", longest: int = LONGEST_SCRIPT) -> Script:
     """The script that a text is; ScriptError with all that is wrong with it."""
-    script, problems = read_script(text, source)
+    script, problems = read_script(text, source, longest)
     problems.raise_found()
     # Without problems there is one.
     return cast("Script", script)
 
 
-def read_script(text: str, source: str) -> tuple[Script | None, Problems]:
+def read_script(text: str, source: str, longest: int = LONGEST_SCRIPT) -> tuple[Script | None, Problems]:
     """What is wrong with a text, and the script that it is: also one with problems, when every line makes sense."""
     text = normal_text(text)
-    problems = Problems(source, text.split("\n") if len(text) <= LONGEST_SCRIPT else ())
-    if len(text) > LONGEST_SCRIPT:
-        problems.add(1, 1, f"the script has {len(text)} characters; at most {LONGEST_SCRIPT}")
+    refused = too_long(text, longest)
+    problems = Problems(source, () if refused else text.split("\n"))
+    if refused:
+        problems.add(1, 1, f"{refused}; make it several, or leave large data to actions")
         return None, problems
     policies = Policies(problems)
     functions: dict[str, Function] = {}
@@ -63,6 +64,16 @@ def read_script(text: str, source: str) -> tuple[Script | None, Problems]:
         problems.add(1, 1, "the script is empty; write fn main(): and what it does")
     script = Script(functions, source, text) if functions and not reader.made_up else None
     return script, problems
+
+
+def too_long(text: str, longest: int) -> str:
+    """Why a text is not even read; empty when it is."""
+    if len(text) > longest:
+        return f"the script has {len(text):,} characters; at most {longest:,}"
+    lines = text.count("\n") + (not text.endswith("\n"))
+    if lines > MOST_LINES and longest == LONGEST_SCRIPT:
+        return f"the script has {lines:,} lines; at most {MOST_LINES:,}"
+    return ""
 
 
 def normal_text(text: str) -> str:

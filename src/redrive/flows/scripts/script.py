@@ -14,6 +14,7 @@ from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check
 from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.interpreter import Program, program_of
+from redrive.flows.scripts.limits import LONGEST_STORED
 
 LONGEST_NAME = 200
 
@@ -91,7 +92,7 @@ def read_script_input(text: str, name: str) -> tuple[Program, ScriptInput]:
     """What a flow was started with; NotReadable when it cannot be run."""
     stored = read_stored(text)
     try:
-        program = program_of(stored.text, name)
+        program = program_of(stored.text, name, LONGEST_STORED)
         check_inputs(_function(program.script, name, stored.function), stored.inputs)
     except ValueError as error:
         raise NotReadable(f"script {name}: {error}") from None

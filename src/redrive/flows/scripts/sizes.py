@@ -3,18 +3,22 @@
 from typing import Any, NamedTuple
 
 from redrive.flows.scripts.execution import (
+    COPIES_A_STEP,
     ELEMENTS_A_STEP,
     LARGEST_INT,
     LARGEST_KEY,
     LONGEST_TEXT,
+    LOOKS_A_STEP,
     MOST_CHARACTERS,
     MOST_ELEMENTS,
     MOST_PARTS,
     Frame,
     TooLarge,
 )
+from redrive.flows.scripts.held import ELEMENT, SMALL
 
 CONTAINERS = (list, dict)
+_HOLDING = (list, dict, tuple, BaseException)
 _BITS_A_CHARACTER = 10
 _SHORT_BITS = 64
 """Work with such numbers is part of the step it is in."""
@@ -37,13 +41,15 @@ class Size(NamedTuple):
 
 def size_of(value: Any) -> Size:
     """With all that is inside of it: lists may hold themselves, or one another many times. TooLarge is an answer."""
-    if not isinstance(value, CONTAINERS):
+    if not isinstance(value, _HOLDING):
         return Size(0, _characters(value))
     parts = characters = 0
     odd: Any = ""
     waiting: list[Any] = [value]
     while waiting:
         one = waiting.pop()
+        if isinstance(one, BaseException):
+            one = one.args
         parts += len(one)
         if parts > MOST_PARTS:
             raise TooLarge("a value, with all that is inside of it,", MOST_PARTS, "parts")
@@ -64,8 +70,8 @@ def size_of(value: Any) -> Size:
             elif kind is int:
                 if not -_SHORT < part < _SHORT:
                     characters += part.bit_length() // _BITS_A_CHARACTER
-            elif isinstance(part, BaseException):
-                characters += _characters(part)
+            elif isinstance(part, _HOLDING):
+                waiting.append(part)
         if characters > MOST_CHARACTERS:
             raise TooLarge("a value, with all that is inside of it,", MOST_CHARACTERS, "characters")
     return Size(parts, characters, odd)
@@ -76,8 +82,6 @@ def _characters(value: Any) -> int:
         return len(value)
     if type(value) is int:
         return 0 if -_SHORT < value < _SHORT else value.bit_length() // _BITS_A_CHARACTER
-    if isinstance(value, BaseException):
-        return sum(len(one) for one in value.args if isinstance(one, str))
     return 0
 
 
@@ -118,11 +122,13 @@ def printable(frame: Frame, value: Any) -> Any:
     if type(value) is int:
         charge_product(frame, value, value)
         return value
+    if type(value) is str:
+        return value
     parts, characters, _ = _counted(frame, value)
     if max(parts, characters) > LONGEST_TEXT:
         raise TooLarge("a text", LONGEST_TEXT, "characters")
     # Printing takes longer than looking, numbers above all.
-    frame.execution.charge(5 * parts + characters, ELEMENTS_A_STEP)
+    frame.execution.charge(20 * (parts + isinstance(value, float)) + characters, ELEMENTS_A_STEP)
     return value
 
 
@@ -135,9 +141,16 @@ def bounded(value: Any) -> Any:
 
 def made(frame: Frame, value: Any) -> Any:
     """The value, which is new: counted as work, and refused when it is too large."""
-    if isinstance(value, str | list | dict):
-        frame.execution.charge(len(value))
+    if isinstance(value, str):
         check_length(value)
+        if len(value) >= SMALL:
+            frame.execution.charge(COPIES_A_STEP + len(value), COPIES_A_STEP)
+            frame.execution.hold(value, len(value))
+    elif isinstance(value, CONTAINERS):
+        frame.execution.charge(LOOKS_A_STEP + len(value))
+        check_length(value)
+        if len(value) >= SMALL:
+            frame.execution.hold(value, len(value) * ELEMENT)
     elif type(value) is int:
         return bounded(value)
     return value
@@ -152,8 +165,18 @@ def check_length(value: Any) -> None:
         raise TooLarge("a dict" if isinstance(value, dict) else "a list", MOST_ELEMENTS, "elements")
 
 
-def check_key(key: Any) -> Any:
+def grown(frame: Frame, value: Any, before: int) -> None:
+    """Count what a list or a dict has more than before."""
+    frame.execution.charge(len(value) - before)
+    if len(value) // SMALL > before // SMALL:
+        frame.execution.hold(value, max(len(value) - before, SMALL) * ELEMENT)
+
+
+def check_key(frame: Frame, key: Any) -> Any:
     """The key of a dict. Python finds those of larger numbers slowly: many of them stand at one place."""
+    if type(key) is str:
+        # To be found, a text is looked at twice: to know its place, and to compare it with what is there.
+        frame.execution.charge(len(key))
     if type(key) is int and key.bit_length() > LARGEST_KEY:
         raise TooLarge("a whole number that is the key of a dict", LARGEST_KEY, "bits")
     return key

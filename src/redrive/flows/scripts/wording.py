@@ -111,8 +111,10 @@ def _usual_slip(
         return token, "expected ':' at the end of this line"
     if before is not None and before.type == "COLON" and expected == {"_NEWLINE"}:
         return token, "a block begins on a line of its own, indented"
-    if kind == "LPAR" and at > 2 and before is not None and line[at - 2].type == "DOT":
-        return line[at - 2], f"values have no methods; for builtins write {before}(...)"
+    if kind == "LPAR" and at > 2 and line[at - 2].type == "DOT" and (said := _method(line, at - 2)):
+        return line[at - 2], said
+    if kind == "DOT" and at and (said := _method(line, at)):
+        return token, said
     if expected == {"NAME", "RPAR"} and before is not None and before.type in ("LPAR", "COMMA"):
         if line[0].type == "FN":
             return token, f"a parameter is a name, with a default or without: fn {line[1]}(a, b=1)"
@@ -128,6 +130,31 @@ def _usual_slip(
     if kind == "NAME" and (meant := _near(str(token), _words(expected))):
         return token, f"'{token}' cannot stand here; did you mean '{meant}'?"
     return None
+
+
+def _method(line: "Sequence[Token]", dot: int) -> str:
+    """What to say to `value.method(...)`; empty where it is none."""
+    from redrive.flows.scripts.builtins import BUILTINS
+
+    if [one.type for one in line[dot + 1 : dot + 3]] != ["NAME", "LPAR"]:
+        return ""
+    method, value, given = str(line[dot + 1]), _shown(line[dot - 1], "value"), ""
+    if len(line) > dot + 4 and line[dot + 4].type == "RPAR":
+        given = _shown(line[dot + 3], "")
+    instead = ""
+    if method == "append":
+        instead = f"{value} += [{given or 'element'}]"
+    elif method == "extend":
+        instead = f"{value} += {given or 'elements'}"
+    elif method in BUILTINS:
+        empty = line[dot + 3].type == "RPAR"
+        instead = f"{method}({value})" if empty else f"{method}({value}, {given or '...'})"
+    return f"values have no methods; write {instead}" if instead else "values have no methods"
+
+
+def _shown(token: "Token", otherwise: str) -> str:
+    """What a token says, when it stands for a value by itself and is short."""
+    return str(token) if token.type in ("NAME", "STRING", "NUMBER") and len(token) <= 40 else otherwise
 
 
 _HEADERS = frozenset(("FN", "IF", "ELIF", "ELSE", "FOR", "WHILE", "TRY", "EXCEPT", "FINALLY", "PARALLEL"))
