@@ -14,8 +14,8 @@ help: ## what there is
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing redrive and its tools into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev --group bench
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . --group dev --group bench
 	@touch $(STAMP)
 
 demo: $(STAMP) ## an order that survives a flaky service and a killed worker
@@ -45,14 +45,14 @@ bench-calls: $(STAMP) ## a guarded call side by side with its peers
 	@$(BIN)/python -m benchmarks.calls
 
 bench-engine: $(STAMP) ## the durable engine side by side with its peers
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-engine
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --group bench-engine
 	@$(BIN)/python -m benchmarks.engine
 
 bench-http: $(STAMP) ## steps over HTTP beside a bare loop of POSTs
 	@$(BIN)/python -m benchmarks.http
 
 bench-pipeline: $(STAMP) ## a pipeline stage side by side with its peer
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-pipeline
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --group bench-pipeline
 	@$(BIN)/python -m benchmarks.pipeline
 
 clean: ## forget the virtual environment and all caches
