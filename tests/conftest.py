@@ -12,7 +12,7 @@ settings.register_profile(
     "redrive",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=int(os.environ.get("REDRIVE_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("REDRIVE_EXAMPLES", "15")),
 )
 settings.load_profile("redrive")
 
