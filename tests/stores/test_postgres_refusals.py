@@ -4,11 +4,13 @@ import asyncio
 import subprocess
 import sys
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
 from tests.stores.postgres_scene import NOW, Scene, fresh_schema, joined, new_flow, played
 
 from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, StoreUnusable
+from redrive.stores.postgres.faults import connecting_failed
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, EventRow
 
@@ -163,3 +165,9 @@ except StoreUnusable as error:
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own script
     assert finished.stdout.strip() == "PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'"
+
+
+def test_a_driver_that_lost_track_of_a_connection_that_was_cut_tries_again() -> None:
+    """That is no wrong address: a worker must not end for good of it."""
+    confused = asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress")
+    assert type(connecting_failed("postgresql://db", confused)) is StoreUnavailable

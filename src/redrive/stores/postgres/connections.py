@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from redrive.stores.errors import StoreUnavailable, StoreUnusable
-from redrive.stores.postgres.faults import CONNECTING_FAULTS, DRIVER_FAULTS, connecting_failed, statement_failed
+from redrive.stores.postgres.faults import (
+    CONNECTING_FAULTS,
+    DRIVER_FAULTS,
+    LOST_TRACK,
+    connecting_failed,
+    statement_failed,
+)
 from redrive.stores.postgres.names import public_address, quoted
 
 try:
@@ -105,7 +111,7 @@ class Lane:
 
     def _lost(self, error: Exception) -> bool:
         """Whether the connection is; after a timeout nobody knows what it would say next."""
-        if isinstance(error, OSError):
+        if isinstance(error, LOST_TRACK):
             self._connection.terminate()
         return bool(self._connection.is_closed())
 

@@ -13,8 +13,10 @@ try:
         asyncpg.InterfaceError,
         asyncpg.InternalClientError,
     )
+    # A connection that is cut at the wrong moment confuses the driver itself.
+    LOST_TRACK: tuple[type[Exception], ...] = (OSError, asyncpg.InternalClientError)
 except ImportError:
-    DRIVER_FAULTS = (OSError,)
+    DRIVER_FAULTS = LOST_TRACK = (OSError,)
 """All that the driver raises when the database or the way to it is at fault."""
 CONNECTING_FAULTS: tuple[type[Exception], ...] = (*DRIVER_FAULTS, ValueError)
 """And when the address is."""
@@ -36,7 +38,7 @@ _PASSING = ("08", "53", "57", "55", "40", "25", "58", "XX")
 
 def connecting_failed(address: str, error: Exception) -> StoreError:
     state = _state_of(error)
-    if state.startswith(_PASSING) or (not state and isinstance(error, OSError)):
+    if state.startswith(_PASSING) or (not state and isinstance(error, LOST_TRACK)):
         return StoreUnavailable(
             f"{address}: cannot connect ({_said(error)}); check that PostgreSQL runs there and can be reached"
         )
