@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from redrive.failures import redaction
 from redrive.failures.redaction import ELLIPSIS, redact
 from redrive.failures.secret_names import names_a_secret
 
@@ -277,6 +278,22 @@ def test_what_was_redacted_stays_as_it_is(text: str) -> None:
 def test_the_length_is_bounded(text: str, limit: int) -> None:
     shown = redact(text, limit)
     assert len(shown) <= max(limit, 0)
+
+
+def test_a_text_that_came_before_is_still_cut_where_less_is_wanted() -> None:
+    assert redact("the service is away") == "the service is away"
+    assert redact("the service is away", limit=8) == "the ser" + ELLIPSIS
+
+
+@pytest.mark.promise("P11")
+def test_what_is_kept_of_texts_has_no_secrets_and_is_bounded() -> None:
+    for template in LEAKS:
+        redact(template.format(SECRET))
+    for number in range(3000):
+        redact(f"order {number} was not found")
+    redact("long " * 100)
+    assert not [text for text in redaction._fit if SECRET in text or len(text) > 200]
+    assert len(redaction._fit) <= 1000
 
 
 def test_what_was_cut_says_so() -> None:

@@ -155,7 +155,6 @@ def test_a_redrive_undoes_the_failure_and_what_came_of_it_and_nothing_else() -> 
         4: "completed",
     }
     assert history.timers == {}
-    assert history.patches == set()
     assert history.ending is None
     assert history.items[1].attempt == 1
     assert history.items[1].retry_at == lines[-1].at

@@ -35,10 +35,12 @@ import pytest
 import requests
 import yaml
 import yarl
+from hypothesis import given
+from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, ResultRejected, RetryAfter, Snooze
-from redrive.flows.portable_errors import store_error
+from redrive.flows.portable_errors import _plain, _Room, _stored, store_error
 from redrive.resilience.circuit import CircuitOpen
 
 from .storing_errors import NetworkError, raised, through_the_store
@@ -248,6 +250,25 @@ def test_an_exception_comes_back_with_its_class_text_and_arguments(make: Callabl
     assert getattr(rebuilt, "__notes__", None) == getattr(error, "__notes__", None)
     if store_error(error).args is not None and not isinstance(error, BaseExceptionGroup):
         assert rebuilt.args == error.args
+
+
+@pytest.mark.parametrize("make", EXACT)
+def test_the_short_way_of_storing_an_exception_gives_what_the_long_way_does(make: Callable[[], BaseException]) -> None:
+    error = make()
+    assert _plain(error) in (None, _stored(error, _Room(), 0))
+
+
+@given(
+    st.sampled_from([ValueError, ConnectionError, KeyError, StopIteration, UnicodeError, SystemExit, NetworkError]),
+    st.text() | st.sampled_from(["the service is away", "password=hunter2", "a\nb", "\ud800", "x" * 600]),
+)
+def test_so_it_does_for_any_text(kind: type[BaseException], text: str) -> None:
+    error = kind(text)
+    assert _plain(error) in (None, _stored(error, _Room(), 0))
+
+
+def test_an_exception_with_nothing_but_a_text_takes_the_short_way() -> None:
+    assert _plain(ConnectionError("the service is away")) is not None
 
 
 def response_error() -> BaseException:

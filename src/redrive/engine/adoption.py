@@ -82,7 +82,7 @@ def begin_new(worker: "Worker", record: FlowRecord) -> bool:
     if run is None:
         return False
     try:
-        if unknown_actions(run.driver.needs()):
+        if (needs := run.driver.needs()) and unknown_actions(needs):
             worker.forget(run)
             return False
         run.begin()
@@ -172,7 +172,7 @@ def go_on(
         # One of an earlier attempt is older than what the log has of that attempt's end.
         if item is not None and item.state == "running" and beat.at >= item.attempt_began:
             item.details = msgspec.Raw(beat.details.encode())
-    run.shown |= {item.number for item in run.history.items.values() if item.retry_kind}
+    run.shown.update((item.number, None) for item in run.history.items.values() if item.retry_kind)
     running = [item for item in run.history.items.values() if item.state == "running"]
     lost = [item for item in running if not item.accepted and item.number not in under_way]
     for item in running:

@@ -30,12 +30,12 @@ class AttemptStarts(OwnedFlow):
         super().__init__(desk, record, driver)
         self.active = 0
         """Items that run or wait in line."""
-        self.in_line: set[int] = set()
+        self.in_line: dict[int, None] = {}
         """Items that wait for a free place to run."""
         self.waits = Waits(self.history, driver)
         self.heartbeats: dict[int, str] = {}
         """What running attempts left last."""
-        self.shown: set[int] = set()
+        self.shown: dict[int, None] = {}
         """Items with a row in the retry queue."""
         self._lanes = None if isinstance(driver, ActionItems) else Lanes(driver.at_once)
 
@@ -65,7 +65,7 @@ class AttemptStarts(OwnedFlow):
             )
             item = self.history.items[number]
             item.policy = ask.policy
-            self.desk.journal.then(lambda: self.desk.begin(self, item, ask))
+            self.desk.journal.then(self.desk.begin, self, item, ask)
         else:
             event = ItemQueued(item=number, step=ask.step, args=args, policy=policy, index=ask.index, undoes=ask.undoes)
             self.log(at, event)
@@ -97,7 +97,7 @@ class AttemptStarts(OwnedFlow):
         """A place was taken for an item that waited in line; False when it no longer needs one."""
         if self.released or number not in self.in_line:
             return False
-        self.in_line.remove(number)
+        del self.in_line[number]
         self._begin_attempt(self.history.items[number], self.time())
         return True
 
@@ -132,7 +132,7 @@ class AttemptStarts(OwnedFlow):
 
     def show_retry(self, item: Item) -> None:
         """Put a waiting item into the retry queue, for all to see."""
-        self.shown.add(item.number)
+        self.shown[item.number] = None
         self.desk.journal.put_retry(retry_row(self.record, item, "waiting"))
 
     def _held_back(self, step: str, number: int, retry: bool, at: float) -> Deferred | None:
@@ -151,7 +151,7 @@ class AttemptStarts(OwnedFlow):
         self.wait_for_retry(item, deferred.until, at)
 
     def _line_up(self, number: int) -> None:
-        self.in_line.add(number)
+        self.in_line[number] = None
         self.desk.queue_for_place(self, number)
 
     def _begin_attempt(self, item: Item, at: float) -> None:
@@ -164,4 +164,4 @@ class AttemptStarts(OwnedFlow):
         self.log(at, event)
         if item.number in self.shown:
             self.desk.journal.put_retry(retry_row(self.record, item, "dispatched"))
-        self.desk.journal.then(lambda: self.desk.begin(self, item, None))
+        self.desk.journal.then(self.desk.begin, self, item, None)

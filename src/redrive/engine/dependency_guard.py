@@ -52,10 +52,12 @@ class DependencyGuard:
             dependency.budget.count_request(now)
 
     def succeeded(self, attempt: _Attempt, now: float) -> None:
-        self._report(attempt, circuits.succeeded, now)
+        if self._permits:
+            self._report(attempt, circuits.succeeded, now)
 
     def failed(self, attempt: _Attempt, policy: Policy, failure: Failure, now: float) -> None:
-        self._report(attempt, circuit_outcome(policy, failure), now)
+        if self._permits:
+            self._report(attempt, circuit_outcome(policy, failure), now)
 
     def ignored(self, attempt: _Attempt, now: float) -> None:
         """It ended without telling anything about the dependency."""

@@ -339,7 +339,7 @@ class FlowRun(AttemptStarts):
             self.desk.under_way.stop(self.id, item.number)
         elif item.number in self.in_line:
             self.active -= 1
-            self.in_line.remove(item.number)
+            del self.in_line[item.number]
         self.waits.retries.pop(item.number, None)
         self.waits.callbacks.pop(item.number, None)
 
@@ -365,7 +365,7 @@ class FlowRun(AttemptStarts):
 
     def _item_done(self, item: Item) -> None:
         if item.number in self.shown or item.details is not None or item.number in self.heartbeats:
-            self.shown.discard(item.number)
+            self.shown.pop(item.number, None)
             self.desk.journal.drop_retry(self.id, item.number)
             self.heartbeats.pop(item.number, None)
 

@@ -19,6 +19,7 @@ from redrive.stores.interface import Store
 from redrive.stores.records import Batch, HeartbeatRow, Lease, NewFlow, RetryRow
 
 T = TypeVar("T")
+_Call = tuple[Callable[..., None], *tuple[Any, ...]]
 log = logging.getLogger("redrive")
 
 FOLLOWED_AT_ONCE = 50
@@ -54,8 +55,8 @@ class Journal:
         """`refuse` is told of flows that the store does not take as born: they are not added."""
         self.batch = Batch(number=1)
         """What goes into the next transaction."""
-        self._then: list[Callable[[], None]] = []
-        self._following: deque[Callable[[], None]] = deque()
+        self._then: list[_Call] = []
+        self._following: deque[_Call] = deque()
         """What is durable and has not been called back yet."""
         self._more_to_follow = asyncio.Event()
         self._retries: dict[tuple[str, int], RetryRow] = {}
@@ -69,9 +70,10 @@ class Journal:
         self._idle.set()
         self._clock = current_clock()
 
-    def then(self, callback: Callable[[], None]) -> None:
+    def then(self, callback: Callable[..., None], *args: Any) -> None:
         """Call back once what is in the batch now is durable."""
-        self._then.append(callback)
+        # A tuple, not a closure: closures are several objects each, and the collector goes through all that wait here.
+        self._then.append((callback, *args))
         if not self._ready.is_set():
             self._ready.set()
             self._idle.clear()
@@ -137,8 +139,9 @@ class Journal:
     def _follow(self, most: int) -> None:
         following = self._following
         for _ in range(min(most, len(following))):
+            callback, *args = following.popleft()
             try:
-                following.popleft()()
+                callback(*args)
             except Exception:
                 log.exception("what was to follow a commit failed; the journal goes on")
 

@@ -65,7 +65,7 @@ def cancelled_without_code(run: FlowRun, history: FlowHistory, has_begun: bool, 
         said = read(message)
         if isinstance(said, Cancel) and (said.force or not has_begun):
             run.history = history
-            run.shown |= {item.number for item in history.items.values() if item.retry_kind}
+            run.shown.update((item.number, None) for item in history.items.values() if item.retry_kind)
             deliver(run, message)
             return True
     return False
@@ -93,7 +93,7 @@ def _settle_by_hand(run: FlowRun, said: ByHand, at: float) -> None:
 def take_out(run: FlowRun, message: Message) -> AnyMessage | None:
     """Read a message and have it removed; None for one that this version cannot read."""
     run.mail_read += 1
-    run.mail_taken.add(message.id)
+    run.mail_taken[message.id] = None
     run.desk.journal.batch.messages_read.append(message.id)
     run.desk.journal.kick()
     said = read(message)

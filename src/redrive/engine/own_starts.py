@@ -49,7 +49,7 @@ class OwnStarts:
         batch.born.append(flow)
         added: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
         self._waiting[flow.id] = added
-        worker.journal.then(lambda: self._answer(flow.id, True))
+        worker.journal.then(self._answer, flow.id, True)
         return await added
 
     def _takes(self, flow: NewFlow) -> bool:

@@ -39,7 +39,7 @@ class OwnedFlow:
         self.seq = 0
         self.last_at = record.created_at
         self.mail_read = record.mail_read
-        self.mail_taken: set[int] = set()
+        self.mail_taken: dict[int, None] = {}
         """Messages that were delivered: until that is durable they are still in the store."""
         self.alarm: Alarm | None = None
         """When it is to be woken."""
@@ -73,11 +73,11 @@ class OwnedFlow:
         )
         journal = self.desk.journal
         journal.batch.flows.append(change)
-        journal.then(lambda: self.desk.forget(self))
+        journal.then(self.desk.forget, self)
 
     def park(self, problem: str) -> None:
         """It cannot go on: leave it alone until someone mends it."""
         if self.history.parked != problem:
             self.log(self.time(), FlowParked(problem=problem))
-            self.desk.journal.then(functools.partial(tell_flow_parked, self.record, problem))
+            self.desk.journal.then(tell_flow_parked, self.record, problem)
         self.release("parked", None)

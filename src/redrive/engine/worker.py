@@ -78,6 +78,7 @@ class Worker:
         self.claims = Claims(self)
         self._mail = asyncio.Event()
         self._on_ended = on_ended
+        self._beat = functools.partial(beat, self.runs)
         self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.now)
         self._after_mail: list[Callable[[], None]] = []
         self._rebuilding = Rebuilding(self)
@@ -241,7 +242,7 @@ class Worker:
             timeout=timeout,
             timeout_at=item.timeout_at,
             details=item.details,
-            beat=functools.partial(beat, self.runs, run.id, item.number),
+            beat=self._beat,
             place=place,
         )
         self.under_way.begin(attempt)
@@ -271,15 +272,13 @@ class Worker:
     def ended(self, run: FlowRun, event: AnyEvent) -> None:
         if isinstance(event, FlowFailed):
             self.journal.batch.dead.append(dead_letter(run, event))
+        self.journal.then(self._tell_ended, run, event)
 
-        def durable() -> None:
-            if not run.is_stored:
-                return
+    def _tell_ended(self, run: FlowRun, event: AnyEvent) -> None:
+        if run.is_stored:
             tell_flow_ended(run, event)
             if self._on_ended is not None:
                 self._on_ended(run.id, event)
-
-        self.journal.then(durable)
 
     def has(self, flow_id: str) -> bool:
         """Whether it works on the flow, and will tell when that ends."""

@@ -10,12 +10,28 @@ _READ_AHEAD = 4096
 # What is known by its end alone (user:password@) is at most so long; anything longer is known by its beginning.
 _LONGEST_UNKNOWN = 512
 
+# Short texts that are fit as they are. In an outage the same ones come again and again.
+_MOST_FIT = 1000
+_LONGEST_FIT = 200
+_fit: dict[str, None] = {}
+
 
 def redact(text: str, limit: int = DEFAULT_LIMIT) -> str:
     """The text without its secrets, on one line, at most `limit` characters long.
 
     The time it takes depends on `limit`, not on the length of the text.
     """
+    if text in _fit and len(text) <= limit:
+        return text
+    shown = _redacted(text, limit)
+    if shown == text and type(text) is str and len(text) <= _LONGEST_FIT:
+        if len(_fit) >= _MOST_FIT:
+            _fit.clear()
+        _fit[text] = None
+    return shown
+
+
+def _redacted(text: str, limit: int) -> str:
     cut = len(text) > limit + _READ_AHEAD
     unsafe = 0
     if cut:

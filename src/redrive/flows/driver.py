@@ -110,6 +110,8 @@ def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A0
 class ActionItems:
     """Items that are actions, each by its name."""
 
+    __slots__ = ()
+
     def needs(self) -> frozenset[str]:
         return NOTHING_KNOWN
 
@@ -302,6 +304,8 @@ class WorkflowDriver(CodeDriver):
 
 class ActionDriver(ActionItems):
     """Runs one action: a background job."""
+
+    __slots__ = ("_action", "_input")
 
     def __init__(self, action: str, input: str) -> None:  # noqa: A002 - see above
         self._action = action_named(action).name

@@ -78,7 +78,8 @@ def _names_of(kind: type[BaseException]) -> ClassNames:
     natives = [base for base in kind.__mro__ if issubclass(base, BaseException) and not _is_python(base)]
     for base in kind.__mro__:
         if base not in _WITHOUT_FIELDS:
-            fields = [name for name, value in vars(base).items() if type(value) is MemberDescriptorType]
+            members = [name for name, value in vars(base).items() if type(value) is MemberDescriptorType]
+            fields = [name for name in members if not name.startswith("__")]
             (native_fields if base in natives else slots).extend(fields)
     # A stand-in that only keeps the text of its base has the base's name too.
     lineage = tuple(dict.fromkeys(map(_qualified, kind.__mro__[:-1])))[:_LONGEST_LINEAGE]

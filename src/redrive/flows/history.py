@@ -22,7 +22,6 @@ from redrive.flows.events import (
     ItemGaveUp,
     ItemQueued,
     ItemStarted,
-    PatchMarked,
     Paused,
     Redriven,
     Resumed,
@@ -149,13 +148,25 @@ class Item:
 class FlowHistory:
     """What is true of a flow after the events applied so far."""
 
+    __slots__ = (
+        "_whole",
+        "cancel_requested",
+        "ended_at",
+        "ending",
+        "items",
+        "last_item",
+        "last_timer",
+        "parked",
+        "paused",
+        "timers",
+    )
+
     def __init__(self, whole: bool = False) -> None:
         """`whole` keeps the items that are done too, which to go on nobody needs."""
         self._whole = whole
         self.items: dict[int, Item] = {}
         self.timers: dict[int, float] = {}
         """Timers that have not fired, and when they will. Cancelled ones stay: only the flow's code knows them."""
-        self.patches: set[str] = set()
         self.last_item = 0
         self.last_timer = 0
         self.paused = False
@@ -230,9 +241,6 @@ class FlowHistory:
     def _timer_fired(self, at: float, event: TimerFired) -> None:
         self.timers.pop(event.timer, None)
 
-    def _patch_marked(self, at: float, event: PatchMarked) -> None:
-        self.patches.add(event.patch)
-
     def _cancel_requested(self, at: float, event: CancelRequested) -> None:
         self.cancel_requested = event
 
@@ -284,7 +292,6 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     ItemCompleted: FlowHistory._item_completed,
     TimerSet: FlowHistory._timer_set,
     TimerFired: FlowHistory._timer_fired,
-    PatchMarked: FlowHistory._patch_marked,
     CancelRequested: FlowHistory._cancel_requested,
     Paused: FlowHistory._paused,
     Resumed: FlowHistory._resumed,

@@ -10,7 +10,7 @@ from redrive.flows.values import NotReadable
 from redrive.retry.policy import Policy
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, gc=False):
     args: msgspec.Raw
     policy: msgspec.Raw
 

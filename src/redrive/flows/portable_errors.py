@@ -29,7 +29,7 @@ _MOST_ATTRIBUTES = 50
 _BY_KEYWORD = frozenset({"name", "name_from", "path", "obj"})
 
 
-class StoredError(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One exception: without secrets, of bounded size."""
 
     type: str
@@ -73,7 +73,26 @@ class _Room:
 
 def store_error(error: BaseException) -> StoredError:
     """The exception as data. What its own code raises while it is looked at is passed over."""
-    return _stored(error, _Room(), 0)
+    return _tried(None, _plain, error) or _stored(error, _Room(), 0)
+
+
+def _plain(error: BaseException) -> StoredError | None:
+    """Of an error that is no more than its class and a text, as most are; None when there is more to it."""
+    args = error.args
+    if len(args) != 1 or type(args[0]) is not str or vars(error):
+        return None
+    if error.__cause__ is not None or error.__context__ is not None:
+        return None
+    names = names_of(type(error))
+    if names.slots:
+        return None
+    for name in names.native_fields:
+        if getattr(error, name, None) is not None:
+            return None
+    text = args[0]
+    if _text(error) != text or redact(text) != text:
+        return None
+    return StoredError(names.lineage[0].removeprefix("builtins."), text, names.lineage, names.module)
 
 
 def _stored(error: BaseException, room: _Room, depth: int) -> StoredError:

@@ -16,7 +16,7 @@ _PLAIN = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class Arguments(msgspec.Struct, frozen=True):
+class Arguments(msgspec.Struct, frozen=True, gc=False):
     """The arguments of one call. Those left out are in neither: the function's defaults are used when it runs."""
 
     encoded: str

@@ -16,6 +16,8 @@ MOST_LOST = 3
 LOST = "lost"
 
 
+_Refusal = tuple[GiveUpKind, str]
+
 _AT_ONCE = Rule(match=ANYTHING, backoff=Backoff("constant", 0.0), jitter=Jitter("none"))
 
 
@@ -57,33 +59,13 @@ def decide(
         kind: GiveUpKind = "unmatched" if failure.category == "transient" else failure.category
         return _give_up(policy, history, failure, now, conditions, None, kind, "nothing in the policy retries it")
 
-    def give_up(kind: GiveUpKind, detail: str) -> GiveUp:
-        return _give_up(policy, history, failure, now, conditions, answer, kind, detail)
-
     granted = history.granted_by(answer.name)
     n = granted.retries if granted else 0
-    if policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry:
-        return give_up("not_idempotent", "it may have taken effect, and the work is declared not idempotent")
-    if failure.unsafe_to_repeat and not policy.idempotent:
-        return give_up("not_idempotent", "it may have taken effect in a call inside that is not idempotent")
-    if failure.kind == "lost" and n + 1 >= MOST_LOST:
-        return give_up("poison", f"{MOST_LOST} attempts lost their worker")
-    if not conditions.wanted:
-        return give_up("abandoned", "nobody needs its outcome any more")
-    if conditions.owned_elsewhere:
-        return give_up("nested", "an enclosing guarded call owns the retries")
-    if not conditions.replayable:
-        return give_up("not_replayable", "the input of the work was consumed and cannot be sent again")
-    if policy.attempts is not None and history.attempts >= policy.attempts:
-        return give_up("exhausted", f"attempt {history.attempts} of {policy.attempts} failed")
-    if failure.kind == "timeout" and policy.timeout_retries is not None and history.timeouts >= policy.timeout_retries:
-        return give_up("exhausted", f"timeout_retries grants {_times(policy.timeout_retries)}")
-    if answer.retries is not None and n >= answer.retries:
-        return give_up("exhausted", f"{answer.name} grants {_times(answer.retries)}")
-    asked = failure.retry_after
-    if asked is not None and policy.max_retry_after is not None and asked > policy.max_retry_after:
-        return give_up("retry_after", f"asked to wait {asked:g} s, above the {policy.max_retry_after:g} s accepted")
+    refused = _refused(policy, history, failure, conditions, answer, n)
+    if refused is not None:
+        return _give_up(policy, history, failure, now, conditions, answer, *refused)
 
+    asked = failure.retry_after
     cap = LONGEST_WAIT if answer.max_wait is None else answer.max_wait
     base = min(answer.backoff.base, cap)
     raw = 0.0 if asked is not None else answer.backoff.raw(n)
@@ -100,15 +82,10 @@ def decide(
         if asked is not None and wait < SHORTEST_WAIT and high < SHORTEST_WAIT:
             lifted, low, high, wait = True, policy.floor, policy.floor, policy.floor
 
-    if conditions.circuit == "open" and (conditions.circuit_open_until or 0.0) > now + wait:
-        return give_up("circuit_open", "the circuit of the dependency is open")
-    if conditions.budget_spent:
-        return give_up("budget", "the dependency's retry budget is spent")
     left = _deadline_left(policy, history, now)
-    if left is not None and left <= 0:
-        return give_up("deadline", f"the {policy.deadline:g} s for the whole call are over")
-    if left is not None and wait >= left:
-        return give_up("deadline", f"the next attempt would begin in {wait:.3g} s, with {left:.3g} s left")
+    refused = _refused_then(policy, conditions, now, wait, left)
+    if refused is not None:
+        return _give_up(policy, history, failure, now, conditions, answer, *refused)
     return RetryAt(
         now + wait,
         Because(
@@ -135,6 +112,49 @@ def decide(
             circuit=conditions.circuit,
         ),
     )
+
+
+def _refused(
+    policy: Policy, history: History, failure: Failure, conditions: Conditions, answer: _Answer, n: int
+) -> _Refusal | None:
+    """Why there is no other attempt, whenever it would be; `n` retries were granted before."""
+    if policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry:
+        return "not_idempotent", "it may have taken effect, and the work is declared not idempotent"
+    if failure.unsafe_to_repeat and not policy.idempotent:
+        return "not_idempotent", "it may have taken effect in a call inside that is not idempotent"
+    if failure.kind == "lost" and n + 1 >= MOST_LOST:
+        return "poison", f"{MOST_LOST} attempts lost their worker"
+    if not conditions.wanted:
+        return "abandoned", "nobody needs its outcome any more"
+    if conditions.owned_elsewhere:
+        return "nested", "an enclosing guarded call owns the retries"
+    if not conditions.replayable:
+        return "not_replayable", "the input of the work was consumed and cannot be sent again"
+    if policy.attempts is not None and history.attempts >= policy.attempts:
+        return "exhausted", f"attempt {history.attempts} of {policy.attempts} failed"
+    if failure.kind == "timeout" and policy.timeout_retries is not None and history.timeouts >= policy.timeout_retries:
+        return "exhausted", f"timeout_retries grants {_times(policy.timeout_retries)}"
+    if answer.retries is not None and n >= answer.retries:
+        return "exhausted", f"{answer.name} grants {_times(answer.retries)}"
+    asked = failure.retry_after
+    if asked is not None and policy.max_retry_after is not None and asked > policy.max_retry_after:
+        return "retry_after", f"asked to wait {asked:g} s, above the {policy.max_retry_after:g} s accepted"
+    return None
+
+
+def _refused_then(
+    policy: Policy, conditions: Conditions, now: float, wait: float, left: float | None
+) -> _Refusal | None:
+    """Why there is no other attempt after this wait."""
+    if conditions.circuit == "open" and (conditions.circuit_open_until or 0.0) > now + wait:
+        return "circuit_open", "the circuit of the dependency is open"
+    if conditions.budget_spent:
+        return "budget", "the dependency's retry budget is spent"
+    if left is not None and left <= 0:
+        return "deadline", f"the {policy.deadline:g} s for the whole call are over"
+    if left is not None and wait >= left:
+        return "deadline", f"the next attempt would begin in {wait:.3g} s, with {left:.3g} s left"
+    return None
 
 
 def is_retried(policy: Policy, failure: Failure) -> bool:

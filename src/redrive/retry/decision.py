@@ -45,7 +45,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 CLEAR = Conditions()
 
 
-class Because(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Because(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Why it was decided so: everything that went into the answer."""
 
     rule: str
@@ -86,14 +86,14 @@ class Because(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What ended the retries, in words."""
 
 
-class RetryAt(msgspec.Struct, frozen=True, tag="retry"):
+class RetryAt(msgspec.Struct, frozen=True, tag="retry", gc=False):
     """Try again at `when`."""
 
     when: float
     because: Because
 
 
-class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
+class GiveUp(msgspec.Struct, frozen=True, tag="give_up", gc=False):
     """Do not try again."""
 
     kind: GiveUpKind

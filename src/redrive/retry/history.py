@@ -6,7 +6,7 @@ from redrive.retry.decision import RetryAt
 from redrive.retry.policy import Policy
 
 
-class Granted(msgspec.Struct, frozen=True):
+class Granted(msgspec.Struct, frozen=True, gc=False):
     """What one rule has granted so far."""
 
     rule: str
@@ -14,7 +14,7 @@ class Granted(msgspec.Struct, frozen=True):
     last_wait: float
 
 
-class History(msgspec.Struct, frozen=True):
+class History(msgspec.Struct, frozen=True, gc=False):
     """The attempts so far. It stays small however many there were."""
 
     started_at: float

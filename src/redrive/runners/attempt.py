@@ -15,6 +15,8 @@ from redrive.flows.action import Place
 from redrive.retry.policy import Policy
 
 LARGEST_DETAILS = 64 * 1024
+Beat = Callable[[str, int, str], None]
+"""Takes the details of a heartbeat, of an item in a flow."""
 
 _current: "ContextVar[Attempt | None]" = ContextVar("redrive_attempt", default=None)
 
@@ -49,7 +51,7 @@ class Attempt:
         timeout: float | None,
         timeout_at: float | None,
         details: msgspec.Raw | None,
-        beat: Callable[[str], None],
+        beat: Beat,
         place: Place = "loop",
     ) -> None:
         self.flow_id = flow_id
@@ -87,14 +89,18 @@ class Attempt:
             raise TypeError(f"the details of a heartbeat must be plain data: {redact(str(error), 200)}") from None
         if len(text) > LARGEST_DETAILS:
             raise ValueError(f"the details of a heartbeat take {len(text)} bytes; at most {LARGEST_DETAILS} are kept")
-        self._beat(text)
+        self.beat(text)
+
+    def beat(self, details: str) -> None:
+        """Say so with details that are JSON already."""
+        self._beat(self.flow_id, self.item, details)
 
     def beat_from_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on the heartbeats come from another thread."""
         beat = self._beat
 
-        def hand_over(text: str) -> None:
-            loop.call_soon_threadsafe(beat, text)
+        def hand_over(flow_id: str, item: int, text: str) -> None:
+            loop.call_soon_threadsafe(beat, flow_id, item, text)
 
         self._beat = hand_over
 

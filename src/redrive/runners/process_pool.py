@@ -131,7 +131,7 @@ class ProcessPool:
         async with self._places:
             child = await self._child()
             try:
-                answer = await child.ask(action.name, work, attempt._beat)
+                answer = await child.ask(action.name, work, attempt.beat)
             except BaseException:
                 child.kill()
                 # The next attempt must not overlap with this one.

@@ -23,7 +23,7 @@ DeadState = Literal["dead", "redriven", "discarded"]
 RetryStatus = Literal["waiting", "dispatched"]
 
 
-class NewFlow(msgspec.Struct, frozen=True, kw_only=True):
+class NewFlow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A flow to be added. With a `start_at` after `created_at` it is added as waiting, otherwise as ready."""
 
     id: str
@@ -39,7 +39,7 @@ class NewFlow(msgspec.Struct, frozen=True, kw_only=True):
     """At most one flow of a definition has it."""
 
 
-class FlowRecord(msgspec.Struct, frozen=True, kw_only=True):
+class FlowRecord(msgspec.Struct, frozen=True, gc=False):
     id: str
     definition: str
     input: str
@@ -71,7 +71,7 @@ class EventRow(NamedTuple):
     body: str
 
 
-class FlowChange(msgspec.Struct, frozen=True, kw_only=True):
+class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How a commit changes a flow's row. Any status but "running" takes the flow from its owner.
 
     When the flow is released while it has unread mail (mail > mail_read), it becomes ready at once instead, unless it
@@ -85,7 +85,7 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: float | None = None
 
 
-class RetryRow(msgspec.Struct, frozen=True, kw_only=True):
+class RetryRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A work item that waits for its next attempt, or is in it: what waits, and until when."""
 
     flow_id: str

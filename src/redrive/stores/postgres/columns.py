@@ -63,7 +63,7 @@ def named(columns: Sequence[str]) -> str:
 
 def flow_record(row: Sequence[Any]) -> FlowRecord:
     """From a row of `selected(FLOW)`."""
-    return FlowRecord(**dict(zip(FLOW, row, strict=True)))
+    return FlowRecord(*row)
 
 
 def _is_time(column: str) -> bool:

@@ -22,7 +22,7 @@ def places(fields: Iterable[str]) -> str:
 
 
 def flow_record(row: tuple[Any, ...]) -> FlowRecord:
-    return FlowRecord(**dict(zip(FLOW_FIELDS, row, strict=True)))
+    return FlowRecord(*row)
 
 
 def retry_row(row: tuple[Any, ...]) -> RetryRow:
