@@ -59,7 +59,7 @@ def attempt_of(action: Action[Any, Any], *, beats: list[str] | None = None, **fa
         "timeout": None,
         "timeout_at": None,
         "details": None,
-        "beat": lambda _flow_id, _item, text: None if beats is None else beats.append(text),
+        "on_beat": lambda _flow_id, _item, text: None if beats is None else beats.append(text),
     }
     return Attempt(**known | facts)
 
@@ -430,7 +430,7 @@ def hang(how: str) -> None:
 
 def attempt(action):
     return Attempt(flow_id="f", item=1, step=action.name, number=1, delivery_token="d", policy=DURABLE_DEFAULT,
-                   timeout=None, timeout_at=None, details=None, beat=print)
+                   timeout=None, timeout_at=None, details=None, on_beat=print)
 
 async def run(action, *args):
     pool = ProcessPool(1)

@@ -59,7 +59,7 @@ def reserve(url: str, product: str, attempt: Attempt) -> Any:
 
 def of_item(item: int, number: int = 1) -> Attempt:
     attempt = attempt_to_make(number)
-    attempt.receipt_token = f"flow-1.{item}"
+    attempt.flow_id, attempt.item = "flow-1", item
     return attempt
 
 

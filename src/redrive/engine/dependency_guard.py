@@ -31,7 +31,8 @@ class DependencyGuard:
     def __init__(self, dice: Dice) -> None:
         self.dependencies = Dependencies()
         self._dice = dice
-        self._permits: dict[_Attempt, tuple[Dependency, circuits.Permit]] = {}
+        self.permits: dict[_Attempt, tuple[Dependency, circuits.Permit]] = {}
+        """Of attempts under way. What is not in it need not be reported."""
 
     def admit(self, attempt: _Attempt, name: str, retry: bool, now: float) -> None:
         """Let an attempt be made, or raise Deferred."""
@@ -44,7 +45,7 @@ class DependencyGuard:
                 waits_for_probe = dependency.circuit.state.phase == "half_open"
                 until = (now + LOOK_AGAIN if waits_for_probe else max(due, now)) + SPREAD * self._dice()
                 raise Deferred(until, f"the circuit of {name} is open")
-            self._permits[attempt] = dependency, permit
+            self.permits[attempt] = dependency, permit
         if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
             self.ignored(attempt, now)
             raise Deferred(now + LOOK_AGAIN + SPREAD * self._dice(), f"the retry budget of {name} is spent")
@@ -52,19 +53,17 @@ class DependencyGuard:
             dependency.budget.count_request(now)
 
     def succeeded(self, attempt: _Attempt, now: float) -> None:
-        if self._permits:
-            self._report(attempt, circuits.succeeded, now)
+        self._report(attempt, circuits.succeeded, now)
 
     def failed(self, attempt: _Attempt, policy: Policy, failure: Failure, now: float) -> None:
-        if self._permits:
-            self._report(attempt, circuit_outcome(policy, failure), now)
+        self._report(attempt, circuit_outcome(policy, failure), now)
 
     def ignored(self, attempt: _Attempt, now: float) -> None:
         """It ended without telling anything about the dependency."""
         self._report(attempt, circuits.ignored, now)
 
     def _report(self, attempt: _Attempt, outcome: circuits.Report, now: float) -> None:
-        known = self._permits.pop(attempt, None)
+        known = self.permits.pop(attempt, None)
         if known is not None and known[0].circuit is not None:
             dependency, permit = known
             assert dependency.circuit is not None  # noqa: S101 - it gave the permit

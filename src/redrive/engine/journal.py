@@ -66,6 +66,7 @@ class Journal:
         self._lease = lease
         self._unknown = False
         self._ready = asyncio.Event()
+        self._is_kicked = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._clock = current_clock()
@@ -74,9 +75,8 @@ class Journal:
         """Call back once what is in the batch now is durable."""
         # A tuple, not a closure: closures are several objects each, and the collector goes through all that wait here.
         self._then.append((callback, *args))
-        if not self._ready.is_set():
-            self._ready.set()
-            self._idle.clear()
+        if not self._is_kicked:
+            self.kick()
 
     def put_retry(self, row: RetryRow) -> None:
         """What waits, and until when; the last word of a transaction counts."""
@@ -95,7 +95,8 @@ class Journal:
 
     def kick(self) -> None:
         """There is something to write."""
-        if not self._ready.is_set():
+        if not self._is_kicked:
+            self._is_kicked = True
             self._ready.set()
             self._idle.clear()
 
@@ -104,6 +105,7 @@ class Journal:
         while True:
             await self._ready.wait()
             self._ready.clear()
+            self._is_kicked = False
             batch, then = self.batch, self._then
             self.batch, self._then = Batch(number=batch.number + 1), []
             if self._retries:
@@ -122,7 +124,7 @@ class Journal:
             self._follow(FOLLOWED_AT_ONCE)
             if self._following:
                 self._more_to_follow.set()
-            elif not self._ready.is_set():
+            elif not self._is_kicked:
                 self._idle.set()
 
     async def follow(self) -> None:
@@ -133,7 +135,7 @@ class Journal:
             while self._following:
                 self._follow(FOLLOWED_AT_ONCE)
                 await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
-            if not self._ready.is_set():
+            if not self._is_kicked:
                 self._idle.set()
 
     def _follow(self, most: int) -> None:

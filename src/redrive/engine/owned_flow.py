@@ -50,7 +50,8 @@ class OwnedFlow:
 
     def time(self) -> float:
         # Within one log time never goes back, whatever the clocks of its owners say.
-        return max(self.desk.now(), self.last_at)
+        now = self.desk.now()
+        return now if now > self.last_at else self.last_at
 
     def log(self, at: float, event: AnyEvent) -> None:
         """Append a line, and let the history know."""

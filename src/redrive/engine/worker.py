@@ -242,7 +242,7 @@ class Worker:
             timeout=timeout,
             timeout_at=item.timeout_at,
             details=item.details,
-            beat=self._beat,
+            on_beat=self._beat,
             place=place,
         )
         self.under_way.begin(attempt)
@@ -320,7 +320,8 @@ class Worker:
     def succeeded(self, attempt: Attempt, result: str) -> None:
         run = self._over(attempt)
         if run is not None:
-            self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
+            if self.guard.permits:
+                self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
             try:
                 run.succeeded(attempt.item, attempt.delivery_token, result)
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
@@ -345,7 +346,8 @@ class Worker:
         if run is not None:
             try:
                 failure = failure or failure_from(error, self.now(), timed_out=timed_out, poison=poison)
-                self.guard.failed((attempt.flow_id, attempt.item), attempt.policy, failure, self.now())
+                if self.guard.permits:
+                    self.guard.failed((attempt.flow_id, attempt.item), attempt.policy, failure, self.now())
                 run.failed(attempt.item, attempt.delivery_token, error, failure)
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                 self.set_aside(run)

@@ -2,40 +2,29 @@
 
 from typing import Any, Literal
 
+import msgspec
+
 from redrive.retry.policy import Policy
 
 
-class ItemAsk:
+class ItemAsk(msgspec.Struct, eq=False):
     """Carry out an action and bring its outcome."""
 
-    __slots__ = ("args", "future", "index", "item", "policy", "step", "undoes", "values", "where")
-
-    def __init__(
-        self,
-        step: str,
-        args: str,
-        values: dict[str, Any] | None,
-        policy: Policy,
-        future: Any,
-        where: str,
-        index: int = 0,
-        undoes: str = "",
-    ) -> None:
-        self.step = step
-        self.args = args
-        """As they are stored."""
-        self.values = values
-        """As the first attempt may use them, where they have been read already."""
-        self.policy = policy
-        self.future = future
-        """What the flow's code waits for."""
-        self.where = where
-        """The line of the flow's code, noted during replay."""
-        self.index = index
-        self.undoes = undoes
-        """In a graph: which item of its step it is, and the step that it undoes."""
-        self.item = 0
-        """Its number in the log, once it has one."""
+    step: str
+    args: str
+    """As they are stored."""
+    values: dict[str, Any] | None
+    """As the first attempt may use them, where they have been read already."""
+    policy: Policy
+    future: Any
+    """What the flow's code waits for."""
+    where: str
+    """The line of the flow's code, noted during replay."""
+    index: int = 0
+    undoes: str = ""
+    """In a graph: which item of its step it is, and the step that it undoes."""
+    item: int = 0
+    """Its number in the log, once it has one."""
 
 
 class TimerAsk:

@@ -13,7 +13,7 @@ from redrive.flows.asks import Ask, EndAsk, ItemAsk, TimerAsk
 from redrive.flows.failed_item import as_exception
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.job import read_job
-from redrive.flows.loop import FlowFuture, FlowLoop
+from redrive.flows.loop import FlowLoop
 from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, UnknownDefinition, action_named, workflow_named
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.values import NotReadable
@@ -153,8 +153,7 @@ class CodeDriver(ActionItems):
         self._seeded: Dice | None = None
         self._main: Any = None
         self._cancelled = False
-        self._items: dict[int, FlowFuture] = {}
-        self._steps: dict[int, str] = {}
+        self._items: dict[int, ItemAsk] = {}
         self._timers: dict[int, TimerAsk] = {}
 
     def _dice(self) -> float:
@@ -196,22 +195,21 @@ class CodeDriver(ActionItems):
         return self._turn(at)
 
     def completed(self, item: int, result: str, at: float) -> list[Ask]:
-        future = self._items.pop(item, None)
-        step = self._steps.pop(item, "")
-        if future is not None and not future.done():
+        ask = self._items.pop(item, None)
+        if ask is not None and not ask.future.done():
+            future = ask.future
             future.ask = None
             try:
-                future.set_result(self.read_result(step, result))
+                future.set_result(self.read_result(ask.step, result))
             except NotReadable as error:
                 future.set_exception(error)
         return self._turn(at)
 
     def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:
-        future = self._items.pop(item, None)
-        self._steps.pop(item, None)
-        if future is not None and not future.done():
-            future.ask = None
-            future.set_exception(error)
+        ask = self._items.pop(item, None)
+        if ask is not None and not ask.future.done():
+            ask.future.ask = None
+            ask.future.set_exception(error)
         return self._turn(at)
 
     def resolved(self, item: int, at: float) -> list[Ask]:
@@ -230,8 +228,7 @@ class CodeDriver(ActionItems):
 
     def bind_item(self, ask: ItemAsk, item: int) -> None:
         ask.item = item
-        self._items[item] = ask.future
-        self._steps[item] = ask.step
+        self._items[item] = ask
 
     def bind_timer(self, ask: TimerAsk, timer: int) -> None:
         ask.timer = timer

@@ -53,58 +53,34 @@ class FailedAttempt(NamedTuple):
     event: AttemptFailed
 
 
-class Item:
+class Item(msgspec.Struct, eq=False, gc=False):
     """A work item: where it stands, and what its next decision needs to know."""
 
-    __slots__ = (
-        "_policy",
-        "accepted",
-        "args",
-        "attempt",
-        "attempt_began",
-        "delivery",
-        "details",
-        "failures",
-        "gave_up",
-        "index",
-        "number",
-        "raw_policy",
-        "retries",
-        "retry_at",
-        "retry_kind",
-        "started_at",
-        "state",
-        "step",
-        "timeout_at",
-        "undoes",
-    )
-
-    def __init__(self, added: ItemAdded, at: float) -> None:
-        self.number = added.item
-        self.step = added.step
-        self.index = added.index
-        self.undoes = added.undoes
-        self.args = added.args
-        self.raw_policy = added.policy
-        self._policy: Policy | None = None
-        self.state: ItemState = "queued"
-        self.attempt = 0
-        """The attempt under way, or the last one; counts on for ever."""
-        self.attempt_began = at
-        self.delivery: str | None = None
-        self.timeout_at: float | None = None
-        self.accepted = False
-        """Whether the attempt under way goes on without its worker, until someone tells how it ended."""
-        self.retry_at: float | None = None
-        """When the next attempt may begin, while it waits."""
-        self.retry_kind = ""
-        self.retries: History | None = None
-        """What `decide()` has granted so far; None before the first retry."""
-        self.started_at: float | None = None
-        """When its first attempt began; the first since it was redriven."""
-        self.failures: list[FailedAttempt] = []
-        self.details: msgspec.Raw | None = None
-        self.gave_up: GiveUp | None = None
+    number: int
+    step: str
+    index: int
+    undoes: str
+    args: msgspec.Raw
+    raw_policy: msgspec.Raw
+    attempt_began: float
+    state: ItemState = "queued"
+    attempt: int = 0
+    """The attempt under way, or the last one; counts on for ever."""
+    delivery: str | None = None
+    timeout_at: float | None = None
+    accepted: bool = False
+    """Whether the attempt under way goes on without its worker, until someone tells how it ended."""
+    retry_at: float | None = None
+    """When the next attempt may begin, while it waits."""
+    retry_kind: str = ""
+    retries: History | None = None
+    """What `decide()` has granted so far; None before the first retry."""
+    started_at: float | None = None
+    """When its first attempt began; the first since it was redriven."""
+    failures: list[FailedAttempt] = []
+    details: msgspec.Raw | None = None
+    gave_up: GiveUp | None = None
+    _policy: Policy | None = None
 
     @property
     def policy(self) -> Policy:
@@ -181,13 +157,18 @@ class FlowHistory:
             apply(self, at, event)
 
     def _item_started(self, at: float, event: ItemStarted) -> None:
-        item = self.items[event.item] = Item(event, at)
-        self.last_item = max(self.last_item, event.item)
+        item = self._add(at, event)
         item.begin(at, 1, event.delivery, event.timeout_at)
 
     def _item_queued(self, at: float, event: ItemQueued) -> None:
-        self.items[event.item] = Item(event, at)
-        self.last_item = max(self.last_item, event.item)
+        self._add(at, event)
+
+    def _add(self, at: float, event: ItemAdded) -> Item:
+        number = event.item
+        item = Item(number, event.step, event.index, event.undoes, event.args, event.policy, at)
+        self.items[number] = item
+        self.last_item = max(self.last_item, number)
+        return item
 
     def _item_cancelled(self, at: float, event: ItemCancelled) -> None:
         self.items[event.item].state = "cancelled"

@@ -62,9 +62,13 @@ class FlowSpins(RuntimeError):
 class FlowFuture(asyncio.Future[Any]):
     """A future whose place in a set does not depend on where it lies in memory."""
 
-    order: int
-    ask: ItemAsk | None = None
-    """The item it stands for."""
+    __slots__ = ("ask", "order")
+
+    def __init__(self, loop: "FlowLoop", order: int) -> None:
+        super().__init__(loop=loop)
+        self.order = order
+        self.ask: ItemAsk | None = None
+        """The item it stands for."""
 
     def __hash__(self) -> int:
         return self.order
@@ -276,9 +280,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         return self.now
 
     def create_future(self) -> FlowFuture:
-        future = FlowFuture(loop=self)
-        future.order = self._next()
-        return future
+        self._order += 1
+        return FlowFuture(self, self._order)
 
     def create_task(
         self,

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, cast, overload
 
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
@@ -47,6 +47,9 @@ class Workflow:
         if retry is not None or timeout is not None:
             policy = as_policy(policy if retry is None else retry, timeout)
             write_stored_policy(policy)
+        loop = running_flow_loop()
+        if loop is not None:
+            return cast("T", await loop.schedule(call, policy))
         return await call_action(call, policy)
 
 

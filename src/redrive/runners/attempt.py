@@ -21,55 +21,28 @@ Beat = Callable[[str, int, str], None]
 _current: "ContextVar[Attempt | None]" = ContextVar("redrive_attempt", default=None)
 
 
-class Attempt:
+class Attempt(msgspec.Struct, kw_only=True, eq=False):
     """The attempt that an action is in: `redrive.current_attempt()`."""
 
-    __slots__ = (
-        "_beat",
-        "_details",
-        "delivery_token",
-        "flow_id",
-        "item",
-        "number",
-        "place",
-        "policy",
-        "receipt_token",
-        "step",
-        "timeout",
-        "timeout_at",
-    )
+    flow_id: str
+    item: int
+    step: str
+    number: int
+    """From 1."""
+    delivery_token: str
+    """One id per attempt."""
+    policy: Policy
+    timeout: float | None
+    """Seconds the attempt may take."""
+    timeout_at: float | None
+    details: msgspec.Raw | None
+    on_beat: Beat
+    place: Place = "loop"
 
-    def __init__(
-        self,
-        *,
-        flow_id: str,
-        item: int,
-        step: str,
-        number: int,
-        delivery_token: str,
-        policy: Policy,
-        timeout: float | None,
-        timeout_at: float | None,
-        details: msgspec.Raw | None,
-        beat: Beat,
-        place: Place = "loop",
-    ) -> None:
-        self.flow_id = flow_id
-        self.item = item
-        self.step = step
-        self.number = number
-        """From 1."""
-        self.delivery_token = delivery_token
-        """One id per attempt."""
-        self.receipt_token = f"{flow_id}.{item}"
+    @property
+    def receipt_token(self) -> str:
         """One id per work item, the same on every attempt: the idempotency key to hand on."""
-        self.policy = policy
-        self.timeout = timeout
-        """Seconds the attempt may take."""
-        self.timeout_at = timeout_at
-        self.place: Place = place
-        self._details = details
-        self._beat = beat
+        return f"{self.flow_id}.{self.item}"
 
     @property
     def deadline(self) -> datetime | None:
@@ -79,7 +52,7 @@ class Attempt:
     @property
     def last_details(self) -> Any:
         """What the last heartbeat of an earlier attempt left, as plain JSON data; None when there is nothing."""
-        return None if self._details is None else msgspec.json.decode(self._details)
+        return None if self.details is None else msgspec.json.decode(self.details)
 
     def heartbeat(self, details: Any = None) -> None:
         """Say that the work goes on; `details` (plain data, a cursor say) are kept for the attempt that may follow."""
@@ -93,16 +66,16 @@ class Attempt:
 
     def beat(self, details: str) -> None:
         """Say so with details that are JSON already."""
-        self._beat(self.flow_id, self.item, details)
+        self.on_beat(self.flow_id, self.item, details)
 
     def beat_from_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on the heartbeats come from another thread."""
-        beat = self._beat
+        beat = self.on_beat
 
         def hand_over(flow_id: str, item: int, text: str) -> None:
             loop.call_soon_threadsafe(beat, flow_id, item, text)
 
-        self._beat = hand_over
+        self.on_beat = hand_over
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} of {self.step} in flow {self.flow_id}>"

@@ -229,7 +229,7 @@ def _work(action: Action[Any, Any], attempt: Attempt, arguments: str) -> Work:
         policy=write_stored_policy(attempt.policy),
         timeout=attempt.timeout,
         timeout_at=attempt.timeout_at,
-        details=attempt._details or msgspec.Raw(b"null"),
+        details=attempt.details or msgspec.Raw(b"null"),
     )
 
 

@@ -44,7 +44,7 @@ def attempt_of(headers: Mapping[str, str], step: str) -> Attempt:
         timeout=timeout,
         timeout_at=None if timeout is None else current_clock().wall() + timeout,
         details=None,
-        beat=_forget,
+        on_beat=_forget,
     )
 
 
