@@ -15,7 +15,7 @@ from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
 import redrive
 from redrive.cli import main
 from redrive.cli.app import build
-from redrive.flows.events import FlowParked, write_event
+from redrive.flows.events import FlowParked, write_event, write_turn
 from redrive.stores.records import FINISHED
 
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
@@ -321,7 +321,7 @@ def test_doctor_finds_what_nobody_takes_up(run: Command, store: str) -> None:
 def park(store: str, flow_id: str) -> None:
     with sqlite3.connect(store[10:]) as database:
         database.execute("UPDATE flows SET status = 'parked' WHERE id = ?", (flow_id,))
-        line = write_event(FlowParked(problem="line 3 of the log says otherwise"))
+        line = write_turn([write_event(FlowParked(problem="line 3 of the log says otherwise"))])
         database.execute("INSERT INTO events (flow_id, seq, at, body) VALUES (?, 1, 0, ?)", (flow_id, line))
     database.close()
 

@@ -7,7 +7,7 @@ from tests.end_to_end.scene import ROUNDING, Ended, Handlers, ended, logged, ope
 
 from redrive.engine.app import App
 from redrive.engine.explanation import AttemptStory, ItemStory
-from redrive.flows.events import AttemptFailed, read_event
+from redrive.flows.events import AttemptFailed, read_turn
 from redrive.flows.history import Item, fold
 from redrive.retry.decide import decide
 from redrive.retry.decision import RetryAt
@@ -50,7 +50,7 @@ def test_the_log_alone_gives_when_and_why_of_each_retry(address: str, handlers: 
         *("StepSettled", "FlowFailed"),
     ]
     # It is read back as it was written: there is nothing beside it.
-    assert [read_event(body) for body in stored] == [line.event for line in flow.lines]
+    assert [event for body in stored for event in read_turn(body)] == [line.event for line in flow.lines]
     for line in flow.lines:
         event = line.event
         if not isinstance(event, AttemptFailed):

@@ -15,7 +15,17 @@ from redrive.stores.interface import Store
 from redrive.stores.migrations import migrations_of
 from redrive.stores.postgres import migrating
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, FlowChange, KeyRow, NewFlow, NewWorker, RetryQuery, RetryRow, StepRow
+from redrive.stores.records import (
+    Batch,
+    EventRow,
+    FlowChange,
+    KeyRow,
+    NewFlow,
+    NewWorker,
+    RetryQuery,
+    RetryRow,
+    StepRow,
+)
 from redrive.stores.sqlite import opening
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -186,10 +196,33 @@ def test_both_databases_have_the_same_views_and_names(old: Old) -> None:
     assert old.ask("SELECT id, name, role, digest, created_at FROM access_keys") == []
 
 
+def test_lines_that_were_written_one_by_one_and_together_are_one_log(old: Old) -> None:
+    """For people with SQL; tests/flows/test_history.py has it for the engine."""
+
+    async def go_on() -> None:
+        store = old.make()
+        await store.open()
+        try:
+            lease = await store.join(NewWorker(name="host:1", definitions=(WORK,)), 60)
+            await store.claim(lease, [WORK], None, 10, NOW + 5)
+            turn = EventRow("waits", 3, NOW + 5, '[{"type":"attempt_started","attempt":2},{"type":"item_completed"}]')
+            await store.commit(lease, Batch(number=1, events=[turn]))
+            await store.leave(lease)
+        finally:
+            await store.close()
+
+    asyncio.run(go_on())
+    assert old.ask("SELECT flow_id, seq, type FROM log_lines ORDER BY seq") == [
+        ("waits", 1, "started"),
+        ("waits", 2, "attempt_started"),
+        ("waits", 3, "item_completed"),
+    ]
+
+
 def test_version_1_refuses_what_was_brought_up_to_date(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(closed(old.make()))
     at_version_1(monkeypatch, old.module)
     with pytest.raises(
-        StoreUnusable, match="its schema has version 2, and this redrive knows up to 1; upgrade redrive"
+        StoreUnusable, match="its schema has version 3, and this redrive knows up to 1; upgrade redrive"
     ):
         asyncio.run(closed(old.make()))

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
+from redrive.engine.log_lines import lines_of
 from redrive.engine.mailroom import cancelled_without_code, deliver, read, take_out
 from redrive.engine.outcomes import lost_attempt
 from redrive.flows.asks import EndAsk
@@ -25,7 +26,6 @@ from redrive.flows.events import (
     Redriven,
     Resumed,
     is_activation,
-    read_event,
 )
 from redrive.flows.history import FlowHistory, Item, Line, fold, without_undone
 from redrive.flows.messages import ByHand, Cancel, Redrive, ResetItem, Resume
@@ -101,7 +101,7 @@ async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], m
     said = next((one for one in map(read, mail) if isinstance(one, ByHand)), None)
     with contextlib.suppress(msgspec.MsgspecError):
         # One that cannot be read is parked later.
-        if said is not None and rows and _may_be_reopened(read_event(rows[-1].body)):
+        if said is not None and rows and _may_be_reopened(lines_of(rows[-1:])[-1].event):
             store, now = worker.store, worker.now()
             await patiently(store, store.settle_dead, [flow_id], "redriven", said.by, said.why, now, None)
 
@@ -129,7 +129,7 @@ def go_on(
 ) -> None:
     """Bring a flow to where its log ends, then do what is due. `under_way`: items whose attempts run in this worker."""
     try:
-        lines = [Line(row.seq, row.at, read_event(row.body)) for row in rows]
+        lines = lines_of(rows)
     except msgspec.MsgspecError as error:
         run.seq = rows[-1].seq
         run.park(f"a line of its log cannot be read by this version: {error}")

@@ -15,6 +15,7 @@ from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
+from redrive.engine.log_lines import lines_of
 from redrive.engine.new_flows import FlowSettings, new_flow
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
@@ -22,7 +23,6 @@ from redrive.engine.starting import Starter, started
 from redrive.engine.undo_words import not_undone, undone_in_words
 from redrive.engine.worker import Worker
 from redrive.flows.action import ActionCall
-from redrive.flows.events import read_event
 from redrive.flows.history import Line
 from redrive.flows.job import write_job
 from redrive.flows.messages import AnyMessage, CompleteItem, Redrive, ResetItem, ResolveItem, write_message
@@ -321,8 +321,7 @@ class App:
 
     async def log(self, flow_id: str) -> list[Line]:
         """The flow's log, in order."""
-        rows = (await self.store.read_events([flow_id]))[flow_id]
-        return [Line(row.seq, row.at, read_event(row.body)) for row in rows]
+        return lines_of((await self.store.read_events([flow_id]))[flow_id])
 
     async def explain(self, flow_id: str) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next."""

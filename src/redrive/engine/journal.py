@@ -11,12 +11,13 @@ from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
 from redrive.engine.outages import hear_of_outage, store_is_away, store_is_back
 from redrive.failures.matching import Match
+from redrive.flows.events import write_turn
 from redrive.observability.stream import hooks_only
 from redrive.retry.backoff import Backoff
 from redrive.retry.policy import Policy
 from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, HeartbeatRow, Lease, NewFlow, RetryRow
+from redrive.stores.records import Batch, EventRow, HeartbeatRow, Lease, NewFlow, RetryRow
 
 T = TypeVar("T")
 _Call = tuple[Callable[..., None], *tuple[Any, ...]]
@@ -48,6 +49,22 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
     return answer
 
 
+class _Turn:
+    """What one flow logs at one time: it becomes one row."""
+
+    __slots__ = ("at", "events", "flow_id", "seq")
+
+    def __init__(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
+        self.flow_id = flow_id
+        self.seq = seq
+        """Of the last line."""
+        self.at = at
+        self.events = [event]
+
+    def row(self) -> EventRow:
+        return EventRow(self.flow_id, self.seq, self.at, write_turn(self.events))
+
+
 class Journal:
     """Writes batches, one at a time, in order. What must not happen before its event is durable is called back."""
 
@@ -55,6 +72,7 @@ class Journal:
         """`refuse` is told of flows that the store does not take as born: they are not added."""
         self.batch = Batch(number=1)
         """What goes into the next transaction."""
+        self._turns: list[_Turn] = []
         self._then: list[_Call] = []
         self._following: deque[_Call] = deque()
         """What is durable and has not been called back yet."""
@@ -70,6 +88,16 @@ class Journal:
         self._idle = asyncio.Event()
         self._idle.set()
         self._clock = current_clock()
+
+    def log(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
+        """Append a line to a flow's log."""
+        turns = self._turns
+        if turns and (last := turns[-1]).flow_id == flow_id and last.at == at:
+            last.seq = seq
+            last.events.append(event)
+        else:
+            turns.append(_Turn(flow_id, seq, at, event))
+        self.kick()
 
     def then(self, callback: Callable[..., None], *args: Any) -> None:
         """Call back once what is in the batch now is durable."""
@@ -108,6 +136,9 @@ class Journal:
             self._is_kicked = False
             batch, then = self.batch, self._then
             self.batch, self._then = Batch(number=batch.number + 1), []
+            if self._turns:
+                batch.events = [turn.row() for turn in self._turns]
+                self._turns = []
             if self._retries:
                 batch.retries = list(self._retries.values())
                 self._retries.clear()

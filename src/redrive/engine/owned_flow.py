@@ -1,17 +1,12 @@
 """A flow that this worker owns: its log may be appended to, and it may be given back."""
 
-import functools
-
 from redrive.engine.alarms import Alarm
 from redrive.engine.desk import Desk
 from redrive.engine.telling import tell_flow_parked
 from redrive.flows.driver import Driver
 from redrive.flows.events import AnyEvent, FlowParked, write_event
 from redrive.flows.history import FlowHistory
-from redrive.stores.records import EventRow, FlowChange, FlowRecord, FlowStatus
-
-# A named tuple made in one step: there is one for each line of every log.
-_row = functools.partial(tuple.__new__, EventRow)
+from redrive.stores.records import FlowChange, FlowRecord, FlowStatus
 
 
 class OwnedFlow:
@@ -62,9 +57,7 @@ class OwnedFlow:
         """Append a line that the history knows already."""
         self.seq += 1
         self.last_at = at
-        journal = self.desk.journal
-        journal.batch.events.append(_row((self.id, self.seq, at, write_event(event))))
-        journal.kick()
+        self.desk.journal.log(self.id, self.seq, at, write_event(event))
 
     def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
         """Give the flow back; whoever claims it next goes on from its log."""

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from redrive.engine.handle import FlowCancelledError, FlowNotFound
-from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed, read_event
+from redrive.engine.log_lines import lines_of
+from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import Line, fold
 from redrive.flows.portable_errors import rebuild_error
@@ -64,7 +65,7 @@ class Results:
         record = ended if isinstance(ended, FlowRecord) else await self._store.find_flow(flow_id)
         assert record is not None  # noqa: S101 - it has ended just now
         rows = (await self._store.read_events([flow_id]))[flow_id]
-        lines = [Line(row.seq, row.at, read_event(row.body)) for row in rows]
+        lines = lines_of(rows)
         return outcome(flow_id, lines[-1].event, lines, read or _reader(record.definition))
 
     async def close(self) -> None:

@@ -4,6 +4,8 @@ An *activation* lets the flow's code go on; the *commands* it gives are logged r
 other events are between the engine and a work item.
 """
 
+from collections.abc import Callable, Sequence
+
 import msgspec
 
 from redrive.failures.failure import Failure
@@ -271,15 +273,21 @@ COMMANDS = (
 ENDINGS = (FlowCompleted, FlowFailed, FlowCancelled)
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+_DECODER: msgspec.json.Decoder[list[AnyEvent]] = msgspec.json.Decoder(list[AnyEvent])
+_SINGLE_DECODER: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+write_event: Callable[[Event], bytes] = _ENCODER.encode
 
 
-def write_event(event: Event) -> str:
-    return _ENCODER.encode(event).decode()
+def write_turn(events: Sequence[bytes]) -> str:
+    """Events that were logged together, as the store keeps them: in one row."""
+    text = b",".join(events).decode()
+    return f"[{text}]"
 
 
-def read_event(body: str) -> AnyEvent:
-    return _DECODER.decode(body)
+def read_turn(body: str) -> list[AnyEvent]:
+    # Earlier versions kept each event in a row of its own.
+    return _DECODER.decode(body) if body.startswith("[") else [_SINGLE_DECODER.decode(body)]
 
 
 def is_activation(event: AnyEvent) -> bool:

@@ -8,14 +8,15 @@ import msgspec
 
 from redrive.determinism.clock import current_clock
 from redrive.engine.app import App
-from redrive.flows.events import ENDINGS, read_event
+from redrive.flows.events import ENDINGS
 from redrive.server.problems import Refused
 from redrive.server.settings import ServerSettings
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED, EventRow
 
 A_PAGE = 100
-_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DECODER = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | dict[str, msgspec.Raw])
+_ENDINGS = {msgspec.json.encode(one.__struct_config__.tag) for one in ENDINGS}
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,12 +29,26 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     event: dict[str, msgspec.Raw]
     """What happened: `type` says what, the rest depends on it."""
 
+    @property
+    def is_ending(self) -> bool:
+        return bytes(self.event["type"]) in _ENDINGS
 
-def event_view(row: EventRow) -> EventView:
-    event = _DECODER.decode(row.body)
-    # Whoever has the token of an attempt may say how it ended. To look is not enough for that.
-    event.pop("delivery", None)
-    return EventView(seq=row.seq, at=row.at, event=event)
+
+async def events_after(app: App, flow_id: str, after: int, limit: int) -> list[EventView]:
+    """The next lines of a flow's log: at least `limit` of them, if there are as many."""
+    rows = await app.store.read_events_after(flow_id, after, limit)
+    # The first row may begin with lines that are known already.
+    return [view for row in rows for view in _views(row) if view.seq > after]
+
+
+def _views(row: EventRow) -> list[EventView]:
+    body = _DECODER.decode(row.body)
+    events = body if isinstance(body, list) else [body]
+    for event in events:
+        # Whoever has the token of an attempt may say how it ended. To look is not enough for that.
+        event.pop("delivery", None)
+    first = row.seq - len(events) + 1
+    return [EventView(seq=seq, at=row.at, event=event) for seq, event in enumerate(events, start=first)]
 
 
 class Streams:
@@ -66,12 +81,13 @@ class Streams:
             may_have_ended = True
             while not self._stopping.is_set():
                 with contextlib.suppress(StoreUnavailable):
-                    rows = await app.store.read_events_after(flow_id, after, A_PAGE)
-                    for row in rows:
-                        yield _written(row)
-                        after, spoken = row.seq, clock.monotonic()
-                        may_have_ended = may_have_ended or isinstance(read_event(row.body), ENDINGS)
-                    if rows:
+                    events = await events_after(app, flow_id, after, A_PAGE)
+                    for event in events:
+                        # JSON has no line breaks of its own, so that it is one line of data.
+                        yield b"id: %d\ndata: %s\n\n" % (event.seq, msgspec.json.encode(event))
+                        after, spoken = event.seq, clock.monotonic()
+                        may_have_ended = may_have_ended or event.is_ending
+                    if events:
                         continue
                     # A flow and its last event end in one commit; one that was redriven has not ended.
                     if may_have_ended and (status := await _ending(app, flow_id)):
@@ -100,8 +116,3 @@ async def _ending(app: App, flow_id: str) -> str:
     if record is None:
         return "gone"
     return record.status if record.status in FINISHED else ""
-
-
-def _written(row: EventRow) -> bytes:
-    # JSON has no line breaks of its own, so that it is one line of data.
-    return b"id: %d\ndata: %s\n\n" % (row.seq, msgspec.json.encode(event_view(row)))

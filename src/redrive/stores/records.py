@@ -63,12 +63,14 @@ class FlowRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventRow(NamedTuple):
-    """One line of a flow's log. (flow_id, seq) is unique; seq counts from 1."""
+    """Lines of a flow's log that were written together. (flow_id, seq) is unique."""
 
     flow_id: str
     seq: int
+    """The number of the last of them; lines are counted from 1."""
     at: float
     body: str
+    """A JSON array of events."""
 
 
 class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -18,7 +18,7 @@ from redrive.flows.events import (
     ItemStarted,
     Redriven,
     is_activation,
-    read_event,
+    read_turn,
 )
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
@@ -67,13 +67,16 @@ class Witness:
     def saw_durable(self, batch: Batch) -> None:
         self.commits += 1
         for flow_id, _, _, body in batch.events:
-            event = read_event(body)
-            if isinstance(event, ItemStarted | AttemptStarted):
-                self._known.add(event.delivery)
-            elif isinstance(event, ItemCompleted | AttemptFailed | ItemGaveUp) and is_activation(event):
-                self._done.add((flow_id, event.item))
-            elif isinstance(event, Redriven) and event.item is not None:
-                self._done.discard((flow_id, event.item))
+            for event in read_turn(body):
+                self._saw_event(flow_id, event)
+
+    def _saw_event(self, flow_id: str, event: AnyEvent) -> None:
+        if isinstance(event, ItemStarted | AttemptStarted):
+            self._known.add(event.delivery)
+        elif isinstance(event, ItemCompleted | AttemptFailed | ItemGaveUp) and is_activation(event):
+            self._done.add((flow_id, event.item))
+        elif isinstance(event, Redriven) and event.item is not None:
+            self._done.discard((flow_id, event.item))
 
     def saw_begin(self, attempt: Attempt) -> None:
         what = f"attempt {attempt.number} of {attempt.step} (item {attempt.item}, flow {attempt.flow_id})"

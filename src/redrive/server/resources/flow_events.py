@@ -10,7 +10,7 @@ from redrive.server.operations import Answer, Ask, Limit, Says, answer, opt
 from redrive.server.problems import Refused
 from redrive.server.reading import header, path_parameter, read_query
 from redrive.server.served import served
-from redrive.server.streams import EventView, event_view
+from redrive.server.streams import EventView, events_after
 from redrive.stores.records import FINISHED
 
 EVENT_STREAM = "text/event-stream"
@@ -55,10 +55,10 @@ async def events(request: Request[Any, Any, Any]) -> Response[Any]:
     wanted = read_query(request, EventFilter)
     record = await app.find(flow_id)
     if not _wants_stream(request):
-        rows = await app.store.read_events_after(flow_id, wanted.after, wanted.limit + 1)
-        shown = rows[: wanted.limit]
-        following = shown[-1].seq if len(rows) > len(shown) else None
-        return answer(EventPage(events=[event_view(row) for row in shown], next=following))
+        found = await events_after(app, flow_id, wanted.after, wanted.limit + 1)
+        shown = found[: wanted.limit]
+        following = shown[-1].seq if len(found) > len(shown) else None
+        return answer(EventPage(events=shown, next=following))
     last = _last_event(request)
     after = wanted.after if last is None else last
     if last and record.status in FINISHED and not await app.store.read_events_after(flow_id, after, 1):
