@@ -16,7 +16,7 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.driver import WorkflowDriver
-from redrive.flows.loop import FlowSpins, NotInWorkflow
+from redrive.flows.loop_errors import FlowSpins, NotInWorkflow
 
 START = 1_000_000.0
 

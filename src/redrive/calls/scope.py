@@ -23,9 +23,6 @@ UNTIL = 2
 KEYS = 3
 """The idempotency keys of its requests, once one was asked for; see `keys_in`."""
 
-BASE_OF_KEYS = 4
-"""What the keys are made of where they must be the same on every attempt, and attempts may be made anywhere."""
-
 NOBODY: Any = object()
 # Calls made in it are no one's inner calls, but they ask for the context's clock: the success path does not.
 UNOWNED: Scope = [NOBODY, 0.0]
@@ -55,7 +52,9 @@ def keys_in(scope: Scope) -> Any:
 
 
 def base_of_keys(scope: Scope) -> str | None:
-    return scope[BASE_OF_KEYS] if len(scope) > BASE_OF_KEYS else None
+    """What the keys are made of where they must be the same on every attempt, and attempts may be made anywhere."""
+    base: str | None = getattr(scope[OWNER], "receipt_token", None)
+    return base
 
 
 def owns_retries(scope: Scope) -> bool:

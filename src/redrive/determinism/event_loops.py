@@ -95,6 +95,8 @@ class Outer(threading.local):
 
     loop: Any = None
     hooks: Any = (None, None)
+    inside: Any = None
+    """Whose turn it is."""
 
 
 OUTER = Outer()

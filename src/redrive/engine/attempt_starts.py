@@ -37,6 +37,7 @@ class AttemptStarts(OwnedFlow):
         """What running attempts left last."""
         self.shown: dict[int, None] = {}
         """Items with a row in the retry queue."""
+        # Items that are plain actions have neither lanes nor dependencies.
         self._lanes = None if isinstance(driver, ActionItems) else Lanes(driver.at_once)
 
     def add_item(self, ask: ItemAsk, at: float) -> None:
@@ -44,9 +45,10 @@ class AttemptStarts(OwnedFlow):
         number = self.history.last_item + 1
         self.driver.bind_item(ask, number)
         args, policy = msgspec.Raw(ask.args.encode()), write_stored_policy(ask.policy)
-        has_turn = not self.history.paused and (self._lanes is None or self._lanes.enter(ask.step, number))
+        lanes = self._lanes
+        has_turn = not self.history.paused and (lanes is None or lanes.enter(ask.step, number))
         # Asked last: a probe is not given to what cannot use it.
-        held_back = self._held_back(ask.step, number, False, at) if has_turn else None
+        held_back = None if lanes is None or not has_turn else self._held_back(ask.step, number, False, at)
         may_begin = has_turn and held_back is None
         if may_begin and self.desk.take_place(self.driver.place(ask.step)):
             self.active += 1
@@ -80,9 +82,10 @@ class AttemptStarts(OwnedFlow):
 
     def start_attempt(self, item: Item, at: float) -> None:
         """Begin the next attempt, or wait for a free place."""
-        if item.number in self.in_line or (self._lanes is not None and not self._lanes.enter(item.step, item.number)):
+        lanes = self._lanes
+        if item.number in self.in_line or (lanes is not None and not lanes.enter(item.step, item.number)):
             return
-        held_back = self._held_back(item.step, item.number, item.attempt > 0, at)
+        held_back = None if lanes is None else self._held_back(item.step, item.number, item.attempt > 0, at)
         if held_back is not None:
             self._defer(item, held_back, at)
             self.leave_lane(item, at)

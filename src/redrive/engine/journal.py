@@ -20,10 +20,12 @@ from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, Lease, NewFlow, RetryRow
 
 T = TypeVar("T")
-_Call = tuple[Callable[..., None], *tuple[Any, ...]]
+_Call = tuple[Callable[..., None], tuple[Any, ...]]
 log = logging.getLogger("redrive")
 
 FOLLOWED_AT_ONCE = 50
+# A named tuple made in one step: there is one for each turn of every flow.
+_row = functools.partial(tuple.__new__, EventRow)
 
 # A store that is away comes back; meanwhile nothing is lost, and the lease says when to stop.
 PATIENCE = Policy(
@@ -62,7 +64,7 @@ class _Turn:
         self.events = [event]
 
     def row(self) -> EventRow:
-        return EventRow(self.flow_id, self.seq, self.at, write_turn(self.events))
+        return _row((self.flow_id, self.seq, self.at, write_turn(self.events)))
 
 
 class Journal:
@@ -97,12 +99,13 @@ class Journal:
             last.events.append(event)
         else:
             turns.append(_Turn(flow_id, seq, at, event))
-        self.kick()
+        if not self._is_kicked:
+            self.kick()
 
     def then(self, callback: Callable[..., None], *args: Any) -> None:
         """Call back once what is in the batch now is durable."""
         # A tuple, not a closure: closures are several objects each, and the collector goes through all that wait here.
-        self._then.append((callback, *args))
+        self._then.append((callback, args))
         if not self._is_kicked:
             self.kick()
 
@@ -172,7 +175,7 @@ class Journal:
     def _follow(self, most: int) -> None:
         following = self._following
         for _ in range(min(most, len(following))):
-            callback, *args = following.popleft()
+            callback, args = following.popleft()
             try:
                 callback(*args)
             except Exception:

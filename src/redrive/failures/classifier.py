@@ -23,6 +23,7 @@ Answer = Category | Callable[[BaseException], Category | Verdict | None]
 
 _CATEGORIES = get_args(Category)
 _NO_STATUSES: Mapping[int, Category] = MappingProxyType({})
+_CUTS = (AttemptTimeout, DeadlineExceeded)
 _TIMED_OUT = "the attempt was cut by its timeout; the next may be faster"
 
 
@@ -66,7 +67,7 @@ class Classifier:
 
     def failure_of(self, error: BaseException, wall_now: float, timed_out: bool = False) -> Failure:
         """The failure that a raised exception is. `timed_out` says that redrive itself cut the attempt."""
-        kind: Kind = "timeout" if timed_out or isinstance(error, AttemptTimeout | DeadlineExceeded) else "exception"
+        kind: Kind = "timeout" if timed_out or isinstance(error, _CUTS) else "exception"
         if not isinstance(error, Exception) and not timed_out:
             reason = f"{type(error).__name__} ends the program or the task; it is never retried"
             return _failure(error, kind, Verdict(category="permanent", reason=reason), marked_permanent=True)

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from redrive.flows.loop import FlowLoop
+from redrive.flows.loop import running_flow_loop
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.flows.values import Arguments, Signature
@@ -52,8 +52,7 @@ class ActionCall(Coroutine[Any, Any, T]):
         self._arguments = arguments
         self._made_at = made_at
         """The file and line, until someone takes the call up."""
-        loop = asyncio._get_running_loop()
-        self._loop = loop if isinstance(loop, FlowLoop) else None
+        self._loop = running_flow_loop()
         self._coroutine: Coroutine[Any, Any, T] | None = None
 
     # Whoever looks into it has taken it up, to carry it out or to refuse it.
@@ -73,8 +72,8 @@ class ActionCall(Coroutine[Any, Any, T]):
             _tell_forgotten(self._action.name, *self._made_at, in_a_flow=self._loop is not None)
 
     def __await__(self) -> Generator[Any, Any, T]:
-        loop = asyncio._get_running_loop()
-        if isinstance(loop, FlowLoop):
+        loop = running_flow_loop()
+        if loop is not None:
             return loop.schedule(self, self.action.policy).__await__()
         return self._started().__await__()
 
@@ -126,8 +125,8 @@ def _tell_forgotten(name: str, file: str, line: int, in_a_flow: bool) -> None:
 
 async def call_action(call: ActionCall[T], policy: Policy) -> T:
     """In a workflow: a work item, carried out by the engine. Anywhere else: the function, called here and now."""
-    loop = asyncio._get_running_loop()
-    if isinstance(loop, FlowLoop):
+    loop = running_flow_loop()
+    if loop is not None:
         return cast("T", await loop.schedule(call, policy))
     action = call.action
     if inspect.iscoroutinefunction(action.function):

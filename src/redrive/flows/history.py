@@ -157,8 +157,7 @@ class FlowHistory:
             apply(self, at, event)
 
     def _item_started(self, at: float, event: ItemStarted) -> None:
-        item = self._add(at, event)
-        item.begin(at, 1, event.delivery, event.timeout_at)
+        self._add(at, event).begin(at, 1, event.delivery, event.timeout_at)
 
     def _item_queued(self, at: float, event: ItemQueued) -> None:
         self._add(at, event)
@@ -167,7 +166,8 @@ class FlowHistory:
         number = event.item
         item = Item(number, event.step, event.index, event.undoes, event.args, event.policy, at)
         self.items[number] = item
-        self.last_item = max(self.last_item, number)
+        if number > self.last_item:
+            self.last_item = number
         return item
 
     def _item_cancelled(self, at: float, event: ItemCancelled) -> None:
@@ -183,10 +183,11 @@ class FlowHistory:
 
     def _attempt_failed(self, at: float, event: AttemptFailed) -> None:
         item = self.items[event.item]
-        item.failures.append(FailedAttempt(item.attempt_began, at, event))
-        if len(item.failures) > MOST_FAILURES:
+        failures = item.failures
+        failures.append(FailedAttempt(item.attempt_began, at, event))
+        if len(failures) > MOST_FAILURES:
             # The first and the latest tell most.
-            del item.failures[MOST_FAILURES // 2]
+            del failures[MOST_FAILURES // 2]
         item.details = event.details if isinstance(event.details, msgspec.Raw) else None
         if isinstance(event.decision, RetryAt):
             if (so_far := item.so_far) is not None:

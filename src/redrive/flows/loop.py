@@ -19,44 +19,13 @@ from redrive.determinism.dice import Dice, put_dice
 from redrive.determinism.event_loops import OUTER
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.flow_clock import FlowClock
+from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
 from redrive.retry.policy import Policy
 
 # Code that is forgotten and awaits more than this is left where it stands.
 MOST_AWAITED = 1000
 # Callbacks that one turn may take: a hundred thousand actions at once need less, code that spins needs more.
 MOST_CALLBACKS = 500_000
-
-
-class NotInWorkflow(RuntimeError):
-    """The flow's code did what cannot be repeated after a crash."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what} cannot be used in a workflow: after a crash it could not be repeated; put it into an @action and "
-            "await that"
-        )
-
-
-class NoOrder(RuntimeError):
-    """`asyncio.as_completed` puts what it is given into a set, in which coroutines lie in any order."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "as_completed() of coroutines has no fixed order, which a workflow needs; give it tasks: "
-            "as_completed([asyncio.create_task(...), ...])"
-        )
-
-
-class FlowSpins(RuntimeError):
-    """The flow's code goes round and round, and waits for nothing that could happen."""
-
-    def __init__(self, where: str) -> None:
-        place = f" at {where}" if where else ""
-        super().__init__(
-            f"the workflow's code spins{place}: it went on {MOST_CALLBACKS:,} times without waiting for an action or a "
-            "timer, and meanwhile nothing else can happen; await what it needs (`await event.wait()`), or let time "
-            "pass (`await asyncio.sleep(1)`)"
-        )
 
 
 class FlowFuture(asyncio.Future[Any]):
@@ -187,7 +156,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
                     # The task that raised it keeps it: the flow ends, not its worker.
                     continue
             if ready:
-                self.trouble = FlowSpins(_place_of(ready))
+                self.trouble = FlowSpins(MOST_CALLBACKS, _place_of(ready))
                 ready.clear()
         finally:
             self._leave(*before)
@@ -198,12 +167,14 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         if outer is not OUTER.loop:
             OUTER.loop, OUTER.hooks = outer, sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
+        OUTER.inside = self
         # The outer loop must not end the flow's generators: what they do in `finally` belongs to the flow.
         sys.set_asyncgen_hooks(None, self._end)
         return before
 
     def _leave(self, outer: Any, task: Any) -> None:
         sys.set_asyncgen_hooks(*OUTER.hooks)
+        OUTER.inside = None
         asyncio._set_running_loop(outer)
         _step_in(outer, task)
 
@@ -322,8 +293,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
 
 
 def running_flow_loop() -> FlowLoop | None:
-    loop = asyncio._get_running_loop()
-    return loop if isinstance(loop, FlowLoop) else None
+    # Not asyncio's own answer, which is a system call on some versions.
+    loop: FlowLoop | None = OUTER.inside
+    return loop
 
 
 def _line(frame: FrameType) -> str:

@@ -1,5 +1,8 @@
 """The one place where a retry is decided. Pure: time and chance are arguments."""
 
+import msgspec
+from msgspec import structs
+
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.matching import ANYTHING
@@ -21,18 +24,27 @@ _Refusal = tuple[GiveUpKind, str]
 _AT_ONCE = Rule(match=ANYTHING, backoff=Backoff("constant", 0.0), jitter=Jitter("none"))
 
 
-class _Answer:
+class _Answer(msgspec.Struct, frozen=True, gc=False):
     """Which part of the policy answers a failure, and the limits and waits it brings."""
 
-    __slots__ = ("backoff", "jitter", "matched", "max_wait", "name", "retries")
+    name: str
+    matched: str
+    retries: int | None
+    backoff: Backoff
+    jitter: Jitter
+    max_wait: float | None
 
-    def __init__(self, policy: Policy, name: str, matched: str, rule: Rule | None) -> None:
-        self.name = name
-        self.matched = matched
-        self.retries = rule.retries if rule else None
-        self.backoff: Backoff = rule.backoff if rule and rule.backoff else policy.backoff
-        self.jitter: Jitter = rule.jitter if rule and rule.jitter else policy.jitter
-        self.max_wait = rule.max_wait if rule and rule.max_wait is not None else policy.max_wait
+
+def _answer(policy: Policy, name: str, matched: str, rule: Rule) -> _Answer:
+    """What the rule leaves open is as the policy has it."""
+    return _Answer(
+        name,
+        matched,
+        rule.retries,
+        rule.backoff or policy.backoff,
+        rule.jitter or policy.jitter,
+        policy.max_wait if rule.max_wait is None else rule.max_wait,
+    )
 
 
 def decide(
@@ -52,7 +64,7 @@ def decide(
         return _give_up(policy, history, failure, now, conditions, None, "poison", failure.reason)
     if failure.marked_permanent:
         return _give_up(policy, history, failure, now, conditions, None, "permanent", "the code that failed said so")
-    if policy.never_on and (matched := policy.never_on.matched_by(failure)) is not None:
+    if (matched := policy.never_on.matched_by(failure)) is not None:
         return _give_up(policy, history, failure, now, conditions, None, "permanent", f"never_on names {matched}")
     answer = _who_answers(policy, failure)
     if answer is None:
@@ -86,32 +98,24 @@ def decide(
     refused = _refused_then(policy, conditions, now, wait, left)
     if refused is not None:
         return _give_up(policy, history, failure, now, conditions, answer, *refused)
-    return RetryAt(
-        now + wait,
-        Because(
-            rule=answer.name,
-            matched=answer.matched,
-            category=failure.category,
-            reason=failure.reason,
-            failure_kind=failure.kind,
-            attempt=history.attempts,
-            attempts=policy.attempts,
-            retry_number=n,
-            retries=answer.retries,
-            raw=raw,
-            cap=answer.max_wait,
-            lifted_to_floor=lifted,
-            jitter=answer.jitter.kind,
-            low=low,
-            high=high,
-            wait=wait,
-            retry_after=asked,
-            retry_after_note=failure.retry_after_note,
-            deadline_left=left,
-            budget_left=conditions.budget_left,
-            circuit=conditions.circuit,
-        ),
+    because = Because(
+        rule=answer.name,
+        matched=answer.matched,
+        category=failure.category,
+        reason=failure.reason,
+        failure_kind=failure.kind,
+        attempt=history.attempts,
+        attempts=policy.attempts,
+        retry_number=n,
+        raw=raw,
+        cap=answer.max_wait,
+        lifted_to_floor=lifted,
+        jitter=answer.jitter.kind,
+        low=low,
+        high=high,
+        wait=wait,
     )
+    return RetryAt(now + wait, _with_limits(because, answer, failure, left, conditions))
 
 
 def _refused(
@@ -159,7 +163,7 @@ def _refused_then(
 
 def is_retried(policy: Policy, failure: Failure) -> bool:
     """Whether the policy retries such a failure at all, limits and conditions aside."""
-    if failure.marked_permanent or (policy.never_on and policy.never_on.matched_by(failure) is not None):
+    if failure.marked_permanent or policy.never_on.matched_by(failure) is not None:
         return False
     return _who_answers(policy, failure) is not None
 
@@ -167,15 +171,16 @@ def is_retried(policy: Policy, failure: Failure) -> bool:
 def _who_answers(policy: Policy, failure: Failure) -> _Answer | None:
     if failure.kind == "lost":
         # Not the work's failure: whatever the policy names, the work goes on, as soon as may be.
-        return _Answer(policy, LOST, "worker lost", _AT_ONCE)
+        return _answer(policy, LOST, "worker lost", _AT_ONCE)
     for index, rule in enumerate(policy.rules):
         if (matched := rule.match.matched_by(failure)) is not None:
-            return _Answer(policy, f"rules[{index}]", matched, rule)
-    if policy.retry_on and (failure.kind == "timeout" or failure.asks_for_retry):
-        return _Answer(policy, "retry_on", "attempt timeout" if failure.kind == "timeout" else "RetryAfter", None)
-    if (matched := policy.retry_on.matched_by(failure)) is not None:
-        return _Answer(policy, "retry_on", matched, None)
-    return None
+            return _answer(policy, f"rules[{index}]", matched, rule)
+    said: str | None
+    if (failure.kind == "timeout" or failure.asks_for_retry) and policy.retry_on:
+        said = "attempt timeout" if failure.kind == "timeout" else "RetryAfter"
+    else:
+        said = policy.retry_on.matched_by(failure)
+    return _Answer("retry_on", said, None, policy.backoff, policy.jitter, policy.max_wait) if said is not None else None
 
 
 def _give_up(
@@ -198,15 +203,28 @@ def _give_up(
         attempt=history.attempts,
         attempts=policy.attempts,
         retry_number=granted.retries if granted else 0,
-        retries=answer.retries if answer else None,
-        retry_after=failure.retry_after,
-        retry_after_note=failure.retry_after_note,
-        deadline_left=_deadline_left(policy, history, now),
-        budget_left=conditions.budget_left,
-        circuit=conditions.circuit,
         detail=detail,
     )
-    return GiveUp(kind, because)
+    return GiveUp(kind, _with_limits(because, answer, failure, _deadline_left(policy, history, now), conditions))
+
+
+def _with_limits(
+    because: Because, answer: _Answer | None, failure: Failure, left: float | None, conditions: Conditions
+) -> Because:
+    """With what else bounds the retries. Added here where there is any: a call with all names at once takes long."""
+    retries = answer.retries if answer else None
+    asked_for_nothing = failure.retry_after is None and not failure.retry_after_note
+    if retries is None and left is None and asked_for_nothing and conditions is CLEAR:
+        return because
+    return structs.replace(
+        because,
+        retries=retries,
+        retry_after=failure.retry_after,
+        retry_after_note=failure.retry_after_note,
+        deadline_left=left,
+        budget_left=conditions.budget_left,
+        circuit=conditions.circuit,
+    )
 
 
 def _deadline_left(policy: Policy, history: History, now: float) -> float | None:

@@ -34,12 +34,13 @@ class History(msgspec.Struct, frozen=True, gc=False):
     def after(self, decision: RetryAt) -> "History":
         """The history once the retry that `decision` grants has begun."""
         because = decision.because
-        others = tuple(one for one in self.granted if one.rule != because.rule)
+        granted = Granted(because.rule, because.retry_number + 1, because.wait)
+        others = [one for one in self.granted if one.rule != granted.rule] if self.granted else ()
         return History(
             self.started_at,
             self.attempts + 1,
             self.timeouts + (because.failure_kind == "timeout"),
-            (*others, Granted(because.rule, because.retry_number + 1, because.wait)),
+            (*others, granted),
         )
 
 

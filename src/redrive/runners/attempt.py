@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -38,6 +38,10 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     details: msgspec.Raw | None
     on_beat: Beat
     place: Place = "loop"
+
+    # Guarded calls inside see it as the call around them.
+    owns_retries: bool = True
+    dependency: ClassVar[None] = None
 
     @property
     def receipt_token(self) -> str:
@@ -89,22 +93,11 @@ def current_attempt() -> Attempt:
     return attempt
 
 
-class _Owner:
-    """The engine, to guarded calls inside an attempt: it owns the retries."""
-
-    __slots__ = ("owns_retries", "policy")
-    dependency = None
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.owns_retries = policy.attempts != 1
-
-
 def scope_of(attempt: Attempt, clock: Clock) -> Scope:
     """The scope of the attempt: guarded calls inside it make one try each, and end with it."""
     now = clock.monotonic()
-    until = None if attempt.timeout is None else now + attempt.timeout
-    return [_Owner(attempt.policy), now, until, None, attempt.receipt_token]
+    attempt.owns_retries = attempt.policy.attempts != 1
+    return [attempt, now] if attempt.timeout is None else [attempt, now, now + attempt.timeout]
 
 
 def close_scope(scope: Scope) -> None:

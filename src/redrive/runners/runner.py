@@ -18,6 +18,8 @@ from redrive.flows.values import NotReadable, NotStorable
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
 from redrive.runners.http.settings import HttpSettings
 
+_POISON = (NotStorable, NotReadable)
+
 
 class Reports(Protocol):
     """Where outcomes go, in the event loop."""
@@ -48,6 +50,8 @@ class Runner:
         self.limits: dict[Place, int] = {"thread": threads, "process": processes}
         self._reports = reports
         self._clock = current_clock()
+        # Known once the first attempt begins. To ask for it each time is a system call on some versions.
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._running: dict[Attempt, asyncio.Task[None]] = {}
         self._cancelled: set[Attempt] = set()
         self._threads: ThreadPoolExecutor | None = None
@@ -61,7 +65,9 @@ class Runner:
             work = self._over_http(handler, attempt, str(arguments))
         else:
             work = _WORK[handler.place](self, handler, attempt, arguments)
-        self._running[attempt] = asyncio.get_running_loop().create_task(work)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._running[attempt] = self._loop.create_task(work)
 
     def cancel(self, attempt: Attempt) -> None:
         """Stop it: nothing more is reported. A thread cannot be stopped: it runs on, and what it returns is dropped."""
@@ -186,7 +192,7 @@ class Runner:
         if isinstance(error, CutShort):
             self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
         else:
-            poison = isinstance(error, NotStorable | NotReadable)
+            poison = isinstance(error, _POISON)
             failure = error.judged() if isinstance(error, JudgedError) else None
             self._reports.failed(attempt, error, poison=poison, failure=failure)
 
