@@ -17,10 +17,11 @@ def test_the_limits_of_both_stores_are_measured_as_json() -> None:
     finished = run_benchmark("--json", "--only", "limit-sqlite", "limit-postgres")
     assert finished.returncode == 0, finished.stderr
     figures = json.loads(finished.stdout)
-    assert [list(figure) for figure in figures] == [["system", "case", "value", "unit"]] * 2
+    assert [list(figure) for figure in figures] == [["system", "case", "value", "unit"]] * 6
     assert [(figure["system"], figure["case"]) for figure in figures] == [
-        ("limit-sqlite", "commits"),
-        ("limit-postgres", "commits"),
+        (system, case)
+        for system in ("limit-sqlite", "limit-postgres")
+        for case in ("start_p50_ms", "start_p99_ms", "commits")
     ]
     assert all(isinstance(figure["value"], float) and figure["value"] > 0 for figure in figures)
 
@@ -30,7 +31,7 @@ def test_the_table_shows_the_figures_and_what_each_case_means() -> None:
     assert finished.returncode == 0, finished.stderr
     assert "limit-sqlite" in finished.stdout
     assert "steps_1: durable steps of flows of 100 steps, one flow after the other" in finished.stdout
-    assert "measuring: limit-sqlite: commits" in finished.stderr
+    assert "measuring: limit-sqlite: start, commits" in finished.stderr
 
 
 def test_a_system_that_nobody_knows_is_refused_with_those_that_are_known() -> None:

@@ -1,41 +1,68 @@
-"""What the stores themselves can do: one row, one commit, through the driver that the engine uses."""
+"""What the stores themselves can do: one row, one commit, through the driver that the engine uses.
 
+As fast as it goes, and with the pauses that an idle worker has: disks and processors need time to wake up.
+"""
+
+import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable
 from time import perf_counter
+from typing import Any
 
-from benchmarks.engine_peers.cases import COMMITS, Effort
-from benchmarks.engine_peers.loads import run
+from benchmarks.engine_peers.cases import COMMITS, START_P50, START_P99, Effort
+from benchmarks.engine_peers.loads import Starts, run, start_percentiles
 from benchmarks.engine_peers.systems import System
 
 ROW = '{"kind": "attempt_succeeded", "item": 7, "value": {"receipt": "r-1234567890"}}'
 
 
+Commit = Callable[[], Awaitable[Any]]
+
+
 def measure(what: str, system: System, url: str, effort: Effort) -> dict[str, float]:
-    commits = _sqlite(url, effort) if system.store == "sqlite" else run(_postgres(url, effort))
-    return {COMMITS.name: commits}
+    return run((_sqlite if system.store == "sqlite" else _postgres)(url, what, effort))
 
 
-def _sqlite(url: str, effort: Effort) -> float:
+async def _sqlite(url: str, what: str, effort: Effort) -> dict[str, float]:
     connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, body TEXT)")
-    began, commits = perf_counter(), 0
-    while (seconds := perf_counter() - began) < effort.seconds:
+
+    async def commit() -> None:
         connection.execute("INSERT INTO events (body) VALUES (?)", (ROW,))
-        commits += 1
+
+    found = await _measured(what, commit, effort)
     connection.close()
-    return commits / seconds
+    return found
 
 
-async def _postgres(url: str, effort: Effort) -> float:
+async def _postgres(url: str, what: str, effort: Effort) -> dict[str, float]:
     import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 
     connection = await asyncpg.connect(url)
-    await connection.execute("CREATE TABLE events (seq bigserial PRIMARY KEY, body jsonb)")
+    await connection.execute("CREATE TABLE IF NOT EXISTS events (seq bigserial PRIMARY KEY, body jsonb)")
+    found = await _measured(what, lambda: connection.execute("INSERT INTO events (body) VALUES ($1)", ROW), effort)
+    await connection.close()
+    return found
+
+
+async def _measured(what: str, commit: Commit, effort: Effort) -> dict[str, float]:
+    if what == COMMITS.name:
+        return {COMMITS.name: await _a_second(commit, effort)}
+    starts = Starts(asyncio.Event())
+
+    async def commit_after_a_pause() -> None:
+        await commit()
+        starts.job_runs()
+
+    p50, p99 = await start_percentiles(effort, starts, commit_after_a_pause)
+    return {START_P50.name: p50, START_P99.name: p99}
+
+
+async def _a_second(commit: Commit, effort: Effort) -> float:
     began, commits = perf_counter(), 0
     while (seconds := perf_counter() - began) < effort.seconds:
-        await connection.execute("INSERT INTO events (body) VALUES ($1)", ROW)
+        await commit()
         commits += 1
-    await connection.close()
     return commits / seconds
