@@ -9,7 +9,7 @@ from redrive.stores.migrations import Migration, migrations_of, still_to_apply
 from redrive.stores.sqlite.faults import is_busy
 
 # Pages in the write-ahead log before they are copied into the database: fewer copies of those that change often.
-_LOG_PAGES = 4_000
+LOG_PAGES = 4_000
 # How large the log may stay once it has grown, in bytes.
 _LOG_KEPT = 64 * 2**20
 _AGAIN_AFTER = 0.005
@@ -28,7 +28,7 @@ def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
     try:
         _use_write_ahead_log(connection, busy_timeout, where)
         connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_KEPT}")
     except BaseException:
         connection.close()

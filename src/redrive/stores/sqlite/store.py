@@ -32,8 +32,12 @@ from redrive.stores.sqlite import leases, reading, registry, writing
 from redrive.stores.sqlite.claims import claim
 from redrive.stores.sqlite.commits import commit
 from redrive.stores.sqlite.database_thread import DatabaseThread
+from redrive.stores.sqlite.log_room import make_room
 from redrive.stores.sqlite.opening import OpenedFile, connect, migrate
 from redrive.stores.sqlite.worker_locks import WorkerLocks
+
+BUSY_FROM = 20
+"""Commits after which a worker counts as busy."""
 
 _Listener = tuple[asyncio.AbstractEventLoop, Callable[[], None]]
 
@@ -158,6 +162,9 @@ class SqliteStore:
         await self._writer.do(commit, lease, batch)
         if batch.flows:
             self._wake()
+        if batch.number == BUSY_FROM:
+            # Without waiting for it, and without a word where it fails: the log grows by itself then.
+            self._writer.do_unflushed(make_room, self._path).add_done_callback(asyncio.Future.exception)
 
     async def committed(self, lease: Lease) -> int:
         # By the writer: after a commit that is still on its way.
