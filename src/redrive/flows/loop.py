@@ -174,7 +174,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
 
     def _leave(self, outer: Any, task: Any) -> None:
         sys.set_asyncgen_hooks(*OUTER.hooks)
-        OUTER.inside = None
+        OUTER.inside = outer if isinstance(outer, FlowLoop) else None
         asyncio._set_running_loop(outer)
         _step_in(outer, task)
 
