@@ -7,6 +7,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, current_attempt, report_of, workflow
+from redrive.engine.explanation import ItemStory
 from redrive.flows.events import ItemAdded, Redriven
 from redrive.testing import FlowApp, FlowOutcome, crash_everywhere, flow_app
 
@@ -144,9 +145,16 @@ def test_siblings_keep_what_they_have_done_and_do_not_count_what_was_stopped() -
         async with flow_app() as app:
             handle = await app.start(Gathers)
             failed = await app.outcome(handle)
-            return failed, await redriven(app, handle)
+            done = await redriven(app, handle)
+            stories = (one for one in (await app.explain(handle.id)).timeline if isinstance(one, ItemStory))
+            shown.extend(
+                attempt.outcome for one in stories if one.step == "redriven.sometimes" for attempt in one.attempts
+            )
+            return failed, done
 
+    shown: list[str] = []
     failed, done = asyncio.run(story())
+    assert shown == ["abandoned", "completed"]
     assert failed.status == "failed"
     assert done.result == ["1a1b", "second", "done"]
     assert {name: RAN.count(name) for name in RAN} == {"1a": 1, "1b": 1, "second": 2, "sometimes": 2}

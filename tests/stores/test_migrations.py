@@ -205,7 +205,12 @@ def test_lines_that_were_written_one_by_one_and_together_are_one_log(old: Old) -
         try:
             lease = await store.join(NewWorker(name="host:1", definitions=(WORK,)), 60)
             await store.claim(lease, [WORK], None, 10, NOW + 5)
-            turn = EventRow("waits", 3, NOW + 5, '[{"type":"attempt_started","attempt":2},{"type":"item_completed"}]')
+            turn = EventRow(
+                "waits",
+                3,
+                NOW + 5,
+                '[{"type":"attempt_started","attempt":2},{"type":"item_completed","result":"\\u0000"}]',
+            )
             await store.commit(lease, Batch(number=1, events=[turn]))
             await store.leave(lease)
         finally:

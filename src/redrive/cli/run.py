@@ -13,7 +13,8 @@ from redrive.cli.script_files import check_script_actions
 from redrive.cli.store_use import StoreOption, one_line_errors, usable
 
 KeyOption = Annotated[
-    str, typer.Option("--key", metavar="KEY", help="The same key and input: the same flow; another input: refused.")
+    str | None,
+    typer.Option("--key", metavar="KEY", help="The same key and input: the same flow; another input: refused."),
 ]
 
 FunctionOption = Annotated[
@@ -33,7 +34,7 @@ def run_command(
         list[str] | None, typer.Option("--import", metavar="MODULE", help="A module with actions that it calls.")
     ] = None,
     function: FunctionOption = "",
-    key: KeyOption = "",
+    key: KeyOption = None,
     queue: Annotated[str, typer.Option(help="The queue of the flow, and of the worker in this process.")] = "default",
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="Wait no longer for the result; the flow is kept.")
@@ -67,7 +68,7 @@ def run_command(
         seconds = read_seconds("--timeout", timeout) if timeout else None
         kept = usable(store, creates=True, memory=True)
         run = FlowInTheForeground([target, *(imports or ())], store, seconds, http)
-        return leave(run_in_loop(run.run(kept, definition, given, key or None, queue)))
+        return leave(run_in_loop(run.run(kept, definition, given, key, queue)))
 
 
 def read_seconds(option: str, text: str) -> float:

@@ -27,7 +27,7 @@ def start_command(
         list[str] | None, typer.Option("--import", metavar="MODULE", help="A module that registers it.")
     ] = None,
     function: FunctionOption = "",
-    key: KeyOption = "",
+    key: KeyOption = None,
     queue: Annotated[str, typer.Option(help="Which workers take it.")] = "default",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     delay: Annotated[str, typer.Option(metavar="DURATION", help="Begin later: 30s, 2h, 1d.")] = "",
@@ -48,7 +48,7 @@ def start_command(
     seconds = read_seconds("--delay", delay) if delay else None
 
     async def start(app: "App") -> str:
-        handle = await definition.start(app, given, key=key or None, queue=queue, priority=priority, delay=seconds)
+        handle = await definition.start(app, given, key=key, queue=queue, priority=priority, delay=seconds)
         return handle.id
 
     flow_id = ask(store, start, creates=True)

@@ -131,8 +131,9 @@ def go_on(
     try:
         lines = lines_of(rows)
     except msgspec.MsgspecError as error:
-        run.seq = rows[-1].seq
-        run.park(f"a line of its log cannot be read by this version: {error}")
+        run.seq, run.last_at = rows[-1].seq, rows[-1].at
+        # What it has not read would wake it again and again.
+        _cannot_go_on(run, [], f"a line of its log cannot be read by this version: {error}", mail)
         return
     if lines:
         run.seq, run.last_at = lines[-1].seq, lines[-1].at

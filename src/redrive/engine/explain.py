@@ -101,11 +101,18 @@ def explain(
 
 def _abandon(timeline: list[Entry]) -> None:
     """The flow ended without these."""
+    _stop_attempts(timeline)
     for entry in timeline:
         if isinstance(entry, ItemStory) and entry.state in _OPEN:
             entry.state = "abandoned"
-            if entry.attempts and entry.attempts[-1].outcome in ("running", "accepted"):
-                entry.attempts[-1].outcome = "abandoned"
+
+
+def _stop_attempts(timeline: list[Entry]) -> None:
+    for entry in timeline:
+        if isinstance(entry, ItemStory) and entry.state in _OPEN and entry.attempts:
+            last = entry.attempts[-1]
+            if last.outcome in ("running", "accepted"):
+                last.outcome = "abandoned"
 
 
 def _leave_behind(timeline: list[Entry]) -> None:
@@ -264,6 +271,9 @@ class Timeline:
 
     def _redriven(self, when: Moment, event: Redriven) -> None:
         again = self._items.get(event.item) if event.item is not None else None
+        if not event.midway:
+            # The end of the flow, which is undone, had stopped them.
+            _stop_attempts(self.entries)
         if again is not None:
             again.state = "waiting"
             again.too_late = None

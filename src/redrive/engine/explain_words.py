@@ -15,11 +15,12 @@ LONGEST_RESULT = 300
 LONGEST_ERROR = 300
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
+_LATEST = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def utc(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
+    return datetime.fromtimestamp(min(at, _LATEST), UTC)
 
 
 def span(seconds: float) -> str:

@@ -36,6 +36,7 @@ from redrive.flows.history import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
 from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
 from redrive.flows.values import NotReadable
+from redrive.retry.backoff import LONGEST_WAIT
 from redrive.retry.decide import decide
 from redrive.retry.decision import CLEAR, Conditions, RetryAt
 from redrive.stores.records import FlowRecord
@@ -152,7 +153,7 @@ class FlowRun(AttemptStarts):
         at = self.time()
         self.active -= 1
         if isinstance(error, Snooze):
-            self.returned(item, at, at + max(error.seconds, SHORTEST_SNOOZE), str(error))
+            self.returned(item, at, at + min(max(error.seconds, SHORTEST_SNOOZE), LONGEST_WAIT), str(error))
         else:
             self.decide(item, error, failure, at)
         self.leave_lane(item, at)

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 from redrive.determinism.ids import ordered_id
 from redrive.failures.duration import read_duration
 from redrive.flows.retry_policy import Timeout
+from redrive.retry.backoff import LONGEST_WAIT
 from redrive.stores.records import NewFlow
 
 LARGEST_PRIORITY = 2**31 - 1
@@ -35,7 +36,9 @@ def new_flow(
     if not isinstance(queue, str) or not queue or len(queue) > 200 or not _storable(queue):
         raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
-        raise ValueError(f"priority: {priority!r} is not allowed; use a whole number, higher goes first")
+        raise ValueError(
+            f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
+        )
     if delay is None:
         start_at = now
     elif isinstance(delay, datetime):
@@ -44,6 +47,8 @@ def new_flow(
         start_at = max(now, delay.timestamp())
     else:
         start_at = now + read_duration(delay)
+    if start_at - now > LONGEST_WAIT:
+        raise ValueError("delay: a flow begins within ten years; use an earlier time")
     return NewFlow(
         id=ordered_id(now),
         definition=definition,

@@ -65,8 +65,10 @@ class Results:
         record = ended if isinstance(ended, FlowRecord) else await self._store.find_flow(flow_id)
         assert record is not None  # noqa: S101 - it has ended just now
         rows = (await self._store.read_events([flow_id]))[flow_id]
-        lines = lines_of(rows)
-        return outcome(flow_id, lines[-1].event, lines, read or _reader(record.definition))
+        ending = lines_of(rows[-1:])[-1].event
+        # Only a failure needs what came before it.
+        lines = lines_of(rows) if isinstance(ending, FlowFailed) else []
+        return outcome(flow_id, ending, lines, read or _reader(record.definition))
 
     async def close(self) -> None:
         if self._watching is not None:

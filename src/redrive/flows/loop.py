@@ -6,6 +6,7 @@ futures and timers work on it. Timers do not run by themselves: they are asked f
 
 import asyncio
 import logging
+import math
 import os
 import sys
 from collections import deque
@@ -20,6 +21,7 @@ from redrive.determinism.event_loops import OUTER
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.flow_clock import FlowClock
 from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
+from redrive.retry.backoff import LONGEST_WAIT
 from redrive.retry.policy import Policy
 
 # Code that is forgotten and awaits more than this is left where it stands.
@@ -239,7 +241,11 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         return call
 
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+        if math.isnan(when):
+            raise ValueError("a timer needs a time: NaN is none")
         where = self._where()
+        # Who waits for ever waits for as long as anything does; the log and the stores know no later time.
+        when = min(when, self.now + LONGEST_WAIT)
         ask = TimerAsk(when, callback, args, context if context is not None else copy_context(), where)
         self.asks.append(ask)
         return ask

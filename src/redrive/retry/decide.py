@@ -87,7 +87,7 @@ def decide(
     if lifted:
         capped = base = min(policy.floor, cap)
     if asked is not None and asked > 0:
-        low = high = wait = asked
+        low = high = wait = min(asked, LONGEST_WAIT)
     else:
         low, high = answer.jitter.between(capped, base, granted.last_wait if granted else None, cap)
         wait = low if high <= low else low + (high - low) * dice()

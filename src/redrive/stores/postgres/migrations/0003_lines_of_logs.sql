@@ -5,7 +5,8 @@ SELECT
     events.flow_id,
     events.seq - json_array_length(turn.body) + line.place::integer AS seq,
     events.at,
-    line.body ->> 'type' AS type,
+    -- Not ->> 'type', which reads all of the line, and refuses NUL in any text of it.
+    substring(line.body::text FROM '"type"\s*:\s*"(\w+)"') AS type,
     line.body
 FROM events
 CROSS JOIN LATERAL (
