@@ -9,7 +9,7 @@ from redrive.stores.migrations import Migration, migrations_of, still_to_apply
 from redrive.stores.sqlite.faults import is_busy
 
 # Pages in the write-ahead log before they are copied into the database: fewer copies of those that change often.
-LOG_PAGES = 4_000
+LOG_PAGES = 2_000
 # How large the log may stay once it has grown, in bytes.
 _LOG_KEPT = 64 * 2**20
 _AGAIN_AFTER = 0.005
