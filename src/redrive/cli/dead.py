@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from redrive.cli.bad_input import BadInput
-from redrive.cli.explain import AllOption, explained, print_explanation
+from redrive.cli.explain import AllOption, print_explanation
 from redrive.cli.flows import MOST, DefinitionOption, LimitOption, QueueOption, ago, as_utc, full_name
 from redrive.cli.output import JsonOption, print_json, print_table
 from redrive.cli.store_use import ByOption, FlowArgument, StoreOption, WhyOption, ask, reason, who
@@ -97,7 +97,7 @@ def show_command(
     import msgspec
 
     async def shown(app: "App") -> "tuple[DeadLetter, Explanation]":
-        return (await _letters(app, [flow], None))[0], await explained(app, flow)
+        return (await _letters(app, [flow], None))[0], await app.explain(flow)
 
     letter, explanation = ask(store, shown)
     if as_json:

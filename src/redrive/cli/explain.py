@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from redrive.cli.bad_input import BadInput
 from redrive.cli.output import JsonOption, print_json
 from redrive.cli.store_use import FlowArgument, StoreOption, ask, store_words
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
     from redrive.engine.explanation import Explanation
 
 AllOption = Annotated[bool, typer.Option("--all", help="Show every step and attempt of a long flow.")]
@@ -28,20 +26,11 @@ def explain_command(
     """
     import msgspec
 
-    explanation = ask(store, lambda app: explained(app, flow))
+    explanation = ask(store, lambda app: app.explain(flow))
     if as_json:
         print_json(msgspec.to_builtins(explanation))
     else:
         print_explanation(explanation, store, everything)
-
-
-async def explained(app: "App", flow_id: str) -> "Explanation":
-    import msgspec
-
-    try:
-        return await app.explain(flow_id)
-    except msgspec.MsgspecError as error:
-        raise BadInput(f"flow {flow_id}: a line of its log cannot be read by this version ({error})") from error
 
 
 def print_explanation(explanation: "Explanation", store: str, everything: bool = False) -> None:

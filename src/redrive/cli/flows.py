@@ -147,7 +147,6 @@ def result_command(
     seconds = read_seconds("--timeout", timeout)
 
     async def told(app: "App") -> int:
-        from redrive.cli.explain import explained
         from redrive.flows.events import FlowCompleted
         from redrive.stores.records import FINISHED
 
@@ -163,7 +162,7 @@ def result_command(
         if isinstance(ending, FlowCompleted):
             typer.echo(bytes(ending.result).decode())
             return 0
-        said = f"redrive: no result: {(await explained(app, flow)).headline}; see redrive explain {flow}"
+        said = f"redrive: no result: {(await app.explain(flow)).headline}; see redrive explain {flow}"
         typer.echo(f"{said}{store_words(store)}", err=True)
         return FAILED if record.status in FINISHED else TOO_LATE
 

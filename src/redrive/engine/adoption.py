@@ -99,7 +99,7 @@ def _may_be_reopened(event: AnyEvent) -> bool:
 async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], mail: list[Message]) -> None:
     """Of a flow that failed before it read what was said about one of its steps: it is no dead letter any more."""
     said = next((one for one in map(read, mail) if isinstance(one, ByHand)), None)
-    with contextlib.suppress(msgspec.MsgspecError):
+    with contextlib.suppress(NotReadable):
         # One that cannot be read is parked later.
         if said is not None and rows and _may_be_reopened(lines_of(rows[-1:])[-1].event):
             store, now = worker.store, worker.now()
@@ -130,10 +130,10 @@ def go_on(
     """Bring a flow to where its log ends, then do what is due. `under_way`: items whose attempts run in this worker."""
     try:
         lines = lines_of(rows)
-    except msgspec.MsgspecError as error:
+    except NotReadable as error:
         run.seq, run.last_at = rows[-1].seq, rows[-1].at
         # What it has not read would wake it again and again.
-        _cannot_go_on(run, [], f"a line of its log cannot be read by this version: {error}", mail)
+        _cannot_go_on(run, [], str(error), mail)
         return
     if lines:
         run.seq, run.last_at = lines[-1].seq, lines[-1].at

@@ -115,7 +115,7 @@ def refusal(error: Exception) -> Refused:
         return Refused(503, detail, headers={"Retry-After": _RETRY_AFTER_AWAY})
     if isinstance(error, FlowNotFound):
         return Refused(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
-    if isinstance(error, FlowFinished | NotPossible | KeyTaken):
+    if isinstance(error, FlowFinished | NotPossible | KeyTaken | NotReadable):
         pointer = "/key" if isinstance(error, KeyTaken) else ""
         return Refused(409, str(error), pointer=pointer)
     if isinstance(error, HTTPException):
