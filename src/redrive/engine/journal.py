@@ -24,6 +24,8 @@ _Call = tuple[Callable[..., None], tuple[Any, ...]]
 log = logging.getLogger("redrive")
 
 FOLLOWED_AT_ONCE = 50
+LARGE = 2**20
+"""Bytes of events with which a row has enough: stores have limits, and actions large arguments."""
 # A named tuple made in one step: there is one for each turn of every flow.
 _row = functools.partial(tuple.__new__, EventRow)
 
@@ -54,7 +56,7 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
 class _Turn:
     """What one flow logs at one time: it becomes one row."""
 
-    __slots__ = ("at", "events", "flow_id", "seq")
+    __slots__ = ("at", "events", "flow_id", "seq", "size")
 
     def __init__(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
         self.flow_id = flow_id
@@ -62,6 +64,7 @@ class _Turn:
         """Of the last line."""
         self.at = at
         self.events = [event]
+        self.size = len(event)
 
     def row(self) -> EventRow:
         return _row((self.flow_id, self.seq, self.at, write_turn(self.events)))
@@ -94,9 +97,10 @@ class Journal:
     def log(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
         """Append a line to a flow's log."""
         turns = self._turns
-        if turns and (last := turns[-1]).flow_id == flow_id and last.at == at:
+        if turns and (last := turns[-1]).flow_id == flow_id and last.at == at and last.size < LARGE:
             last.seq = seq
             last.events.append(event)
+            last.size += len(event)
         else:
             turns.append(_Turn(flow_id, seq, at, event))
         if not self._is_kicked:
