@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
 from redrive.engine.outages import hear_of_outage, store_is_away, store_is_back
+from redrive.engine.refused_rows import leave_out, parts_of
 from redrive.failures.matching import Match
 from redrive.flows.events import write_turn
 from redrive.observability.stream import hooks_only
 from redrive.retry.backoff import Backoff
 from redrive.retry.policy import Policy
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable
+from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, Lease, NewFlow, RetryRow
 
@@ -26,6 +27,8 @@ log = logging.getLogger("redrive")
 FOLLOWED_AT_ONCE = 50
 LARGE = 2**20
 """Bytes of events with which a row has enough: stores have limits, and actions large arguments."""
+_FOR_ALL = (StoreUnavailable, StoreUnusable, LeaseLost)
+"""What a store says of itself, and not of what it was to write."""
 # A named tuple made in one step: there is one for each turn of every flow.
 _row = functools.partial(tuple.__new__, EventRow)
 
@@ -73,8 +76,17 @@ class _Turn:
 class Journal:
     """Writes batches, one at a time, in order. What must not happen before its event is durable is called back."""
 
-    def __init__(self, store: Store, lease: Lease, refuse: Callable[[Sequence[NewFlow]], None]) -> None:
-        """`refuse` is told of flows that the store does not take as born: they are not added."""
+    def __init__(
+        self,
+        store: Store,
+        lease: Lease,
+        refuse: Callable[[Sequence[NewFlow]], None],
+        set_aside: Callable[[str], None],
+    ) -> None:
+        """`refuse` is told of flows that the store does not take as born: they are not added.
+
+        `set_aside` is told of flows of which it takes nothing at all, while the error is handled.
+        """
         self.batch = Batch(number=1)
         """What goes into the next transaction."""
         self._turns: list[_Turn] = []
@@ -86,6 +98,7 @@ class Journal:
         self._heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
         self._store = store
         self._refuse = refuse
+        self._set_aside = set_aside
         self._lease = lease
         self._unknown = False
         self._ready = asyncio.Event()
@@ -124,6 +137,11 @@ class Journal:
         self.batch.retries_done.append((flow_id, item))
         self.kick()
 
+    def mail_read(self, flow_id: str, message: int) -> None:
+        self.batch.messages_read.append(message)
+        self.batch.mail[message] = flow_id
+        self.kick()
+
     def put_heartbeat(self, row: HeartbeatRow) -> None:
         self._heartbeats[row.flow_id, row.item] = row
         self.kick()
@@ -154,10 +172,11 @@ class Journal:
                 self._heartbeats.clear()
             with self._clock.busy():
                 try:
-                    await self._commit(batch)
-                except StoreUnavailable as error:
-                    self._unknown = isinstance(error, CommitUnknown)
-                    await patiently(self._store, self._commit_again, batch)
+                    await self._write(batch)
+                except _FOR_ALL:
+                    raise
+                except StoreError:
+                    await self._write_apart(batch)
             self._following.extend(then)
             self._follow(FOLLOWED_AT_ONCE)
             if self._following:
@@ -194,10 +213,38 @@ class Journal:
         """Wait until all that is known now is written."""
         await self._idle.wait()
 
+    async def _write(self, batch: Batch) -> None:
+        try:
+            await self._commit(batch)
+        except StoreUnavailable as error:
+            self._unknown = isinstance(error, CommitUnknown)
+            await patiently(self._store, self._commit_again, batch)
+
+    async def _write_apart(self, batch: Batch) -> None:
+        """The store refuses the whole: what each flow wrote is a transaction of its own, and some may be refused."""
+        for flow_id, part in list(parts_of(batch)):
+            # Numbers never come twice, so that it is known which of the parts was the last.
+            self.batch.number = part.number + 1
+            try:
+                await self._write(part)
+            except _FOR_ALL:
+                raise
+            except StoreError:
+                self._set_aside(flow_id)
+                self._forget(flow_id)
+
+    def _forget(self, flow_id: str) -> None:
+        """Of what is to be written next, too: a log has no gaps."""
+        leave_out(self.batch, flow_id)
+        self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
+        for rows in (self._retries, self._heartbeats):
+            for item in [item for item in rows if item[0] == flow_id]:
+                del rows[item]
+
     async def _commit(self, batch: Batch) -> None:
         try:
             await self._store.commit(self._lease, batch)
-        except (StoreUnavailable, LeaseLost):
+        except _FOR_ALL:
             raise
         except StoreError:
             if not batch.born:

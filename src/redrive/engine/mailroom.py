@@ -94,8 +94,7 @@ def take_out(run: FlowRun, message: Message) -> AnyMessage | None:
     """Read a message and have it removed; None for one that this version cannot read."""
     run.mail_read += 1
     run.mail_taken[message.id] = None
-    run.desk.journal.batch.messages_read.append(message.id)
-    run.desk.journal.kick()
+    run.desk.journal.mail_read(run.id, message.id)
     said = read(message)
     if said is None:
         log.error("flow %s: message %s cannot be read and is dropped", run.id, message.id)

@@ -94,7 +94,7 @@ class Worker:
         new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
         self.lease = await patiently(self.store, self.store.join, new, self.settings.lease)
         self.own_starts = OwnStarts(self)
-        self.journal = Journal(self.store, self.lease, self.own_starts.refuse)
+        self.journal = Journal(self.store, self.lease, self.own_starts.refuse, self._nothing_is_kept_of)
         stop_listening = self.store.on_wake(self._woken)
         tasks = [
             self._task(self.journal.run()),
@@ -301,6 +301,12 @@ class Worker:
         run.driver.discard()
         self.runs.pop(run.id, None)
         self.idle.pop(run.id, None)
+
+    def _nothing_is_kept_of(self, flow_id: str) -> None:
+        run = self.runs.get(flow_id)
+        if run is not None:
+            run.is_stored = False
+            self.set_aside(run)
 
     def keeps_idle(self, run: FlowRun) -> bool:
         if self.places.closed:

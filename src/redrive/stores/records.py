@@ -169,6 +169,8 @@ class Batch(msgspec.Struct):
     retries_done: list[tuple[str, int]] = []
     """(flow, item) of rows to remove, along with the item's heartbeat."""
     messages_read: list[int] = []
+    mail: dict[int, str] = {}
+    """Whose messages these were, where that is known; stores need not look at it."""
     dead: list[DeadLetter] = []
     """Put in place of the row of the same flow."""
     heartbeats: list[HeartbeatRow] = []

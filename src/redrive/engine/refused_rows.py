@@ -1,0 +1,44 @@
+"""What to do when a store refuses a transaction for good: what one flow wrote must not keep all others from writing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from redrive.stores.records import Batch
+
+
+def flows_in(batch: Batch) -> list[str]:
+    """The flows that a batch writes something of, in order."""
+    rows: tuple[Any, ...] = (*batch.events, *batch.flows, *batch.retries, *batch.heartbeats, *batch.dead)
+    ids = (*(row.flow_id for row in rows), *(flow_id for flow_id, _ in batch.retries_done), *batch.mail.values())
+    return list(dict.fromkeys(ids))
+
+
+def part_of(batch: Batch, flow_id: str, number: int) -> Batch:
+    """What the batch writes of one flow."""
+    read = [message for message in batch.messages_read if batch.mail.get(message) == flow_id]
+    return Batch(
+        number=number,
+        events=[row for row in batch.events if row.flow_id == flow_id],
+        flows=[change for change in batch.flows if change.flow_id == flow_id],
+        retries=[row for row in batch.retries if row.flow_id == flow_id],
+        retries_done=[done for done in batch.retries_done if done[0] == flow_id],
+        messages_read=read,
+        mail=dict.fromkeys(read, flow_id),
+        dead=[letter for letter in batch.dead if letter.flow_id == flow_id],
+        heartbeats=[row for row in batch.heartbeats if row.flow_id == flow_id],
+    )
+
+
+def parts_of(batch: Batch) -> Iterator[tuple[str, Batch]]:
+    """One for each flow; their numbers go on from the batch's."""
+    for number, flow_id in enumerate(flows_in(batch), start=batch.number):
+        yield flow_id, part_of(batch, flow_id, number)
+
+
+def leave_out(batch: Batch, flow_id: str) -> None:
+    """Take out what the batch would write of the flow."""
+    batch.events = [row for row in batch.events if row.flow_id != flow_id]
+    batch.flows = [change for change in batch.flows if change.flow_id != flow_id]
+    batch.retries_done = [done for done in batch.retries_done if done[0] != flow_id]
+    batch.messages_read = [message for message in batch.messages_read if batch.mail.get(message) != flow_id]
+    batch.dead = [letter for letter in batch.dead if letter.flow_id != flow_id]

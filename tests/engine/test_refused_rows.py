@@ -1,0 +1,125 @@
+"""What one flow writes and the database refuses for good takes nothing from the others, and nothing is lost."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.postgres_server import shared_server
+
+import redrive
+from redrive import Workflow, action, workflow
+from redrive.engine.app import App
+from redrive.engine.refused_rows import parts_of
+from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow
+
+RAN: list[str] = []
+
+
+@action(name="refused.do")
+async def do(what: str) -> str:
+    RAN.append(what)
+    return what
+
+
+@workflow(name="refused.Two")
+class Two(Workflow):
+    async def run(self, first: str, second: str) -> str:
+        return await do(first) + await do(second)
+
+
+def on_sqlite(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+
+
+def on_postgres(address: str, statement: str) -> None:
+    with psycopg.connect(address) as connection:
+        connection.execute(statement.encode())
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[], None], Callable[[], None]]:
+    """An address, what makes the database refuse a word, and what makes it take it again."""
+    RAN.clear()
+    if request.param == "sqlite":
+        path = tmp_path / "app.db"
+        refuse = (
+            "CREATE TRIGGER no_cursing BEFORE INSERT ON events WHEN new.body LIKE '%cursed%' "
+            "BEGIN SELECT RAISE(ABORT, 'no cursing here'); END"
+        )
+        return (
+            f"sqlite:///{path}",
+            lambda: on_sqlite(path, refuse),
+            lambda: on_sqlite(path, "DROP TRIGGER no_cursing"),
+        )
+    address = shared_server().fresh_database()
+    table = "ALTER TABLE redrive.events"
+    return (
+        address,
+        lambda: on_postgres(address, f"{table} ADD CONSTRAINT no_cursing CHECK (body::text NOT LIKE '%cursed%')"),
+        lambda: on_postgres(address, f"{table} DROP CONSTRAINT no_cursing"),
+    )
+
+
+def test_the_parts_of_a_transaction_are_all_of_it_each_of_one_flow() -> None:
+    batch = Batch(
+        number=7,
+        events=[EventRow(flow_id, seq, 1.0, "[]") for seq in (1, 2) for flow_id in ("a", "b")],
+        flows=[FlowChange(flow_id="b", status="completed", finished_at=1.0)],
+        retries_done=[("c", 1), ("a", 2)],
+        messages_read=[11, 12],
+        mail={11: "d", 12: "a"},
+        heartbeats=[HeartbeatRow("a", 1, 1.0, "{}")],
+    )
+    parts = dict(parts_of(batch))
+    assert [(flow_id, part.number) for flow_id, part in parts.items()] == [("a", 7), ("b", 8), ("c", 9), ("d", 10)]
+    for field in ("events", "flows", "retries_done", "messages_read", "heartbeats"):
+        written = [row for part in parts.values() for row in getattr(part, field)]
+        assert sorted(written, key=repr) == sorted(getattr(batch, field), key=repr)
+    assert [row.flow_id for row in parts["a"].events] == ["a", "a"]
+    assert parts["d"].messages_read == [11]
+
+
+async def among_others(app: App, prefix: str) -> redrive.Handle[str]:
+    """The one that is refused, started together with others, all of which end."""
+    flows = [app.start(Two, f"{prefix}{number}", "x") for number in range(20)]
+    flows.insert(7, app.start(Two, "first", "cursed"))
+    handles = await asyncio.gather(*flows)
+    refused = handles.pop(7)
+    results = await asyncio.gather(*(handle.result(timeout=20) for handle in handles))
+    assert results == [f"{prefix}{number}x" for number in range(20)]
+    return refused
+
+
+def test_the_others_go_on_and_the_flow_goes_on_when_it_may(
+    database: tuple[str, Callable[[], None], Callable[[], None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    address, refuse, take_again = database
+
+    async def refused() -> list[str]:
+        async with redrive.open(address, worker=False):
+            refuse()
+        async with redrive.open(address) as app:
+            flows = [await among_others(app, "a"), await among_others(app, "b")]
+            for flow in flows:
+                # As its log has it: it was about to begin its second step, which is in no log and was not done.
+                assert (await app.find(flow.id)).status == "running"
+                assert [type(line.event).__name__ for line in await app.log(flow.id)] == ["ItemStarted"]
+            return [flow.id for flow in flows]
+
+    async def taken(flow_ids: list[str]) -> list[str]:
+        async with redrive.open(address) as app:
+            return [await app.handle(flow_id).result(timeout=20) for flow_id in flow_ids]
+
+    flow_ids = asyncio.run(refused())
+    assert "cursed" not in RAN
+    for flow_id in flow_ids:
+        assert f"flow {flow_id}: the engine failed; the flow is left alone until this worker ends" in caplog.text
+    assert "the worker failed" not in caplog.text
+    take_again()
+    assert asyncio.run(taken(flow_ids)) == ["firstcursed"] * 2
+    assert RAN.count("cursed") == 2
