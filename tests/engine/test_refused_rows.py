@@ -13,10 +13,16 @@ from tests.postgres_server import shared_server
 import redrive
 from redrive import Workflow, action, workflow
 from redrive.engine.app import App
+from redrive.engine.journal import Journal
 from redrive.engine.refused_rows import parts_of
-from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow
+from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, NewFlow, NewWorker
+from redrive.stores.sqlite.store import SqliteStore
 
 RAN: list[str] = []
+NO_CURSING = """
+CREATE TRIGGER no_cursing BEFORE INSERT ON events WHEN new.body LIKE '%cursed%'
+BEGIN SELECT RAISE(ABORT, 'no cursing here'); END
+"""
 
 
 @action(name="refused.do")
@@ -47,13 +53,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Calla
     RAN.clear()
     if request.param == "sqlite":
         path = tmp_path / "app.db"
-        refuse = (
-            "CREATE TRIGGER no_cursing BEFORE INSERT ON events WHEN new.body LIKE '%cursed%' "
-            "BEGIN SELECT RAISE(ABORT, 'no cursing here'); END"
-        )
         return (
             f"sqlite:///{path}",
-            lambda: on_sqlite(path, refuse),
+            lambda: on_sqlite(path, NO_CURSING),
             lambda: on_sqlite(path, "DROP TRIGGER no_cursing"),
         )
     address = shared_server().fresh_database()
@@ -82,6 +84,38 @@ def test_the_parts_of_a_transaction_are_all_of_it_each_of_one_flow() -> None:
         assert sorted(written, key=repr) == sorted(getattr(batch, field), key=repr)
     assert [row.flow_id for row in parts["a"].events] == ["a", "a"]
     assert parts["d"].messages_read == [11]
+
+
+def test_nothing_follows_in_the_log_of_what_was_refused(tmp_path: Path) -> None:
+    """What the flow logs while its refused transaction is under way would leave a gap before it."""
+
+    async def scenario() -> None:
+        store = SqliteStore(str(tmp_path / "app.db"))
+        await store.open()
+        try:
+            flows = [NewFlow(id=name, definition="d", input="{}", created_at=1.0, start_at=1.0) for name in "ab"]
+            await store.add_flows(flows)
+            lease = await store.join(NewWorker(name="w", definitions=("d",)), 60)
+            assert len((await store.claim(lease, ["d"], None, 2, 2.0)).flows) == 2
+            on_sqlite(tmp_path / "app.db", NO_CURSING)
+            aside: list[str] = []
+            journal = Journal(store, lease, lambda _: None, aside.append)
+            writing = asyncio.get_running_loop().create_task(journal.run())
+            journal.log("a", 1, 2.0, b'"cursed"')
+            journal.log("b", 1, 2.0, b"1")
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            journal.log("a", 2, 3.0, b"2")
+            journal.log("b", 2, 3.0, b"2")
+            await journal.drained()
+            writing.cancel()
+            assert aside == ["a"]
+            logs = await store.read_events(["a", "b"])
+            assert {name: [row.seq for row in rows] for name, rows in logs.items()} == {"a": [], "b": [1, 2]}
+        finally:
+            await store.close()
+
+    asyncio.run(scenario())
 
 
 async def among_others(app: App, prefix: str) -> redrive.Handle[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
 from redrive.engine.outages import hear_of_outage, store_is_away, store_is_back
-from redrive.engine.refused_rows import leave_out, parts_of
+from redrive.engine.refused_rows import parts_of
 from redrive.failures.matching import Match
 from redrive.flows.events import write_turn
 from redrive.observability.stream import hooks_only
@@ -175,8 +175,8 @@ class Journal:
                     await self._write(batch)
                 except _FOR_ALL:
                     raise
-                except StoreError:
-                    await self._write_apart(batch)
+                except StoreError as error:
+                    await self._write_apart(batch, error)
             self._following.extend(then)
             self._follow(FOLLOWED_AT_ONCE)
             if self._following:
@@ -220,9 +220,12 @@ class Journal:
             self._unknown = isinstance(error, CommitUnknown)
             await patiently(self._store, self._commit_again, batch)
 
-    async def _write_apart(self, batch: Batch) -> None:
+    async def _write_apart(self, batch: Batch, error: StoreError) -> None:
         """The store refuses the whole: what each flow wrote is a transaction of its own, and some may be refused."""
-        for flow_id, part in list(parts_of(batch)):
+        parts = list(parts_of(batch))
+        if not parts:
+            raise error
+        for flow_id, part in parts:
             # Numbers never come twice, so that it is known which of the parts was the last.
             self.batch.number = part.number + 1
             try:
@@ -235,7 +238,7 @@ class Journal:
 
     def _forget(self, flow_id: str) -> None:
         """Of what is to be written next, too: a log has no gaps."""
-        leave_out(self.batch, flow_id)
+        self.batch.leave_out((flow_id,))
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         for rows in (self._retries, self._heartbeats):
             for item in [item for item in rows if item[0] == flow_id]:

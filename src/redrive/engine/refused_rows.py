@@ -33,12 +33,3 @@ def parts_of(batch: Batch) -> Iterator[tuple[str, Batch]]:
     """One for each flow; their numbers go on from the batch's."""
     for number, flow_id in enumerate(flows_in(batch), start=batch.number):
         yield flow_id, part_of(batch, flow_id, number)
-
-
-def leave_out(batch: Batch, flow_id: str) -> None:
-    """Take out what the batch would write of the flow."""
-    batch.events = [row for row in batch.events if row.flow_id != flow_id]
-    batch.flows = [change for change in batch.flows if change.flow_id != flow_id]
-    batch.retries_done = [done for done in batch.retries_done if done[0] != flow_id]
-    batch.messages_read = [message for message in batch.messages_read if batch.mail.get(message) != flow_id]
-    batch.dead = [letter for letter in batch.dead if letter.flow_id != flow_id]

@@ -304,7 +304,9 @@ class Worker:
 
     def _nothing_is_kept_of(self, flow_id: str) -> None:
         run = self.runs.get(flow_id)
-        if run is not None:
+        if run is None:
+            log.exception("flow %s: the store refuses what was written of it", flow_id)
+        else:
             run.is_stored = False
             self.set_aside(run)
 

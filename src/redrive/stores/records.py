@@ -3,6 +3,7 @@
 Bodies are JSON texts; a store does not look into them.
 """
 
+from collections.abc import Container
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -189,15 +190,19 @@ class Batch(msgspec.Struct):
 
     def leave_out_born(self) -> list[NewFlow]:
         """Take out the flows to be added, with all that is written of them."""
-        born, ids = self.born, {flow.id for flow in self.born}
-        self.born = []
+        born, self.born = self.born, []
+        self.leave_out({flow.id for flow in born})
+        return born
+
+    def leave_out(self, ids: Container[str]) -> None:
+        """Take out all that is written of these flows."""
         self.events = [row for row in self.events if row.flow_id not in ids]
         self.flows = [change for change in self.flows if change.flow_id not in ids]
         self.retries = [row for row in self.retries if row.flow_id not in ids]
         self.retries_done = [done for done in self.retries_done if done[0] not in ids]
+        self.messages_read = [message for message in self.messages_read if self.mail.get(message, "") not in ids]
         self.dead = [letter for letter in self.dead if letter.flow_id not in ids]
         self.heartbeats = [row for row in self.heartbeats if row.flow_id not in ids]
-        return born
 
 
 class Lease(msgspec.Struct, frozen=True):
