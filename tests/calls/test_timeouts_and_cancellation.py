@@ -1,7 +1,9 @@
 """Per-attempt timeouts, the total deadline, and cancellation that is never swallowed."""
 
 import asyncio
+import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +23,14 @@ def under_asyncio(main: Callable[[], Awaitable[Any]]) -> Any:
     return asyncio.run(run())
 
 
+@pytest.fixture(params=["trio", "asyncio alone"])
+def imported(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where trio was never imported, a call under asyncio finds its task by a shorter way."""
+    if request.param == "asyncio alone":
+        monkeypatch.delitem(sys.modules, "trio")
+
+
+both_ways = pytest.mark.usefixtures("imported")
 both_loops = pytest.mark.parametrize("run", [under_asyncio, trio.run], ids=["asyncio", "trio"])
 
 
@@ -97,6 +107,7 @@ def test_the_deadline_cuts_on_the_real_clock_too(run: AsyncRun) -> None:
         run(hang)
 
 
+@both_ways
 @pytest.mark.promise("P6")
 def test_one_timer_cuts_each_of_many_calls_at_its_own_deadline() -> None:
     ended: dict[int, float] = {}
@@ -122,6 +133,37 @@ def test_one_timer_cuts_each_of_many_calls_at_its_own_deadline() -> None:
     assert all(took >= 0.099 for took in ended.values())
 
 
+@both_ways
+@pytest.mark.promise("P6")
+def test_calls_that_begin_and_end_meanwhile_do_not_disturb_the_deadlines_of_others() -> None:
+    took: list[float] = []
+
+    @redrive.retry(deadline=0.1)
+    async def work(hangs: bool) -> None:
+        await (asyncio.Event().wait() if hangs else asyncio.sleep(0))
+
+    async def hang() -> None:
+        began = time.monotonic()
+        with pytest.raises(redrive.DeadlineExceeded):
+            await work(True)
+        took.append(time.monotonic() - began)
+
+    async def main() -> None:
+        await work(False)
+        for _ in range(2):
+            async with asyncio.TaskGroup() as group:
+                for _ in range(3):
+                    group.create_task(hang())
+                    await asyncio.gather(work(False), work(False))
+                    await asyncio.sleep(0.02)
+                    await work(False)
+
+    asyncio.run(main())
+    assert len(took) == 6
+    assert all(seconds >= 0.099 for seconds in took)
+
+
+@both_ways
 @pytest.mark.promise("P6")
 def test_the_deadline_works_in_every_loop_the_function_is_used_in() -> None:
     @redrive.retry(deadline="20ms")
@@ -146,6 +188,24 @@ def _error_of(function: Callable[[], Any]) -> type[BaseException]:
     except Exception as error:
         return type(error)
     raise AssertionError("it returned")
+
+
+@pytest.mark.promise("P6")
+def test_trio_as_a_guest_of_asyncio_is_still_trio() -> None:
+    @redrive.retry(deadline="20ms")
+    async def hang() -> None:
+        await trio.sleep_forever()
+
+    async def host() -> Any:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[Any] = loop.create_future()
+        trio.lowlevel.start_guest_run(
+            hang, run_sync_soon_threadsafe=loop.call_soon_threadsafe, done_callback=ended.set_result
+        )
+        return await ended
+
+    with pytest.raises(redrive.DeadlineExceeded):
+        asyncio.run(host()).unwrap()
 
 
 @pytest.mark.promise("P6")
@@ -222,6 +282,7 @@ async def _cancel_soon(task: "asyncio.Task[Any]") -> None:
     task.cancel()
 
 
+@both_ways
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("settings", [{}, {"deadline": None}, {"attempt_timeout": 60}, {"dependency": "cancelled"}])
 def test_cancelling_a_running_attempt_cancels_the_call(settings: dict[str, Any]) -> None:
@@ -261,6 +322,7 @@ def test_cancelling_a_call_that_waits_ends_the_wait_at_once() -> None:
     assert calls == [1]
 
 
+@both_ways
 def test_cancellation_that_comes_with_the_deadline_is_not_taken_for_it() -> None:
     """Someone cancels the task while the attempt is cleaning up after the cut: the cancellation wins."""
 
@@ -281,6 +343,7 @@ def test_cancellation_that_comes_with_the_deadline_is_not_taken_for_it() -> None
     asyncio.run(main())
 
 
+@both_ways
 @pytest.mark.promise("P6")
 def test_the_deadline_holds_in_a_task_that_was_cancelled_before() -> None:
     """Cancellations that were handled but never taken back are no reason not to cut, and none to lose the deadline."""
@@ -304,6 +367,7 @@ def test_the_deadline_holds_in_a_task_that_was_cancelled_before() -> None:
     assert asyncio.run(main()) == 1
 
 
+@both_ways
 @pytest.mark.promise("P6")
 def test_cleaning_up_after_a_cancellation_is_cut_at_its_deadline_and_the_cancellation_goes_on() -> None:
     story: list[str] = []
@@ -331,6 +395,7 @@ def test_cleaning_up_after_a_cancellation_is_cut_at_its_deadline_and_the_cancell
     assert story == ["closing was cut"]
 
 
+@both_ways
 def test_work_that_ignores_the_cut_keeps_its_result_and_the_task_stays_usable() -> None:
     @redrive.retry(deadline="20ms")
     async def deaf() -> str:

@@ -15,7 +15,8 @@ def under_trio() -> bool:
     if trio is None:
         return False
     asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and asyncio._get_running_loop() is not None:
+    # A task of asyncio, and not only its loop: trio may be a guest in that.
+    if asyncio is not None and asyncio._get_running_loop() is not None and asyncio.current_task() is not None:
         return False
     return bool(trio.lowlevel.in_trio_run())
 
