@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.errors import StoreUnavailable, StoreUnusable
 from redrive.stores.postgres.faults import (
     CONNECTING_FAULTS,
@@ -60,14 +61,15 @@ class Server:
         self._url = url
         self._session = _SESSION.format(schema=quoted(schema), pause=LONGEST_PAUSE_IN_TRANSACTION)
 
-    async def connect(self, setup: str = "") -> Any:
+    async def connect(self, setup: str = "", bounded: bool = True) -> Any:
+        """`bounded`: the driver sees to it that each command is answered in time."""
         if asyncpg is None:
             raise StoreUnusable("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
         try:
             connection = await asyncpg.connect(
                 self._url,
                 timeout=CONNECT_WITHIN,
-                command_timeout=ANSWER_WITHIN,
+                command_timeout=ANSWER_WITHIN if bounded else None,
                 max_cached_statement_lifetime=0,
                 max_cacheable_statement_size=0,
             )
@@ -77,7 +79,7 @@ class Server:
             version: int = connection.get_server_version().major
             if version < OLDEST_SERVER:
                 raise StoreUnusable(f"{self.address}: this is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
-            await connection.execute(self._session + setup)
+            await connection.execute(self._session + setup, timeout=CONNECT_WITHIN)
         except BaseException as error:
             connection.terminate()
             if isinstance(error, DRIVER_FAULTS):
@@ -87,14 +89,22 @@ class Server:
 
 
 class Lane:
-    """One connection; who comes while it is in use waits for their turn."""
+    """One connection; who comes while it is in use waits for their turn.
 
-    def __init__(self, server: Server, setup: str = "") -> None:
+    Each use of it has to end in time, and one timer serves them all: those of the driver, one for each command, take
+    several percent of a commit. With `lengthy` uses each command has to.
+    """
+
+    def __init__(self, server: Server, setup: str = "", lengthy: bool = False) -> None:
         self._server = server
         self._setup = setup
+        self._lengthy = lengthy
         self._turn = asyncio.Lock()
         self._connection: Any = None
         self._closed = False
+        self._in_use_since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._gave_up = False
 
     async def run(self, use: Callable[[Any], Awaitable[T]], writes: bool = False) -> T:
         """Use the connection. What goes wrong is told in the store's own errors; it is opened again the next time."""
@@ -102,12 +112,33 @@ class Lane:
             if self._closed:
                 raise StoreUnavailable(f"{self._server.address}: the store is closed")
             if self._connection is None or self._connection.is_closed():
-                self._connection = await self._server.connect(self._setup)
+                self._connection = await self._server.connect(self._setup, bounded=self._lengthy)
+            self._gave_up, self._in_use_since = False, SYSTEM_CLOCK.monotonic()
+            if self._timer is None and not self._lengthy:
+                self._look_after(ANSWER_WITHIN)
             try:
                 return await use(self._connection)
             except DRIVER_FAULTS as error:
                 # Not `from error`: what the server adds to it repeats values.
-                raise statement_failed(self._server.address, error, self._lost(error), writes) from None
+                told = TimeoutError() if self._gave_up else error
+                raise statement_failed(self._server.address, told, self._lost(error), writes) from None
+            finally:
+                self._in_use_since = None
+
+    def _look(self) -> None:
+        """A server that has not answered in time is given up; who waits for it hears of a lost connection."""
+        self._timer = None
+        if self._in_use_since is None:
+            return
+        left = self._in_use_since + ANSWER_WITHIN - SYSTEM_CLOCK.monotonic()
+        if left > 0:
+            self._look_after(left)
+        else:
+            self._gave_up = True
+            self._connection.terminate()
+
+    def _look_after(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _lost(self, error: Exception) -> bool:
         """Whether the connection is; after a timeout nobody knows what it would say next."""
@@ -117,6 +148,9 @@ class Lane:
 
     async def disconnect(self) -> None:
         async with self._turn:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             if self._connection is not None and not self._connection.is_closed():
                 await close_quietly(self._connection)
 

@@ -50,7 +50,7 @@ class PostgresStore:
 
     def __init__(self, url: str, schema: str = "redrive") -> None:
         self._schema = checked_schema(schema)
-        server = Server(url, schema)
+        self._server = server = Server(url, schema)
         self.address = server.address
         self._channel = channel_of(schema)
         self._commits = Lane(server, BY_INDEX)
@@ -64,11 +64,11 @@ class PostgresStore:
         """The leases whose last commit may or may not have happened."""
 
     async def open(self) -> None:
+        lane = Lane(self._server, lengthy=True)
         try:
-            await self._others.run(lambda connection: migrate(connection, self._schema, self.address))
-        except BaseException:
-            await self._others.disconnect()
-            raise
+            await lane.run(lambda connection: migrate(connection, self._schema, self.address))
+        finally:
+            await lane.close()
         self._listening.open()
 
     async def close(self) -> None:

@@ -12,10 +12,9 @@ from redrive.stores.sqlite.leases import lost
 from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, places
 
 _FENCE = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
-_LIMITED = "SELECT 1 FROM queue_limits WHERE name = ?"
 _BORN = """
 INSERT INTO flows (id, definition, input, queue, priority, status, created_at, start_at, wake_at, owner, claims)
-VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1)
+SELECT ?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?7, ?8, 1 WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?4)
 """
 _EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
 # ?4: unread mail makes it ready at once: it is not finished, or failed, and may be taken up again.
@@ -64,26 +63,12 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
 
 
 def _add_born(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int) -> None:
-    for queue in {flow.queue for flow in flows}:
-        if connection.execute(_LIMITED, (queue,)).fetchone() is not None:
-            raise StoreError(f"queue {queue} has a limit: its flows must be claimed; nothing was written")
-    connection.executemany(
-        _BORN,
-        [
-            (
-                flow.id,
-                flow.definition,
-                flow.input,
-                flow.queue,
-                flow.priority,
-                flow.created_at,
-                flow.start_at,
-                flow.start_at,
-                epoch,
-            )
-            for flow in flows
-        ],
-    )
+    rows = [
+        (flow.id, flow.definition, flow.input, flow.queue, flow.priority, flow.created_at, flow.start_at, epoch)
+        for flow in flows
+    ]
+    if connection.executemany(_BORN, rows).rowcount != len(rows):
+        raise StoreError(f"queue {flows[0].queue} has a limit: its flows must be claimed; nothing was written")
 
 
 def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
