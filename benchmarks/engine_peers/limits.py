@@ -5,7 +5,8 @@ As fast as it goes, and with the pauses that an idle worker has: disks and proce
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
@@ -20,11 +21,25 @@ Commit = Callable[[], Awaitable[Any]]
 
 
 def measure(what: str, system: System, url: str, effort: Effort) -> dict[str, float]:
-    return run((_sqlite if system.store == "sqlite" else _postgres)(url, what, effort))
+    return run(_measure(what, url, effort))
 
 
-async def _sqlite(url: str, what: str, effort: Effort) -> dict[str, float]:
-    connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+async def _measure(what: str, url: str, effort: Effort) -> dict[str, float]:
+    async with bare_commits(url) as commit:
+        return await _measured(what, commit, effort)
+
+
+@asynccontextmanager
+async def bare_commits(url: str) -> AsyncIterator[Commit]:
+    """Gives what inserts and commits one row in the store at `url`."""
+    async with _sqlite(url) if url.startswith("sqlite:") else _postgres(url) as commit:
+        yield commit
+
+
+@asynccontextmanager
+async def _sqlite(url: str) -> AsyncIterator[Commit]:
+    # A file of its own: writers of one wait for each other.
+    connection = sqlite3.connect(f"{url.removeprefix('sqlite:///')}-limit", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, body TEXT)")
@@ -32,19 +47,18 @@ async def _sqlite(url: str, what: str, effort: Effort) -> dict[str, float]:
     async def commit() -> None:
         connection.execute("INSERT INTO events (body) VALUES (?)", (ROW,))
 
-    found = await _measured(what, commit, effort)
+    yield commit
     connection.close()
-    return found
 
 
-async def _postgres(url: str, what: str, effort: Effort) -> dict[str, float]:
+@asynccontextmanager
+async def _postgres(url: str) -> AsyncIterator[Commit]:
     import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE IF NOT EXISTS events (seq bigserial PRIMARY KEY, body jsonb)")
-    found = await _measured(what, lambda: connection.execute("INSERT INTO events (body) VALUES ($1)", ROW), effort)
+    yield lambda: connection.execute("INSERT INTO events (body) VALUES ($1)", ROW)
     await connection.close()
-    return found
 
 
 async def _measured(what: str, commit: Commit, effort: Effort) -> dict[str, float]:

@@ -12,7 +12,7 @@ from threading import Event
 from time import perf_counter
 from typing import Any, TypeVar
 
-from benchmarks.engine_peers.cases import ATTEMPTS, SHORT_LOOP, WAITING_FLOWS, Effort, steps_of_a_flow
+from benchmarks.engine_peers.cases import ATTEMPTS, LONG_FLOW, SHORT_LOOP, WAITING_FLOWS, Effort, steps_of_a_flow
 
 T = TypeVar("T")
 
@@ -124,6 +124,27 @@ async def steps_a_second(effort: Effort, flows_at_once: int, run_flow: Callable[
 
     await asyncio.gather(*(lane() for _ in range(flows_at_once)))
     return flows * steps / (perf_counter() - began)
+
+
+async def steps_and_commits_a_second(
+    effort: Effort, run_flow: Callable[[int], Awaitable[object]], commit: Callable[[], Awaitable[object]]
+) -> tuple[float, float]:
+    """One flow after the other, and as long each time bare commits: both then meet the same disk, however it varies."""
+    await run_flow(LONG_FLOW)
+    flows = commits = 0
+    flow_seconds = commit_seconds = 0.0
+    while flow_seconds < effort.seconds:
+        began = perf_counter()
+        await run_flow(LONG_FLOW)
+        took = perf_counter() - began
+        flows += 1
+        flow_seconds += took
+        began = perf_counter()
+        while (seconds := perf_counter() - began) < took:
+            await commit()
+            commits += 1
+        commit_seconds += seconds
+    return flows * LONG_FLOW / flow_seconds, commits / commit_seconds
 
 
 def loop_ratio(short_seconds: float, long_seconds: float, long_loop: int) -> float:

@@ -9,8 +9,8 @@ from importlib import import_module
 
 import msgspec
 
-from benchmarks.engine_peers.cases import FLOW_CASES, JOB_CASES
-from benchmarks.engine_peers.systems import SYSTEMS
+from benchmarks.engine_peers.cases import COMMITS, FLOW_CASES, JOB_CASES
+from benchmarks.engine_peers.systems import SYSTEMS, limit_of
 from benchmarks.figures import Figure
 
 UNITS = {case.name: case.unit for case in (*FLOW_CASES, *JOB_CASES)}
@@ -25,7 +25,9 @@ def main(name: str, url: str, extent: str, *measures: str) -> None:
         for what in measures:
             values: dict[str, float] = module.measure(what, system, url, system.effort(quick=extent == "quick"))
             for case, value in values.items():
-                figure = Figure(system=name, case=case, value=round(value, 2), unit=UNITS[case])
+                # Bare commits are the store's, whoever counted them.
+                of = limit_of(system) if case == COMMITS.name else name
+                figure = Figure(system=of, case=case, value=round(value, 2), unit=UNITS[case])
                 print(msgspec.json.encode(figure).decode(), file=figures, flush=True)
 
 

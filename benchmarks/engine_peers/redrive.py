@@ -6,6 +6,7 @@ from time import perf_counter
 import redrive
 from benchmarks.engine_peers.cases import (
     ATTEMPTS,
+    COMMITS,
     JOBS,
     LOOP_RATIO,
     RETRIED_JOBS,
@@ -18,6 +19,7 @@ from benchmarks.engine_peers.cases import (
     WAITING,
     Effort,
 )
+from benchmarks.engine_peers.limits import bare_commits
 from benchmarks.engine_peers.loads import (
     SHORT_LOOPS,
     Backlog,
@@ -28,6 +30,7 @@ from benchmarks.engine_peers.loads import (
     run,
     start_percentiles,
     steps_a_second,
+    steps_and_commits_a_second,
 )
 from benchmarks.engine_peers.systems import System
 
@@ -97,9 +100,10 @@ class Waits(redrive.Workflow):
 def measure(what: str, system: System, url: str, effort: Effort) -> dict[str, float]:
     match what:
         case STEPS_200.name:
-            return {what: run(_steps_a_second(url, effort, effort.flows_at_once))}
+            return {what: run(_steps_a_second(url, effort))}
         case STEPS_1.name:
-            return {what: run(_steps_a_second(url, effort, 1))}
+            steps, commits = run(_steps_and_commits_a_second(url, effort))
+            return {what: steps, COMMITS.name: commits}
         case JOBS.name:
             return {what: run(_drained_a_second(url, job, system.backlog(effort)))}
         case RETRIED_JOBS.name:
@@ -112,9 +116,14 @@ def measure(what: str, system: System, url: str, effort: Effort) -> dict[str, fl
     return {START_P50.name: p50, START_P99.name: p99}
 
 
-async def _steps_a_second(url: str, effort: Effort, flows_at_once: int) -> float:
+async def _steps_a_second(url: str, effort: Effort) -> float:
     async with redrive.open(url) as app:
-        return await steps_a_second(effort, flows_at_once, lambda steps: _finished(app, steps))
+        return await steps_a_second(effort, effort.flows_at_once, lambda steps: _finished(app, steps))
+
+
+async def _steps_and_commits_a_second(url: str, effort: Effort) -> tuple[float, float]:
+    async with redrive.open(url) as app, bare_commits(url) as commit:
+        return await steps_and_commits_a_second(effort, lambda steps: _finished(app, steps), commit)
 
 
 async def _finished(app: redrive.App, steps: int) -> None:
