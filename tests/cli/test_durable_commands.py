@@ -243,6 +243,11 @@ def test_dead_letters_are_listed_and_shown(run: Command) -> None:
         found = run("dead", "list", *filters, "--json").data["dead_letters"]
         assert [letter["flow_id"] for letter in found] == expected
     assert "there are more: add --after" in run("dead", "--limit", "1").err
+    assert (
+        run("dead", "--kind", "bogus")
+        .refused()
+        .startswith("--kind: 'bogus' is none; use one of permanent, unknown, unmatched,")
+    )
     shown = run("dead", "show", flow_id, "--json").data
     assert shown["dead_letter"]["payload"] == '{"user":"u1","failures":9}'
     assert len(shown["explanation"]["timeline"][0]["attempts"]) == 3
@@ -278,9 +283,23 @@ def test_many_are_settled_by_filters_after_a_question(run: Command, monkeypatch:
     ran = run("dead", "discard", "--step", "cli_pay", "--error", "ConnectionError", "--why", "too late")
     assert (ran.code, ran.out) == (0, "discarded: 3 dead flows\n")
     assert run("dead", "--json").data["dead_letters"] == []
+    assert run("dead", "--state", "any").out.count(" discarded") == 3
+    assert "discarded" not in run("dead", "--state", "discarded").out
     discarded = run("dead", "--state", "discarded", "--json").data["dead_letters"]
     assert {(letter["flow_id"], letter["why"]) for letter in discarded} == {(flow_id, "too late") for flow_id in ids}
     assert run("dead", "redrive", "--all", "--why", "x", "--yes", "--json").data["settled"] == []
+
+
+def test_texts_that_no_store_can_hold_are_refused_in_one_line(run: Command) -> None:
+    flow_id = dead(run)
+    half = "\udcff"
+    for verb in ("redrive", "discard"):
+        said = run("dead", verb, flow_id, "--why", f"because {half}").refused()
+        assert said == "--why: use a text without NUL and halves of characters, in UTF-8"
+    said = run("flows", "cancel", started(run), "--by", half, "--why", "x").refused()
+    assert said == "--by: use a text without NUL and halves of characters, in UTF-8"
+    said = run("start", f"{SHOP}:refuse", "--input", f'{{"why": "{half}"}}').refused()
+    assert said == "--input is no text: it has bytes that are not UTF-8; write the JSON as UTF-8"
 
 
 def test_several_ids_are_settled_together_or_not_at_all(run: Command) -> None:

@@ -4,10 +4,8 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
-from tests.postgres_server import shared_server
 
 import redrive
 from redrive import Workflow, action, workflow
@@ -15,13 +13,6 @@ from redrive.engine.app import App
 from redrive.flows.events import TimerSet
 from redrive.retry.backoff import LONGEST_WAIT
 from redrive.stores.records import Batch, EventRow, NewWorker
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return shared_server().fresh_database()
-    return f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else "memory://"
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
@@ -33,13 +32,6 @@ def fresh() -> None:
     global gate
     gate = asyncio.Event()
     seen.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return shared_server().fresh_database()
-    return f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else "memory://"
 
 
 @asynccontextmanager

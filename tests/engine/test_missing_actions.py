@@ -5,11 +5,9 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres_server import shared_server
 
 import redrive
 from redrive import Graph, action
@@ -45,13 +43,6 @@ async def ship(order: str) -> str:
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     done.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return shared_server().fresh_database()
-    return f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else "memory://"
 
 
 @contextmanager

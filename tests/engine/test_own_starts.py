@@ -5,11 +5,9 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres_server import shared_server
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
@@ -18,13 +16,6 @@ from redrive.stores.errors import CommitUnknown
 from redrive.stores.records import Batch, Lease, NewFlow
 
 calls: list[int] = []
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return shared_server().fresh_database()
-    return f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else "memory://"
 
 
 who: ContextVar[str] = ContextVar("who", default="nobody")

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from redrive.flows.json_forms import DEEPEST_JSON
 from redrive.flows.values import NotReadable, NotStorable, Signature
 
 if TYPE_CHECKING:
@@ -298,6 +299,15 @@ class Opaque:
 SELF_CONTAINED: list[Any] = []
 SELF_CONTAINED.append(SELF_CONTAINED)
 
+
+def nested(levels: int) -> Any:
+    """Lists and dicts in one another, that many in all."""
+    value: Any = "[" * 10
+    for level in range(levels):
+        value = [value] if level % 2 else {"in]{": value}
+    return value
+
+
 REFUSED: list[tuple[Any, Any, str]] = [
     (int, "x", "does not fit its type hint int: Expected `int`, got `str`"),
     (list[int], [1, "x"], r"Expected `int`, got `str` - at `$[1]`"),
@@ -311,6 +321,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (float, 2**80 + 1, "an int would come back as a float"),
     (str, "\ud800", "lone surrogate"),
     (Any, SELF_CONTAINED, "it contains itself, or is nested too deeply"),
+    (Any, nested(DEEPEST_JSON + 1), "it is nested deeper than the 500 levels allowed; pass it as a flat list"),
     (Any, Opaque(), "JSON has no form for Opaque; pass plain data, a dataclass"),
     (Opaque, Opaque(), "JSON has no form for Opaque; pass plain data, a dataclass"),
     (Any, ValueError("x"), "JSON has no form for ValueError"),
@@ -328,6 +339,18 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (Model, {"when": "now"}, "does not fit its type hint Model"),
     (Any, b"bytes", "a bytes would come back as a str"),
 ]
+
+
+def test_what_is_nested_as_deeply_as_allowed_comes_back_however_deep_the_reader_is_itself() -> None:
+    text = taking(Any).write_result(deep := nested(DEEPEST_JSON))
+
+    def read(calls: int) -> Any:
+        return read(calls - 1) if calls else taking(Any).read_result(text)
+
+    assert read(300) == deep
+    # Much that stands side by side is not deep, whatever its texts look like.
+    for flat in ([{"a": [n, "]}[{" * 9]} for n in range(3000)], ["[" * 5000], ['\\"[{' * 600]):
+        assert taking(Any).read_result(taking(Any).write_result(flat)) == flat
 
 
 @pytest.mark.parametrize(("hint", "value", "message"), REFUSED, ids=[message for _, _, message in REFUSED])

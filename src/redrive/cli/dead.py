@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -68,8 +68,8 @@ def list_command(
         typer.echo("no such dead letters")
         return
     now = SYSTEM_CLOCK.wall()
-    columns = ("flow", "definition", "step", "kind", "attempts", "error", "died")
-    rows = [
+    columns: tuple[str, ...] = ("flow", "definition", "step", "kind", "attempts", "error", "died")
+    rows: list[tuple[str, ...]] = [
         (
             letter.flow_id,
             letter.definition,
@@ -81,6 +81,9 @@ def list_command(
         )
         for letter in shown
     ]
+    if state == "any":
+        columns += ("state",)
+        rows = [(*row, letter.state) for row, letter in zip(rows, shown, strict=True)]
     print_table(columns, rows, whole="flow")
     if more:
         typer.echo(f"... there are more: add --after {shown[-1].flow_id}, or --limit up to {MOST}", err=True)
@@ -249,8 +252,11 @@ async def _letters(app: "App", flows: list[str], state: str | None) -> "list[Dea
 
 
 async def _query(app: "App", definition: str, step: str, kind: str, error: str, queue: str) -> "DeadQuery":
+    from redrive.flows.endings import DeadKind
     from redrive.stores.records import DeadQuery
 
+    if kind and kind not in get_args(DeadKind):
+        raise BadInput(f"--kind: {kind!r} is none; use one of {', '.join(get_args(DeadKind))}")
     return DeadQuery(
         definition=await full_name(app, definition),
         step=step or None,

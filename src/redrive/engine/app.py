@@ -25,7 +25,15 @@ from redrive.engine.worker import Worker
 from redrive.flows.action import ActionCall
 from redrive.flows.history import Line
 from redrive.flows.job import write_job
-from redrive.flows.messages import AnyMessage, CompleteItem, Redrive, ResetItem, ResolveItem, write_message
+from redrive.flows.messages import (
+    AnyMessage,
+    CompleteItem,
+    Redrive,
+    ResetItem,
+    ResolveItem,
+    check_signature,
+    write_message,
+)
 from redrive.flows.registry import ACTION, WORKFLOW, workflow_named
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.workflow import Workflow
@@ -371,6 +379,7 @@ class App:
 
     async def discard(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Settle dead flows for good: they stay failed. Answers those that were dead."""
+        check_signature(by, why)
         return await self.store.settle_dead(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:

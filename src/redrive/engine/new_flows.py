@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 from redrive.determinism.ids import ordered_id
 from redrive.failures.duration import read_duration
+from redrive.flows.json_forms import is_storable
 from redrive.flows.retry_policy import Timeout
 from redrive.retry.backoff import LONGEST_WAIT
 from redrive.stores.records import NewFlow
@@ -31,9 +32,9 @@ def new_flow(
     priority: int,
     delay: Any,
 ) -> NewFlow:
-    if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not _storable(key)):
+    if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
         raise ValueError("key: use a text of 1 to 500 characters, without NUL and halves of characters")
-    if not isinstance(queue, str) or not queue or len(queue) > 200 or not _storable(queue):
+    if not isinstance(queue, str) or not queue or len(queue) > 200 or not is_storable(queue):
         raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
         raise ValueError(
@@ -59,7 +60,3 @@ def new_flow(
         priority=priority,
         key=key,
     )
-
-
-def _storable(text: str) -> bool:
-    return "\x00" not in text and text == text.encode("utf-8", "ignore").decode()

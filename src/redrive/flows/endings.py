@@ -1,5 +1,7 @@
 """How a flow ends, as the last line of its log."""
 
+from typing import Literal
+
 import msgspec
 
 from redrive.flows.asks import EndAsk
@@ -8,6 +10,15 @@ from redrive.flows.failed_item import item_behind
 from redrive.flows.history import FlowHistory
 from redrive.flows.portable_errors import store_error
 from redrive.flows.values import NotReadable
+from redrive.retry.decision import GiveUpKind
+
+DeadKind = Literal[
+    GiveUpKind,
+    "workflow",  # its own code failed
+    "graph",  # its steps cannot reach a goal
+    "compensated",  # a step failed, and what had succeeded was undone
+]
+"""Why a flow failed for good: how a step gave up, or what else went wrong."""
 
 
 def ending_of(ask: EndAsk, history: FlowHistory) -> FlowCompleted | FlowFailed | FlowCancelled:

@@ -1,6 +1,7 @@
 """How a value of a type hint is written as JSON and read back, so that nothing is lost on the way unnoticed."""
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from pathlib import PurePath
@@ -12,7 +13,12 @@ from redrive.failures.redaction import redact
 
 LONGEST_JSON: Final = 8 * 1024 * 1024
 """Bytes that one result, or the arguments of one call, may take."""
+DEEPEST_JSON: Final = 500
+"""Lists and objects that may stand in one another: what reads them later may have called itself many times by then."""
 
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STORABLE = "pass plain data, a dataclass, a msgspec Struct or another type that JSON can hold"
 
 
@@ -58,6 +64,11 @@ class JsonForm:
                 f"{self._where} cannot be stored: {len(written):,} bytes of JSON are more than the {self._longest:,} "
                 "allowed; keep it elsewhere and pass a reference"
             )
+        if is_too_deep(written):
+            raise NotStorable(
+                f"{self._where} cannot be stored: it is nested deeper than the {DEEPEST_JSON} levels allowed; pass it "
+                "as a flat list, or as text"
+            )
         try:
             read = self._decode(written)
         except Exception as error:
@@ -83,6 +94,24 @@ class JsonForm:
                 f"{self._where} cannot be read from the store: {redact(str(error))}; the type hint is "
                 f"{shown_hint(self._hint)} now"
             ) from error
+
+
+def is_too_deep(written: bytes) -> bool:
+    """Whether JSON is nested deeper than allowed. Quick where it is short or flat, as nearly all of it is."""
+    if len(written) <= 2 * DEEPEST_JSON or written.count(b"[") + written.count(b"{") <= DEEPEST_JSON:
+        return False
+    brackets = _STRINGS.sub(b"", written).translate(_ALIKE, _NO_BRACKETS)
+    for _ in range(DEEPEST_JSON):
+        # Each time the innermost ones go.
+        brackets = brackets.replace(b"[]", b"")
+        if not brackets:
+            return False
+    return True
+
+
+def is_storable(text: str) -> bool:
+    """Whether every store can hold it: NUL and halves of characters are not for all of them."""
+    return "\x00" not in text and text == text.encode("utf-8", "ignore").decode()
 
 
 def shown_hint(hint: Any) -> str:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from redrive.engine.app import App
 from redrive.engine.definition_names import full_name
 from redrive.engine.explain_words import utc
+from redrive.flows.endings import DeadKind
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, read_cursor
 from redrive.server.problems import Refused
@@ -57,7 +58,7 @@ class Chosen(Ask, frozen=True):
     definition: Name | None = None
     """Billing, or workflow:Billing, action:charge."""
     step: Name | None = None
-    kind: Name | None = None
+    kind: DeadKind | None = None
     error_type: Name | None = None
     queue: Name | None = None
 
