@@ -9,8 +9,6 @@ import contextvars
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from redrive.engine.adoption import begin_new
 from redrive.stores.records import FlowRecord, NewFlow
 
@@ -34,8 +32,15 @@ class OwnStarts:
             return False
         assert worker.lease is not None  # noqa: S101 - it has joined
         record = FlowRecord(
-            **msgspec.structs.asdict(flow),
+            id=flow.id,
+            definition=flow.definition,
+            input=flow.input,
+            queue=flow.queue,
+            priority=flow.priority,
+            key=flow.key,
             status="running",
+            created_at=flow.created_at,
+            start_at=flow.start_at,
             wake_at=flow.start_at,
             owner=worker.lease.epoch,
             claims=1,

@@ -26,6 +26,8 @@ class _Signal(enum.Enum):
 
 
 _Jobs = SimpleQueue[_Job | _Signal]
+FLUSHED, UNFLUSHED = "FULL", "NORMAL"
+"""How a transaction ends, as SQLite calls it: with all on disk, or without waiting for that."""
 LOOK_EVERY = 0.005
 NAP = 0.001
 
@@ -83,11 +85,11 @@ class DatabaseThread:
 
     def do(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> "asyncio.Future[T]":
         """Have `work(connection, *args)` done as one transaction; what it raises undoes it."""
-        return self._ask("FULL", work, args)
+        return self._ask(FLUSHED, work, args)
 
     def do_unflushed(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> "asyncio.Future[T]":
         """The same for what need not outlive the machine: the next commit flushes it, or a power failure undoes it."""
-        return self._ask("NORMAL", work, args)
+        return self._ask(UNFLUSHED, work, args)
 
     def _ask(self, flush: str, work: Callable[..., Any], args: tuple[Any, ...]) -> "asyncio.Future[Any]":
         if self._thread is None:
@@ -131,12 +133,21 @@ class DatabaseThread:
                     _answer(waiting, *self._transact(connection, flush, work, args))
                     # Not kept until the next job comes.
                     del job, waiting, work, args
+                    if flush != FLUSHED and jobs.empty():
+                        # Whoever comes next is in a hurry, now is nobody.
+                        with contextlib.suppress(sqlite3.Error):
+                            self._set_flush(connection, FLUSHED)
             except Empty:
                 pass
             if look is not None and monotonic() >= next_look:
                 with contextlib.suppress(sqlite3.Error):
                     look(connection)
                 next_look = monotonic() + LOOK_EVERY
+
+    def _set_flush(self, connection: sqlite3.Connection, flush: str) -> None:
+        if flush != self._flush:
+            connection.execute(f"PRAGMA synchronous = {flush}")
+            self._flush = flush
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Wait for our turn. SQLite's own wait is unfair: its naps grow, and who naps longest comes last again."""
@@ -156,9 +167,7 @@ class DatabaseThread:
         committing = False
         try:
             self._check()
-            if flush != self._flush:
-                connection.execute(f"PRAGMA synchronous = {flush}")
-                self._flush = flush
+            self._set_flush(connection, flush)
             self._begin(connection)
             result = work(connection, *args)
             committing = True
