@@ -1,11 +1,12 @@
 """`@redrive.retry` on everything it guards."""
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import inspect
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -358,6 +359,59 @@ def test_async_generators_restart_too() -> None:
         assert asyncio.run(main()) == [1, 1, 2]
 
 
+def test_what_is_sent_and_thrown_reaches_a_generator_and_is_no_failure_of_its_own() -> None:
+    opened = []
+
+    @contextlib.contextmanager
+    @redrive.retry(generators="restart")
+    def session() -> Iterator[int]:
+        opened.append(1)
+        yield 1
+
+    with pytest.raises(ConnectionError, match="in the body"), session():
+        raise ConnectionError("in the body")
+    assert opened == [1]
+
+    @redrive.retry(generators="restart")
+    def echo() -> Generator[Any, Any, str]:
+        said = None
+        while said != "end":
+            try:
+                said = yield said
+            except ValueError as error:
+                said = f"heard {error}"
+        return "done"
+
+    @redrive.retry(generators="restart")
+    async def async_echo() -> AsyncGenerator[Any, Any]:
+        said = None
+        while True:
+            try:
+                said = yield said
+            except ValueError as error:
+                said = f"heard {error}"
+
+    talk = echo()
+    assert [next(talk), talk.send("a"), talk.throw(ValueError("b")), talk.send("c")] == [None, "a", "heard b", "c"]
+    with pytest.raises(StopIteration) as ended:
+        talk.send("end")
+    assert ended.value.value == "done"
+
+    async def main() -> list[Any]:
+        talk = async_echo()
+        try:
+            return [await anext(talk), await talk.asend("a"), await talk.athrow(ValueError("b")), await talk.asend("c")]
+        finally:
+            await talk.aclose()
+
+    assert asyncio.run(main()) == [None, "a", "heard b", "c"]
+
+
+class Items:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
 def _items() -> Iterator[int]:
     yield 1
 
@@ -402,6 +456,12 @@ def _items() -> Iterator[int]:
         (lambda: redrive.retry(int), "guard the methods"),
         (lambda: redrive.Retrier(3), "Policy"),  # type: ignore[arg-type]
         (lambda: list(redrive.attempts(attempt_timeout=1)), "async for"),
+        (lambda: redrive.retry(classifier=3), "classifier: use a Classifier, not int"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(retry_result=3), "retry_result: use a function"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(reread=3), "reread: use a function"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(on_event=3), "on_event: use a function"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(generators="x"), 'use "refuse" or "restart"'),  # type: ignore[call-overload]
+        (lambda: redrive.retry(Items()), 'generators="restart"'),
     ],
 )
 def test_wrong_use_is_refused_with_what_to_write(wrong: Callable[[], Any], says: str) -> None:
@@ -413,6 +473,24 @@ def test_a_loop_without_with_is_refused() -> None:
     with pytest.raises(RuntimeError, match="with attempt"):
         for _attempt in redrive.attempts():
             pass
+
+
+def test_an_attempt_is_made_once() -> None:
+    for attempt in redrive.attempts():
+        with attempt:
+            pass
+        with pytest.raises(RuntimeError, match="an attempt is made once"), attempt:
+            int("what a second time would hide")
+
+
+def test_a_plain_function_that_returns_a_coroutine_is_refused_everywhere() -> None:
+    async def fetch() -> None:
+        raise ConnectionError
+
+    guarded = redrive.retry(functools.wraps(fetch)(lambda: fetch()))
+    for call in (guarded, lambda: redrive.retry(lambda: guarded())()):
+        with pytest.raises(TypeError, match="returned a coroutine, which only a coroutine function guards"):
+            _ = call()
 
 
 def test_a_coroutine_function_given_to_call_is_refused() -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from redrive.calls.ending import answer_with_fallback
 from redrive.calls.flow import Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
-from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, Scope
+from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, Scope, owner_after
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.dice import current_dice
+from redrive.determinism.raising import raise_as_it_is
 from redrive.determinism.thread_cut import CutShort
 
 if TYPE_CHECKING:
@@ -40,14 +41,14 @@ async def carry_out(
 ) -> Any:
     """Make the attempts of a call that was made here and is about to begin."""
     outer = CURRENT.get()
-    own_scope = call.scope is not outer
-    if own_scope:
-        CURRENT.set(call.scope)
+    own_scope, ended = call.scope is not outer, owner_after(call.clock)
     try:
+        if own_scope:
+            CURRENT.set(call.scope)
         outcome = await drive(call, retry_flow(call), function, args, kwargs)
     finally:
         if own_scope:
-            call.scope[OWNER] = None
+            call.scope[OWNER] = ended
             CURRENT.set(outer)
     try:
         # The call is over: what a fallback calls has its own time and its own retries.
@@ -67,8 +68,9 @@ async def go_on(
     kwargs: Mapping[str, Any],
 ) -> Any:
     """Go on with a call whose first attempt was made on the fast path, in `scope`, and failed."""
-    call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
     try:
+        scope[OWNER] = guard
+        call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
         outcome = await drive(call, retry_flow(call, Failed(error)), function, args, kwargs)
     finally:
         scope[OWNER] = None
@@ -123,7 +125,7 @@ async def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwa
     if isinstance(outcome, Succeeded):
         return outcome.result
     try:
-        raise outcome.error
+        raise_as_it_is(outcome.error)
     finally:
         del outcome, call
 

@@ -13,10 +13,11 @@ from typing import Unpack
 from redrive.calls.flow import AttemptNow, Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.retrier import Retrier
-from redrive.calls.scope import CURRENT, OWNER, Scope
+from redrive.calls.scope import CURRENT, OWNER, Scope, owner_after
 from redrive.calls.settings import LoopSettings
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
+from redrive.determinism.raising import raise_as_it_is
 from redrive.determinism.thread_cut import CutShort
 from redrive.retry.policy import Policy
 
@@ -53,7 +54,7 @@ class _Loop:
     def next_attempt(self) -> AttemptNow | None:
         """The attempt to make, or None when the loop is over; an ending that no `with` could raise is raised here."""
         if isinstance(self.ending, Failed):
-            raise self.ending.error
+            raise_as_it_is(self.ending.error)
         return self.step if isinstance(self.step, AttemptNow) else None
 
     def close(self) -> None:
@@ -81,42 +82,64 @@ class Attempt:
 
     def __enter__(self) -> "Attempt":
         call = self._loop.call
+        if self.entered:
+            raise RuntimeError("an attempt is made once: put all its work into one `with attempt:`")
         self.entered = True
         outer = CURRENT.get()
-        if call.scope is not outer:
-            self._outer = outer
-            call.scope[OWNER] = self._loop.owner
-            CURRENT.set(call.scope)
-        if self._cut is not None:
-            self._cut.__enter__()
+        try:
+            if call.scope is not outer:
+                self._outer = outer
+                call.scope[OWNER] = self._loop.owner
+                CURRENT.set(call.scope)
+            if self._cut is not None:
+                self._cut.__enter__()
+        except BaseException:
+            self._leave()
+            raise
         return self
+
+    def _leave(self) -> None:
+        if self._outer is not None:
+            self._loop.call.scope[OWNER] = owner_after(self._loop.call.clock)
+            CURRENT.set(self._outer)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         loop = self._loop
-        failed = error
-        if self._cut is not None:
-            try:
-                self._cut.__exit__(kind, error, trace)
-            except CutShort:
-                failed = loop.call.cut_error()
-        if self._outer is not None:
-            loop.call.scope[OWNER] = None
-            CURRENT.set(self._outer)
-        if failed is None:
-            loop.advance(Succeeded(None))
-        elif isinstance(failed, Exception):
-            loop.advance(Failed(failed))
+        try:
+            failed = self._uncut(kind, error, trace)
+        finally:
+            self._leave()
+        raised: BaseException | None = None
+        if failed is None or isinstance(failed, Exception):
+            loop.advance(Succeeded(None) if failed is None else Failed(failed))
+            if isinstance(loop.ending, Failed):
+                raised = loop.ending.error
         else:
             loop.close()
-            return False
-        ending = loop.ending
-        if isinstance(ending, Failed):
-            if ending.error is error:
-                return False
-            raise ending.error
-        return True
+            raised = failed
+        try:
+            if raised is None or raised is error:
+                return raised is None
+            raise_as_it_is(raised)
+        finally:
+            # The frames of a traceback keep their variables.
+            del error, failed, raised
+
+    def _uncut(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> BaseException | None:
+        """What the body ended with, once nothing cuts it any more."""
+        if self._cut is None:
+            return error
+        try:
+            self._cut.__exit__(kind, error, trace)
+        except CutShort:
+            return self._loop.call.cut_error()
+        except BaseException as changed:  # noqa: BLE001 - what trio leaves of the errors of a group that it cancelled
+            return changed
+        return error
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} of {self._loop.call.operation}>"

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, get_args, overload
 
 from redrive.calls.retrier import Retrier, is_async
 from redrive.calls.settings import GuardSettings
@@ -34,6 +34,8 @@ def retry(target: Any = None, /, *, generators: Generators = "refuse", **setting
     those of a policy (`PolicySettings`) and of a `Retrier`. A generator function is refused: its items would come
     twice after a retry; `generators="restart"` says that this is meant.
     """
+    if generators not in get_args(Generators):
+        raise ValueError(f'generators: {generators!r} is not allowed; use "refuse" or "restart"')
     if target is None or isinstance(target, Policy):
         return functools.partial(guard, Retrier(target, **settings), generators=generators)
     if isinstance(target, Retrier):
@@ -56,7 +58,9 @@ def guard(retrier: Retrier, function: Any, generators: Generators = "refuse") ->
             f"retry guards functions; guard the methods of {function.__name__}, or a function that makes it"
         )
     operation = retrier.name_of(function)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - asks what it is, not whether
+    yields_async = inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(called)
+    if yields_async or inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(called):
         if generators != "restart":
             raise TypeError(
                 f"{operation} is a generator function: after a retry its items would come again from the start; "
@@ -64,7 +68,7 @@ def guard(retrier: Retrier, function: Any, generators: Generators = "refuse") ->
             )
         from redrive.calls.generator_driver import guard_generator_function
 
-        guarded = guard_generator_function(retrier, operation, function)
+        guarded = guard_generator_function(retrier, operation, function, yields_async)
     elif is_async(function):
         guarded = _guard_async(retrier, operation, function)
     else:

@@ -1,7 +1,6 @@
 """Restarts a generator from its beginning when it fails; the items it had given come again."""
 
-import inspect
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 from redrive.calls.flow import Failed, Outcome, SleepUntil, Succeeded, retry_flow
@@ -10,9 +9,12 @@ from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
+from redrive.determinism.raising import raise_as_it_is
 
 
-def guard_generator_function(guard: Retrier, operation: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def guard_generator_function(
+    guard: Retrier, operation: str, function: Callable[..., Any], is_async: bool
+) -> Callable[..., Any]:
     # The consumer runs between two items, in the same context: a generator claims no ownership of its retries there.
     if guard.fallback is not None or guard.retry_result is not None:
         raise TypeError(f"{operation}: a generator has no single result: fallback and retry_result cannot be used")
@@ -33,20 +35,37 @@ def guard_generator_function(guard: Retrier, operation: str, function: Callable[
                     step = flow.send(None)
                     continue
                 outcome: Outcome
+                source, thrown = function(*args, **kwargs), False
                 try:
-                    outcome = Succeeded((yield from function(*args, **kwargs)))
-                except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
+                    item = next(source)
+                    while True:
+                        thrown = False
+                        try:
+                            sent = yield item
+                        except Exception as error:  # noqa: BLE001 - passed on
+                            thrown = True
+                            item = source.throw(error)
+                        else:
+                            item = source.send(sent)
+                except StopIteration as stop:
+                    outcome = Succeeded(stop.value)
+                except Exception as error:
+                    if thrown:
+                        # Not its work has failed: it answers to what its consumer threw at it.
+                        raise
                     outcome = Failed(error)
+                finally:
+                    source.close()
                 step = flow.send(outcome)
         except StopIteration as stop:
             outcome = stop.value
         finally:
             flow.close()
         if isinstance(outcome, Failed):
-            raise outcome.error
+            raise_as_it_is(outcome.error)
         return outcome.result
 
-    async def async_items(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    async def async_items(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call = begin()
         flow = retry_flow(call)
         try:
@@ -57,12 +76,23 @@ def guard_generator_function(guard: Retrier, operation: str, function: Callable[
                     step = flow.send(None)
                     continue
                 outcome: Outcome
-                source = function(*args, **kwargs)
+                source, thrown = function(*args, **kwargs), False
                 try:
-                    async for item in source:
-                        yield item
+                    item = await anext(source)
+                    while True:
+                        thrown = False
+                        try:
+                            sent = yield item
+                        except Exception as error:  # noqa: BLE001 - passed on
+                            thrown = True
+                            item = await source.athrow(error)
+                        else:
+                            item = await source.asend(sent)
+                except StopAsyncIteration:
                     outcome = Succeeded(None)
-                except Exception as error:  # noqa: BLE001 - every failure of the attempt is classified
+                except Exception as error:
+                    if thrown:
+                        raise
                     outcome = Failed(error)
                 finally:
                     await source.aclose()
@@ -72,6 +102,6 @@ def guard_generator_function(guard: Retrier, operation: str, function: Callable[
         finally:
             flow.close()
         if isinstance(outcome, Failed):
-            raise outcome.error
+            raise_as_it_is(outcome.error)
 
-    return async_items if inspect.isasyncgenfunction(function) else items
+    return async_items if is_async else items

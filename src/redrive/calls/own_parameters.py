@@ -32,10 +32,19 @@ def with_parameters_of(function: Any, guard: Any) -> Callable[..., Any]:
     """
     count, code, defaults = count_parameters(function), guard.__code__, None
     if count == COLLECTED:
-        flags = code.co_flags | _COLLECTING
-        code = code.replace(co_argcount=0, co_flags=flags, co_varnames=("args", "kwargs", *code.co_varnames[2:]))
+        parameters: tuple[str, ...] = ("args", "kwargs")
+        code = code.replace(co_argcount=0, co_flags=code.co_flags | _COLLECTING)
     else:
         theirs, defaults = function.__code__, function.__defaults__
-        names = theirs.co_varnames[:count] + code.co_varnames[count:]
-        code = code.replace(co_argcount=count, co_posonlyargcount=theirs.co_posonlyargcount, co_varnames=names)
+        parameters = theirs.co_varnames[:count]
+        code = code.replace(co_argcount=count, co_posonlyargcount=theirs.co_posonlyargcount)
+    # No variable may have the name of a parameter: debuggers write variables back by their names. No parameter has
+    # a dot in its own.
+    code = code.replace(
+        co_varnames=parameters + _dotted(code.co_varnames[len(parameters) :]), co_freevars=_dotted(code.co_freevars)
+    )
     return FunctionType(code, guard.__globals__, guard.__name__, defaults, guard.__closure__)
+
+
+def _dotted(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f".{name}" for name in names)

@@ -57,6 +57,19 @@ class Retrier:
         on_event: hooks for the events of these calls.
         classify_result: what a refused result means: (result, wall clock) -> Failure; by default it is transient.
         """
+        if not isinstance(classifier, Classifier):
+            raise TypeError(f"classifier: use a Classifier, not {type(classifier).__name__}")
+        for name, function in (
+            ("retry_result", retry_result),
+            ("reread", reread),
+            ("classify_result", classify_result),
+        ):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name}: use a function, not {type(function).__name__}")
+        hooks = (on_event,) if callable(on_event) or not isinstance(on_event, Iterable) else tuple(on_event)
+        for hook in hooks:
+            if not callable(hook):
+                raise TypeError(f"on_event: use a function, or several, not {type(hook).__name__}")
         policy = self.policy = policy_from(settings, policy)
         # Names may be made of what was configured, an address with a password say.
         self.operation = operation if operation is None else redact(str(operation))
@@ -69,7 +82,7 @@ class Retrier:
         # Failures that a fallback covers never reach an enclosing call, so no one else could retry them.
         self.independent = independent or self.fallback is not None
         self.asked_to_be_independent = independent
-        self.hooks: tuple[Listener, ...] = (on_event,) if callable(on_event) else tuple(on_event)
+        self.hooks: tuple[Listener, ...] = hooks
         self.classify_result = classify_result
         self.owns_retries = policy.attempts != 1
         # Whether a first attempt that succeeds needs nothing but being made.

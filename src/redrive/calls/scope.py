@@ -9,7 +9,7 @@ ended, so that work that outlives the call (a background task, say) owns its ret
 from contextvars import ContextVar
 from typing import Any
 
-from redrive.determinism.clock import current_clock
+from redrive.determinism.clock import SYSTEM_CLOCK, Clock, current_clock
 
 Scope = list[Any]
 """[OWNER, STARTED], and once they are known [OWNER, STARTED, UNTIL, KEYS]"""
@@ -29,6 +29,11 @@ UNOWNED: Scope = [NOBODY, 0.0]
 NO_SCOPE: Scope = [None, 0.0]
 
 CURRENT: ContextVar[Scope] = ContextVar("redrive_scope", default=NO_SCOPE)
+
+
+def owner_after(clock: Clock) -> Any:
+    """The owner of a scope whose call is over. What outlives it under a test's clock goes on asking for that."""
+    return None if clock is SYSTEM_CLOCK else NOBODY
 
 
 def owner_of(scope: Scope) -> Any:

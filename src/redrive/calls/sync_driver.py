@@ -1,15 +1,16 @@
 """Drives the retry flow for plain functions."""
 
 import types
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from redrive.calls.ending import answer_with_fallback
 from redrive.calls.flow import Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
-from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, Scope
+from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, Scope, owner_after
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.dice import current_dice
+from redrive.determinism.raising import raise_as_it_is
 from redrive.determinism.thread_cut import CutShort
 
 if TYPE_CHECKING:
@@ -28,14 +29,14 @@ def run(
 def carry_out(call: GuardedCall, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Make the attempts of a call that was made here and is about to begin."""
     outer = CURRENT.get()
-    own_scope = call.scope is not outer
-    if own_scope:
-        CURRENT.set(call.scope)
+    own_scope, ended = call.scope is not outer, owner_after(call.clock)
     try:
+        if own_scope:
+            CURRENT.set(call.scope)
         outcome = drive(call, retry_flow(call), function, args, kwargs)
     finally:
         if own_scope:
-            call.scope[OWNER] = None
+            call.scope[OWNER] = ended
             CURRENT.set(outer)
     try:
         # The call is over: what a fallback calls has its own time and its own retries.
@@ -55,8 +56,9 @@ def go_on(
     kwargs: Mapping[str, Any],
 ) -> Any:
     """Go on with a call whose first attempt was made on the fast path, in `scope`, and failed."""
-    call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
     try:
+        scope[OWNER] = guard
+        call = GuardedCall(guard, operation, SYSTEM_CLOCK, current_dice(), NO_SCOPE, scope)
         outcome = drive(call, retry_flow(call, Failed(error)), function, args, kwargs)
     finally:
         scope[OWNER] = None
@@ -93,8 +95,7 @@ def drive(
                 else:
                     result = attempt()
                 if isinstance(result, types.CoroutineType):
-                    result.close()
-                    raise TypeError(f"{call.operation} returned a coroutine: guard it with acall, or await it inside")
+                    refuse_coroutine(call.operation, result)
                 outcome = Succeeded(result)
             except CutShort:
                 outcome = Failed(call.cut_error())
@@ -119,6 +120,15 @@ def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: M
             raise TypeError(f"the fallback of {call.operation} is a coroutine function; a plain call needs a plain one")
         return outcome.result
     try:
-        raise outcome.error
+        raise_as_it_is(outcome.error)
     finally:
         del outcome, call
+
+
+def refuse_coroutine(operation: str, result: Coroutine[Any, Any, Any]) -> NoReturn:
+    """Nothing in it has run yet, so nothing was guarded."""
+    result.close()
+    raise TypeError(
+        f"{operation} returned a coroutine, which only a coroutine function guards: make it one (a decorator below "
+        "@retry, too), use acall, or await it inside"
+    )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, TypeVar
 
+from redrive.determinism.raising import raise_as_it_is
+
 T = TypeVar("T")
 
 
@@ -36,8 +38,8 @@ def call_in_thread(seconds: float, work: Callable[[], T]) -> T:
     if succeeded:
         return value  # type: ignore[no-any-return]  # what `work` returned, through an untyped box
     try:
-        raise value
+        raise_as_it_is(value)
     finally:
-        # The error's traceback holds this frame: do not hold the error in turn.
+        # As there.
         outcome.clear()
         del value
