@@ -488,7 +488,7 @@ def test_a_plain_function_that_returns_a_coroutine_is_refused_everywhere() -> No
         raise ConnectionError
 
     guarded = redrive.retry(functools.wraps(fetch)(lambda: fetch()))
-    for call in (guarded, lambda: redrive.retry(lambda: guarded())()):
+    for call in (guarded, redrive.retry(functools.partial(guarded))):
         with pytest.raises(TypeError, match="returned a coroutine, which only a coroutine function guards"):
             _ = call()
 

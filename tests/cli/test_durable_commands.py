@@ -290,16 +290,18 @@ def test_many_are_settled_by_filters_after_a_question(run: Command, monkeypatch:
     assert run("dead", "redrive", "--all", "--why", "x", "--yes", "--json").data["settled"] == []
 
 
-def test_texts_that_no_store_can_hold_are_refused_in_one_line(run: Command) -> None:
+def test_arguments_that_are_no_text_are_refused_in_one_line(run: Command) -> None:
     flow_id = dead(run)
-    half = "\udcff"
-    for verb in ("redrive", "discard"):
-        said = run("dead", verb, flow_id, "--why", f"because {half}").refused()
-        assert said == "--why: use a text without NUL and halves of characters, in UTF-8"
-    said = run("flows", "cancel", started(run), "--by", half, "--why", "x").refused()
-    assert said == "--by: use a text without NUL and halves of characters, in UTF-8"
-    said = run("start", f"{SHOP}:refuse", "--input", f'{{"why": "{half}"}}').refused()
-    assert said == "--input is no text: it has bytes that are not UTF-8; write the JSON as UTF-8"
+    for words in (
+        ("dead", "redrive", flow_id, "--why", "because \udcff"),
+        ("explain", "\udcff"),
+        ("flows", "--definition", "\udcff"),
+        ("worker", SHOP, "--queue", "\udcff"),
+        ("start", f"{SHOP}:refuse", "--input", '{"why": "\udcff"}'),
+    ):
+        said = run(*words).refused()
+        assert said.startswith("the argument '")
+        assert said.endswith("has bytes that are not UTF-8; write it in UTF-8")
 
 
 def test_several_ids_are_settled_together_or_not_at_all(run: Command) -> None:

@@ -568,3 +568,31 @@ def test_a_flow_started_in_your_own_transaction_exists_only_if_that_commits(libr
             assert await done.result(timeout=10) == 4
 
     asyncio.run(scenario())
+
+
+@redrive.action(name="control.snoozes")
+async def snoozes() -> str:
+    if current_attempt().number == 1 and not seen:
+        seen.append("snoozed")
+        raise redrive.Snooze("100ms", "not yet \udc80")
+    return "done"
+
+
+def test_what_is_said_about_flows_must_be_text_and_is_refused_before_anything_changes(address: str) -> None:
+    async def main() -> None:
+        async with opened(address) as app:
+            # What code says of itself is made storable instead.
+            handle = await app.submit(snoozes())
+            assert await handle.result(timeout=20) == "done"
+            for wrong, kind in ((None, TypeError), (3, TypeError), ("\udc80", ValueError), ("\x00", ValueError)):
+                why: Any = wrong
+                for tell in (handle.cancel, handle.pause, handle.resume):
+                    with pytest.raises(kind, match="why: use a text"):
+                        await tell(by="ops", why=why)
+                for settle in (app.redrive, app.discard):
+                    with pytest.raises(kind, match="why: use a text"):
+                        await settle(handle.id, by="ops", why=why)
+                with pytest.raises(ValueError, match="queue: use a name"):
+                    await app.limit_queue(why, 1)
+
+    asyncio.run(main())

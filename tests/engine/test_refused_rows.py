@@ -12,10 +12,11 @@ from tests.postgres_server import shared_server
 
 import redrive
 from redrive import Workflow, action, workflow
+from redrive.engine import journal
 from redrive.engine.app import App
 from redrive.engine.journal import Journal
 from redrive.engine.refused_rows import parts_of
-from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, NewFlow, NewWorker
+from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
 RAN: list[str] = []
@@ -157,3 +158,43 @@ def test_the_others_go_on_and_the_flow_goes_on_when_it_may(
     take_again()
     assert asyncio.run(taken(flow_ids)) == ["firstcursed"] * 2
     assert RAN.count("cursed") == 2
+
+
+@pytest.mark.promise("R5")
+def test_one_start_that_is_refused_takes_no_other_with_it() -> None:
+    address = shared_server().fresh_database()
+
+    async def main() -> list[object]:
+        async with redrive.open(address, worker=False) as app:
+            on_postgres(
+                address, "ALTER TABLE redrive.flows ADD CONSTRAINT no_cursing CHECK (input::text NOT LIKE '%cursed%')"
+            )
+            words = ["a", "cursed", "b", "c"]
+            starts = [app.submit(do(word)) for word in words]
+            return await asyncio.gather(*starts, return_exceptions=True)
+
+    started = asyncio.run(main())
+    assert [isinstance(one, redrive.Handle) for one in started] == [True, False, True, True]
+    assert "no_cursing" in str(started[1])
+
+
+def test_what_is_too_large_for_one_transaction_is_written_flow_by_flow(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A lease is renewed between two commits, and not in the middle of one that takes longer than it lasts."""
+    commits: list[int] = []
+
+    class Watched(SqliteStore):
+        async def commit(self, lease: Lease, batch: Batch) -> None:
+            commits.append(sum(len(row.body) for row in batch.events))
+            await super().commit(lease, batch)
+
+    monkeypatch.setattr(journal, "LARGEST_COMMIT", 100_000)
+
+    async def main() -> list[str]:
+        async with App(Watched(str(tmp_path / "app.db"))) as app:
+            handles = await asyncio.gather(*(app.start(Two, "x" * 40_000, "y") for _ in range(20)))
+            return [await handle.result(timeout=20) for handle in handles]
+
+    assert asyncio.run(main()) == ["x" * 40_000 + "y"] * 20
+    assert max(commits) <= 100_000

@@ -15,9 +15,15 @@ from tests.postgres_server import PostgresServer, shared_server
 
 import redrive
 from redrive.engine.app import App
+from redrive.stores.errors import StoreUnusable
 from redrive.stores.sqlite.store import SqliteStore
 
 ORDERS = 40
+
+
+@redrive.action(name="store_faults.wait_long")
+async def wait_long() -> None:
+    await asyncio.sleep(1)
 
 
 @pytest.fixture
@@ -101,3 +107,23 @@ def test_a_sqlite_file_that_another_process_keeps_locked(notes: Fleet, tmp_path:
 
     asyncio.run(scenario())
     check_notes(notes.notes())
+
+
+def test_a_store_that_is_gone_for_good_is_told_to_all_who_wait_and_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "app.db"
+
+    async def main() -> list[BaseException | None]:
+        async with redrive.open(f"sqlite:///{path}") as app:
+            handles = [await app.submit(wait_long()) for _ in range(3)]
+            waiting = [asyncio.ensure_future(handle.result()) for handle in handles]
+            await asyncio.sleep(0.1)
+            path.rename(tmp_path / "moved.db")
+            async with asyncio.timeout(20):
+                return await asyncio.gather(*waiting, return_exceptions=True)
+
+    for error in asyncio.run(main()):
+        assert isinstance(error, StoreUnusable)
+        assert "the file was deleted, moved or replaced while it was in use" in str(error)
+    assert "the worker of this app has ended, and what it starts waits for others: sqlite:///" in caplog.text

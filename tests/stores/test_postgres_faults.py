@@ -252,6 +252,32 @@ def test_a_claim_whose_answer_was_lost_is_answered_the_next_time(
     played(play)
 
 
+@pytest.mark.promise("R7")
+def test_a_claim_that_is_cancelled_leaves_no_transaction_to_whoever_comes_next() -> None:
+    """It would never end, as the connection is in use all the time, and hold up every worker that reaps."""
+
+    async def play(scene: Scene) -> None:
+        store, admin = await scene.store(), await scene.connection()
+        await store.set_queue_limit("default", 100)
+        lease = await joined(store)
+        await store.add_flows([new_flow(f"f{number}") for number in range(40)])
+        await claimed(store, lease, 1)
+        for number in range(30):
+            # At every moment that such a claim has.
+            claim = asyncio.create_task(claimed(store, lease, 1))
+            for _ in range(number % 10):
+                await asyncio.sleep(0)
+            await asyncio.sleep(number / 30_000)
+            claim.cancel()
+            await asyncio.wait([claim])
+            await claimed(store, lease, 1)
+        assert not await admin.fetch("SELECT FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
+        await store.leave(lease)
+        assert await admin.fetchval("SELECT count(*) FROM workers") == 0
+
+    played(play)
+
+
 def test_a_claim_that_arrives_late_takes_nothing() -> None:
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()

@@ -1,5 +1,6 @@
 """The commands, put together; and the one place where an error becomes a line on stderr and an exit code."""
 
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
@@ -137,12 +138,20 @@ def _command() -> Any:
     return typer.main.get_command(build())
 
 
+def _check_text(argument: str) -> None:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"the argument {argument!a} has bytes that are not UTF-8; write it in UTF-8") from None
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Bad input is one line on stderr and exit code 2, never a traceback."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        outcome = _command().main(
-            args=None if arguments is None else list(arguments), prog_name="redrive", standalone_mode=False
-        )
+        for argument in given:
+            _check_text(argument)
+        outcome = _command().main(args=given, prog_name="redrive", standalone_mode=False)
     except (NotationError, BadFile) as error:
         return _complain(str(error))
     except BadInput as error:

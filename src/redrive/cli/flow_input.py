@@ -20,8 +20,6 @@ def read_input(definition: Definition, text: str) -> Call:
 
     try:
         data = msgspec.json.decode(text.encode())
-    except UnicodeEncodeError:
-        raise BadInput("--input is no text: it has bytes that are not UTF-8; write the JSON as UTF-8") from None
     except msgspec.DecodeError as error:
         raise BadInput(f"--input is no JSON: {redact(str(error), 200)}; write --input '{{\"name\": ...}}'") from None
     if not isinstance(data, dict):

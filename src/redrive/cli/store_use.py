@@ -81,7 +81,7 @@ def one_line_errors() -> "Iterator[None]":
 
 def who(by: str) -> str:
     if by:
-        return _storable("--by", by)
+        return by
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -92,15 +92,7 @@ def who(by: str) -> str:
 def reason(why: str) -> str:
     if not why.strip():
         raise BadInput("--why is missing: say why, for whoever reads it later")
-    return _storable("--why", why)
-
-
-def _storable(option: str, text: str) -> str:
-    from redrive.flows.json_forms import is_storable  # loaded here: `redrive --help` is quick
-
-    if not is_storable(text):
-        raise BadInput(f"{option}: use a text without NUL and halves of characters, in UTF-8")
-    return text
+    return why
 
 
 def store_words(store: str) -> str:

@@ -16,7 +16,7 @@ from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
 from redrive.engine.log_lines import lines_of
-from redrive.engine.new_flows import FlowSettings, new_flow
+from redrive.engine.new_flows import FlowSettings, check_queue, new_flow
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
@@ -25,17 +25,10 @@ from redrive.engine.worker import Worker
 from redrive.flows.action import ActionCall
 from redrive.flows.history import Line
 from redrive.flows.job import write_job
-from redrive.flows.messages import (
-    AnyMessage,
-    CompleteItem,
-    Redrive,
-    ResetItem,
-    ResolveItem,
-    check_signature,
-    write_message,
-)
+from redrive.flows.messages import AnyMessage, CompleteItem, Redrive, ResetItem, ResolveItem, write_message
 from redrive.flows.registry import ACTION, WORKFLOW, workflow_named
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
+from redrive.flows.signatures import check_signature
 from redrive.flows.workflow import Workflow
 from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
@@ -88,7 +81,7 @@ class App:
             pool.ProcessPool.refuse_while_loading()
         await self.store.open()
         if self._with_worker:
-            self._working = asyncio.get_running_loop().create_task(self.work())
+            self._working = asyncio.get_running_loop().create_task(self._work_beside())
         return self
 
     async def __aexit__(
@@ -105,6 +98,14 @@ class App:
         self._closing = True
         if self._worker is not None:
             self._worker.stop()
+
+    async def _work_beside(self) -> None:
+        """Work in the background: nobody hears what ends that, but those who wait for results."""
+        try:
+            await self.work()
+        except StoreUnusable as error:
+            log.error("the worker of this app has ended, and what it starts waits for others: %s", error)
+            self._results.fail(error)
 
     async def work(self) -> None:
         """Be a worker until `stop()`. One that lost its lease begins anew."""
@@ -354,6 +355,7 @@ class App:
         """Let at most `limit` flows of a queue be worked on at once, in the whole fleet; None: any number."""
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise ValueError(f"limit: {limit!r} is not allowed; use a whole number from 1, or None for no limit")
+        check_queue(queue)
         await self.store.set_queue_limit(queue, limit)
 
     # Dead letters

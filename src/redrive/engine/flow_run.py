@@ -18,6 +18,7 @@ from redrive.failures.signals import AttemptTimeout, Snooze
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import Driver
 from redrive.flows.endings import ending_of
+from redrive.flows.error_details import kept_text
 from redrive.flows.events import (
     AttemptAccepted,
     AttemptFailed,
@@ -153,7 +154,7 @@ class FlowRun(AttemptStarts):
         at = self.time()
         self.active -= 1
         if isinstance(error, Snooze):
-            self.returned(item, at, at + min(max(error.seconds, SHORTEST_SNOOZE), LONGEST_WAIT), str(error))
+            self.returned(item, at, at + min(max(error.seconds, SHORTEST_SNOOZE), LONGEST_WAIT), kept_text(str(error)))
         else:
             self.decide(item, error, failure, at)
         self.leave_lane(item, at)

@@ -27,6 +27,8 @@ log = logging.getLogger("redrive")
 FOLLOWED_AT_ONCE = 50
 LARGE = 2**20
 """Bytes of events with which a row has enough: stores have limits, and actions large arguments."""
+LARGEST_COMMIT = 16 * 2**20
+"""Bytes of events that several flows may share a transaction with: the lease is renewed between two of them."""
 _FOR_ALL = (StoreUnavailable, StoreUnusable, LeaseLost)
 """What a store says of itself, and not of what it was to write."""
 # A named tuple made in one step: there is one for each turn of every flow.
@@ -161,8 +163,10 @@ class Journal:
             self._is_kicked = False
             batch, then = self.batch, self._then
             self.batch, self._then = Batch(number=batch.number + 1), []
+            size = 0
             if self._turns:
                 batch.events = [turn.row() for turn in self._turns]
+                size = sum(turn.size for turn in self._turns)
                 self._turns = []
             if self._retries:
                 batch.retries = list(self._retries.values())
@@ -172,7 +176,10 @@ class Journal:
                 self._heartbeats.clear()
             with self._clock.busy():
                 try:
-                    await self._write(batch)
+                    if size > LARGEST_COMMIT:
+                        await self._write_apart(batch)
+                    else:
+                        await self._write(batch)
                 except _FOR_ALL:
                     raise
                 except StoreError as error:
@@ -220,10 +227,12 @@ class Journal:
             self._unknown = isinstance(error, CommitUnknown)
             await patiently(self._store, self._commit_again, batch)
 
-    async def _write_apart(self, batch: Batch, error: StoreError) -> None:
-        """The store refuses the whole: what each flow wrote is a transaction of its own, and some may be refused."""
+    async def _write_apart(self, batch: Batch, error: StoreError | None = None) -> None:
+        """What each flow wrote is a transaction of its own, and some may be refused: the store refused the whole, with
+        this error, or it is too large.
+        """
         parts = list(parts_of(batch))
-        if not parts:
+        if not parts and error is not None:
             raise error
         for flow_id, part in parts:
             # Numbers never come twice, so that it is known which of the parts was the last.

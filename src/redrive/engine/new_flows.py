@@ -34,8 +34,7 @@ def new_flow(
 ) -> NewFlow:
     if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
         raise ValueError("key: use a text of 1 to 500 characters, without NUL and halves of characters")
-    if not isinstance(queue, str) or not queue or len(queue) > 200 or not is_storable(queue):
-        raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")
+    check_queue(queue)
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
         raise ValueError(
             f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
@@ -60,3 +59,8 @@ def new_flow(
         priority=priority,
         key=key,
     )
+
+
+def check_queue(queue: str) -> None:
+    if not isinstance(queue, str) or not queue or len(queue) > 200 or not is_storable(queue):
+        raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")

@@ -1,4 +1,4 @@
-"""What to do when a store refuses a transaction for good: what one flow wrote must not keep all others from writing."""
+"""A transaction in parts, one for each flow: what one of them wrote must not keep all others from writing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +18,7 @@ def part_of(batch: Batch, flow_id: str, number: int) -> Batch:
     read = [message for message in batch.messages_read if batch.mail.get(message) == flow_id]
     return Batch(
         number=number,
+        born=[flow for flow in batch.born if flow.id == flow_id],
         events=[row for row in batch.events if row.flow_id == flow_id],
         flows=[change for change in batch.flows if change.flow_id == flow_id],
         retries=[row for row in batch.retries if row.flow_id == flow_id],

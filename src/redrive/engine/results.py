@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from redrive.flows.failed_item import error_of
 from redrive.flows.history import Line, fold
 from redrive.flows.portable_errors import rebuild_error
 from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition, action_named, workflow_named
-from redrive.stores.errors import StoreUnavailable
+from redrive.stores.errors import StoreError, StoreUnavailable
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowRecord
 
@@ -88,9 +89,13 @@ class Results:
                 else:
                     ids = list(self._unseen)
                 self._unseen.clear()
-                # A store that is away comes back, and whoever waits has time.
-                with contextlib.suppress(StoreUnavailable):
+                try:
                     await self._look(ids)
+                except StoreUnavailable:
+                    # It comes back, and whoever waits has time.
+                    pass
+                except StoreError as error:
+                    self.fail(error)
                 timer = loop.call_later(max(0.0, next_sweep - loop.time()), self._someone_came.set)
                 await self._someone_came.wait()
                 timer.cancel()
@@ -110,6 +115,13 @@ class Results:
         for waiter in self._waiters.pop(flow_id, ()):
             if not waiter.done():
                 waiter.set_result(answer)
+
+    def fail(self, error: StoreError) -> None:
+        """Nobody will ever know how they end: tell all who wait."""
+        waiting, self._waiters = self._waiters, {}
+        for waiter in itertools.chain.from_iterable(waiting.values()):
+            if not waiter.done():
+                waiter.set_exception(error)
 
     async def _status(self, flow_id: str) -> str:
         try:

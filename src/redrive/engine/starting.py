@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from redrive.flows.registry import GRAPH, SCRIPT
+from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
 
@@ -41,17 +42,25 @@ class Starter:
         try:
             while self._waiting:
                 now, self._waiting = self._waiting[:ADDED_AT_ONCE], self._waiting[ADDED_AT_ONCE:]
-                try:
-                    answers = await self._store.add_flows([flow for flow, _ in now])
-                except Exception as error:  # noqa: BLE001 - for those who asked
-                    for _, done in now:
-                        if not done.done():
-                            done.set_exception(error)
-                    continue
-                for (flow, done), known in zip(now, answers, strict=True):
-                    _answer(flow, done, known)
+                await self._add(now)
         finally:
             self._task = None
+
+    async def _add(self, asked: "list[tuple[NewFlow, asyncio.Future[str]]]") -> None:
+        try:
+            answers = await self._store.add_flows([flow for flow, _ in asked])
+        except Exception as error:  # noqa: BLE001 - for those who asked
+            if len(asked) > 1 and type(error) is StoreError:
+                # It refuses one of them, and that is no matter of the others.
+                for one in asked:
+                    await self._add([one])
+                return
+            for _, done in asked:
+                if not done.done():
+                    done.set_exception(error)
+            return
+        for (flow, done), known in zip(asked, answers, strict=True):
+            _answer(flow, done, known)
 
 
 def _answer(flow: NewFlow, done: "asyncio.Future[str]", known: FlowRecord | None) -> None:

@@ -3,14 +3,7 @@
 import msgspec
 
 from redrive.failures.failure import Failure
-from redrive.flows.json_forms import is_storable
-
-
-def check_signature(by: str, why: str) -> None:
-    """Who says something, and why, must be text that can be stored."""
-    for name, text in (("by", by), ("why", why)):
-        if not is_storable(text):
-            raise ValueError(f"{name}: use a text without NUL and halves of characters")
+from redrive.flows.signatures import check_signature
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower):

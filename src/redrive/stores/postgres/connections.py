@@ -1,7 +1,8 @@
 """Connections: few, opened when first used, and opened again after they were lost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
@@ -183,6 +184,19 @@ class Lanes:
     async def close(self) -> None:
         for lane in self._all:
             await lane.close()
+
+
+@asynccontextmanager
+async def transaction(connection: Any) -> AsyncIterator[None]:
+    """A transaction of the lane. Where a task is cancelled in it, nobody knows whether it has begun or ended, and
+    whoever uses the connection next would be in it: the server ends it with the connection.
+    """
+    try:
+        async with connection.transaction():
+            yield
+    except asyncio.CancelledError:
+        connection.terminate()
+        raise
 
 
 async def close_quietly(connection: Any) -> None:

@@ -11,7 +11,7 @@ from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
 from redrive.stores.postgres.columns import flow_record
 from redrive.stores.postgres.commit_statement import REFUSED, commit_statement
-from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server
+from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server, transaction
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.postgres.listening import Listening
 from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
@@ -104,7 +104,7 @@ class PostgresStore:
         return await self._claims.run(reap)
 
     async def _end(self, connection: Any, end: str, *parameters: int) -> list[Reaped]:
-        async with connection.transaction():
+        async with transaction(connection):
             ended = await connection.fetch(end, *parameters)
             epochs = [epoch for epoch, _ in ended]
             handed_on = await connection.fetch(statements.HAND_ON, epochs, self._channel)
