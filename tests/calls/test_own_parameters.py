@@ -159,7 +159,7 @@ def test_an_error_that_was_raised_is_not_kept_alive_by_its_call(
     gc.disable()
     try:
         one_call()
-        alive = [one for one in gc.get_objects() if isinstance(one, error)]
+        alive = [one for one in gc.get_objects() if type(one) is error]
     finally:
         gc.enable()
     assert not alive

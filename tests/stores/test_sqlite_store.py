@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,7 @@ def settings(connection: sqlite3.Connection) -> tuple[str, int]:
     return journal, synchronous
 
 
-def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path) -> None:
+def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(store: SqliteStore) -> None:
         full, normal = 2, 1
         assert await store._writer.do(settings) == ("wal", full)
@@ -69,11 +70,19 @@ def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path) -> None:
             lambda: store.settle_dead(["a"], "discarded", "me", "why", 2.0, None),
             lambda: store.set_queue_limit("default", 5),
         ]
+        flushed: list[str] = []
+        transact = store._writer._transact
+
+        def watched(*args: Any) -> Any:
+            outcome = transact(*args)
+            flushed.append(store._writer._flush)
+            return outcome
+
+        monkeypatch.setattr(store._writer, "_transact", watched)
         for verb in kept:
             await store.claim(lease, [], None, 1, 2.0)
-            assert store._writer._flush == "NORMAL"
             await verb()
-            assert store._writer._flush == "FULL"
+        assert flushed == ["NORMAL", "FULL"] * len(kept)
 
     played(tmp_path, play)
 
