@@ -596,3 +596,14 @@ def test_what_is_said_about_flows_must_be_text_and_is_refused_before_anything_ch
                     await app.limit_queue(why, 1)
 
     asyncio.run(main())
+
+
+def test_an_app_that_was_closed_says_so(address: str) -> None:
+    async def main() -> None:
+        app = redrive.open(address)
+        async with app:
+            pass
+        with pytest.raises(RuntimeError, match=r"this app was closed; open another with redrive.open"):
+            await app.__aenter__()
+
+    asyncio.run(main())

@@ -26,7 +26,9 @@ KindOption = Annotated[
     str,
     typer.Option("--kind", metavar="KIND", help="Those that failed so: exhausted, permanent, poison, workflow..."),
 ]
-ErrorOption = Annotated[str, typer.Option("--error", metavar="TYPE", help="Those with an error of this type.")]
+ErrorOption = Annotated[
+    str, typer.Option("--error", metavar="TYPE", help="Those with an error of this type, by its full name: shop.Down.")
+]
 FlowsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FLOW]...", help="The ids of flows.")]
 EveryOption = Annotated[bool, typer.Option("--all", help="All that are dead.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

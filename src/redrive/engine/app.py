@@ -73,12 +73,14 @@ class App:
         self._starter = Starter(store)
         self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP, self._is_here)
         self._clock = current_clock()
-        self._closing = False
+        self._closing = self._closed = False
 
     async def __aenter__(self) -> Self:
         # A script that opens its app without `if __name__ == "__main__"` would do so in its children too.
         if pool := sys.modules.get("redrive.runners.process_pool"):
             pool.ProcessPool.refuse_while_loading()
+        if self._closed:
+            raise RuntimeError("this app was closed; open another with redrive.open(...)")
         await self.store.open()
         if self._with_worker:
             self._working = asyncio.get_running_loop().create_task(self._work_beside())
@@ -88,6 +90,7 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        self._closed = True
         if self._working is not None:
             await asyncio.wait([self._working])
         await self._results.close()
