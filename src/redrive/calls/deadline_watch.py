@@ -85,7 +85,7 @@ class DeadlineWatch:
             self._look_after(min(begun) - began_before)
         else:
             self.only = ASLEEP
-            vars(self.loop).get(_PLACE, {}).pop(self.deadline, None)
+            _watches_of(self.loop).pop(self.deadline, None)
 
     def _look_after(self, seconds: float) -> None:
         if self.loop is not None:
@@ -94,9 +94,16 @@ class DeadlineWatch:
 
 def watch_in(loop: asyncio.AbstractEventLoop, deadline: float | None) -> DeadlineWatch:
     """The one for this deadline in the loop that runs in this thread. The loop itself keeps it: they end together."""
-    watches: dict[float | None, DeadlineWatch] = vars(loop).setdefault(_PLACE, {})
+    watches = _watches_of(loop)
     watch = watches.get(deadline)
     if watch is None:
         watch = watches[deadline] = DeadlineWatch(loop, deadline)
     watch.thread = get_ident()
     return watch
+
+
+def _watches_of(loop: asyncio.AbstractEventLoop | None) -> dict[float | None, DeadlineWatch]:
+    """Where the loop has no place for them, none are found, and each guard has its own."""
+    place: dict[str, Any] = getattr(loop, "__dict__", {})
+    watches: dict[float | None, DeadlineWatch] = place.setdefault(_PLACE, {})
+    return watches
