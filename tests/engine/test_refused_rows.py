@@ -14,8 +14,8 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.engine import journal
 from redrive.engine.app import App
+from redrive.engine.batch_parts import parts_of
 from redrive.engine.journal import Journal
-from redrive.engine.refused_rows import parts_of
 from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -71,6 +71,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Calla
 def test_the_parts_of_a_transaction_are_all_of_it_each_of_one_flow() -> None:
     batch = Batch(
         number=7,
+        born=[NewFlow(id="a", definition="workflow:x", input="{}", created_at=1.0, start_at=1.0)],
         events=[EventRow(flow_id, seq, 1.0, "[]") for seq in (1, 2) for flow_id in ("a", "b")],
         flows=[FlowChange(flow_id="b", status="completed", finished_at=1.0)],
         retries_done=[("c", 1), ("a", 2)],
@@ -80,7 +81,7 @@ def test_the_parts_of_a_transaction_are_all_of_it_each_of_one_flow() -> None:
     )
     parts = dict(parts_of(batch))
     assert [(flow_id, part.number) for flow_id, part in parts.items()] == [("a", 7), ("b", 8), ("c", 9), ("d", 10)]
-    for field in ("events", "flows", "retries_done", "messages_read", "heartbeats"):
+    for field in ("born", "events", "flows", "retries_done", "messages_read", "heartbeats"):
         written = [row for part in parts.values() for row in getattr(part, field)]
         assert sorted(written, key=repr) == sorted(getattr(batch, field), key=repr)
     assert [row.flow_id for row in parts["a"].events] == ["a", "a"]

@@ -117,11 +117,14 @@ def test_a_store_that_is_gone_for_good_is_told_to_all_who_wait_and_in_the_log(
     async def main() -> list[BaseException | None]:
         async with redrive.open(f"sqlite:///{path}") as app:
             handles = [await app.submit(wait_long()) for _ in range(3)]
-            waiting = [asyncio.ensure_future(handle.result()) for handle in handles]
-            await asyncio.sleep(0.1)
-            path.rename(tmp_path / "moved.db")
-            async with asyncio.timeout(20):
-                return await asyncio.gather(*waiting, return_exceptions=True)
+            async with redrive.open(f"sqlite:///{path}", worker=False) as other:
+                # Those who have no worker find out by themselves.
+                handles += [other.handle(handle.id) for handle in handles]
+                waiting = [asyncio.ensure_future(handle.result()) for handle in handles]
+                await asyncio.sleep(0.1)
+                path.rename(tmp_path / "moved.db")
+                async with asyncio.timeout(20):
+                    return await asyncio.gather(*waiting, return_exceptions=True)
 
     for error in asyncio.run(main()):
         assert isinstance(error, StoreUnusable)

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
+from redrive.engine.batch_parts import parts_of
 from redrive.engine.outages import hear_of_outage, store_is_away, store_is_back
-from redrive.engine.refused_rows import parts_of
 from redrive.failures.matching import Match
 from redrive.flows.events import write_turn
 from redrive.observability.stream import hooks_only

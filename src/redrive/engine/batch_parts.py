@@ -9,7 +9,8 @@ from redrive.stores.records import Batch
 def flows_in(batch: Batch) -> list[str]:
     """The flows that a batch writes something of, in order."""
     rows: tuple[Any, ...] = (*batch.events, *batch.flows, *batch.retries, *batch.heartbeats, *batch.dead)
-    ids = (*(row.flow_id for row in rows), *(flow_id for flow_id, _ in batch.retries_done), *batch.mail.values())
+    born = (flow.id for flow in batch.born)
+    ids = (*born, *(row.flow_id for row in rows), *(flow_id for flow_id, _ in batch.retries_done), *batch.mail.values())
     return list(dict.fromkeys(ids))
 
 
