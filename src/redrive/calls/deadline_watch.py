@@ -5,63 +5,69 @@ began first ends first: one timer, set for the oldest call under way, serves the
 """
 
 import asyncio
+import sys
 from _thread import get_ident
 from typing import Any
 
-from redrive.calls.scope import STARTED, Scope
+from redrive.calls.opening import LoopPlace
+from redrive.calls.opening_in_python import Stepping
+from redrive.calls.scope import OWNER, STARTED, Scope
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.failures.signals import DeadlineExceeded
 
-STEPPING: dict[Any, Any] = getattr(asyncio.tasks, "_current_tasks", {})
-"""asyncio's own record, by loop, of the task that is in the middle of a step; empty where a version keeps none."""
+
+class _Asking:
+    """asyncio's answer to which task is in the middle of a step."""
+
+    def get(self, loop: asyncio.AbstractEventLoop) -> Any:
+        return asyncio.current_task(loop)
+
+
+# Before 3.14, where it is not kept any more, asking for its own record takes a fraction of the time.
+STEPPING: Stepping = asyncio.tasks._current_tasks if sys.version_info < (3, 14) else _Asking()  # type: ignore[attr-defined]
 
 ASLEEP: Scope = []
 """In the place of a running call: no timer is set."""
 _PLACE = "_redrive_deadline_watches"
 
 
-class DeadlineWatch:
+class DeadlineWatch(LoopPlace):
     """The running first attempts of one event loop whose calls have the same deadline."""
 
-    __slots__ = ("cut", "deadline", "loop", "more", "only", "task", "thread")
+    __slots__ = ("cut", "deadline")
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None, deadline: float | None) -> None:
-        self.loop = loop
-        """None in the watch that stands in before the first call."""
-        self.thread: int | None = None
-        """The one that runs the loop."""
+        self.loop = loop  # None in the watch that stands in before the first call
+        self.thread = None
+        self.stepping = STEPPING
         self.deadline = deadline
-        # Mostly a single call runs at a time. It stands here, where the success path can put it and take it out
-        # without a call: `only` is None when the place is free.
-        self.only: Scope | None = ASLEEP
-        self.task: Any = None
-        self.more: dict[Any, Scope] = {}
-        """The others by task, oldest first."""
-        self.cut: set[Any] = set()
-        """Tasks that were cancelled here and have not ended their attempt yet."""
+        self.only = ASLEEP
+        self.task = None
+        self.before = 0
+        self.more = {}
+        self.cut: dict[int, tuple[Scope, Any, int]] = {}
+        """Those that were cancelled here and have not ended yet; like `more`."""
 
-    def add(self, scope: Scope, task: Any) -> None:
-        """An attempt begins, and `only` is taken."""
-        if self.only is ASLEEP:
-            self.only, self.task = scope, task
-            if self.deadline is not None:
-                self._look_after(self.deadline)
-        else:
-            self.more[task] = scope
+    def wake_up(self, scope: Scope, task: Any, before: int) -> None:
+        self.only, self.task, self.before = scope, task, before
+        if self.deadline is not None:
+            self._look_after(self.deadline)
 
-    def take_back(self, task: asyncio.Task[Any], before: int) -> bool:
-        """Take back the cancellation made here, if any; True when nobody else has cancelled the task meanwhile.
-
-        `before` counts the cancellations the task had when the attempt began: some have ended without being taken back.
-        """
-        if task not in self.cut:
+    def leave(self, scope: Scope) -> bool:
+        """An attempt has ended. True when it was cancelled here, and nobody else has cancelled its task meanwhile."""
+        if self.only is scope:
+            self.only = self.task = None
             return False
-        self.cut.remove(task)
-        return task.uncancel() <= before
+        key = id(scope)
+        if self.more.pop(key, None) is not None or key not in self.cut:
+            return False
+        _, task, before = self.cut.pop(key)
+        # Of the cancellations from before, some have ended without being taken back.
+        return bool(task.uncancel() <= before)
 
-    def meaning_of(self, error: BaseException, task: asyncio.Task[Any], before: int) -> BaseException:
-        """The error that an attempt ended with, or the deadline where it was cut at that and no one else wanted it."""
-        if self.take_back(task, before) and isinstance(error, asyncio.CancelledError):
+    def meaning_of(self, error: BaseException, scope: Scope) -> BaseException:
+        """What an attempt ended with: the error, or the deadline where it was cut at that and no one else wanted it."""
+        if self.leave(scope) and isinstance(error, asyncio.CancelledError):
             return DeadlineExceeded(self.deadline or 0.0)
         return error
 
@@ -70,17 +76,20 @@ class DeadlineWatch:
         began_before = SYSTEM_CLOCK.monotonic() - (self.deadline or 0.0)
         due = []
         if self.only and self.only[STARTED] <= began_before:
-            due.append(self.task)
+            due.append((self.only, self.task, self.before))
             self.only = self.task = None
-        for task, scope in self.more.items():
-            if scope[STARTED] > began_before:
+        for entry in self.more.values():
+            if entry[0][STARTED] > began_before:
                 break
-            due.append(task)
-        for task in due:
-            self.more.pop(task, None)
-            self.cut.add(task)
-            task.cancel()
-        begun = [scope[STARTED] for scope in (self.only, next(iter(self.more.values()), None)) if scope]
+            due.append(entry)
+        for scope, task, before in due:
+            self.more.pop(id(scope), None)
+            # What was interrupted while it began or ended may still stand here, and is over.
+            if scope[OWNER] is not None:
+                self.cut[id(scope)] = scope, task, before
+                task.cancel()
+        oldest = next(iter(self.more.values()), (None,))[0]
+        begun = [scope[STARTED] for scope in (self.only, oldest) if scope]
         if begun:
             self._look_after(min(begun) - began_before)
         else:

@@ -14,22 +14,22 @@ from types import CoroutineType
 from typing import Any
 
 from redrive.calls import sync_driver
-from redrive.calls.own_parameters import COLLECTED, count_parameters, with_parameters_of
+from redrive.calls.opening import open_scope
+from redrive.calls.own_parameters import fitting_guard
 from redrive.calls.retrier import Retrier
-from redrive.calls.scope import CURRENT, Scope
-from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.calls.scope import Scope
 from redrive.determinism.raising import raise_as_it_is
 
 
 def guard_function(guard: Retrier, operation: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    current, enter, now = CURRENT.get, CURRENT.set, SYSTEM_CLOCK.monotonic
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return sync_driver.run(guard, operation, function, args, kwargs)
-
-    def go_on(scope: Scope, failed: list[BaseException], /, *args: Any, **kwargs: Any) -> Any:
+    def go_on(scope: Scope, outcome: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """The outcome is None where the scope was not opened, else a coroutine, or a list with an error in it."""
+        if outcome is None:
+            return sync_driver.run(guard, operation, function, args, kwargs)
+        if type(outcome) is CoroutineType:
+            sync_driver.refuse_coroutine(operation, outcome)
         # The error is taken out of the guard's hands: the frames of a traceback keep their variables.
-        error = failed.pop()
+        error = outcome.pop()
         try:
             if not isinstance(error, Exception):
                 raise_as_it_is(error)
@@ -38,91 +38,78 @@ def guard_function(guard: Retrier, operation: str, function: Callable[..., Any])
             del error
 
     def without_parameters() -> Any:
-        if current()[0]:
-            return run()
-        scope = [guard, now()]
+        scope = [guard, 0.0]
         try:
-            enter(scope)
-            result = function()
+            if open_scope(scope):
+                outcome = function()
+                scope[0] = None
+                if type(outcome) is not CoroutineType:
+                    return outcome
+            else:
+                outcome = None
         except BaseException as error:  # noqa: BLE001 - every failure of the attempt is classified
             scope[0] = None
-            failed = [error]
-        else:
-            scope[0] = None
-            if type(result) is CoroutineType:
-                sync_driver.refuse_coroutine(operation, result)
-            return result
-        return go_on(scope, failed)
+            outcome = [error]
+        return go_on(scope, outcome)
 
     def with_one(a: Any) -> Any:
-        if current()[0]:
-            return run(a)
-        scope = [guard, now()]
+        scope = [guard, 0.0]
         try:
-            enter(scope)
-            result = function(a)
+            if open_scope(scope):
+                outcome = function(a)
+                scope[0] = None
+                if type(outcome) is not CoroutineType:
+                    return outcome
+            else:
+                outcome = None
         except BaseException as error:  # noqa: BLE001 - as above
             scope[0] = None
-            failed = [error]
-        else:
-            scope[0] = None
-            if type(result) is CoroutineType:
-                sync_driver.refuse_coroutine(operation, result)
-            return result
-        return go_on(scope, failed, a)
+            outcome = [error]
+        return go_on(scope, outcome, a)
 
     def with_two(a: Any, b: Any) -> Any:
-        if current()[0]:
-            return run(a, b)
-        scope = [guard, now()]
+        scope = [guard, 0.0]
         try:
-            enter(scope)
-            result = function(a, b)
+            if open_scope(scope):
+                outcome = function(a, b)
+                scope[0] = None
+                if type(outcome) is not CoroutineType:
+                    return outcome
+            else:
+                outcome = None
         except BaseException as error:  # noqa: BLE001 - as above
             scope[0] = None
-            failed = [error]
-        else:
-            scope[0] = None
-            if type(result) is CoroutineType:
-                sync_driver.refuse_coroutine(operation, result)
-            return result
-        return go_on(scope, failed, a, b)
+            outcome = [error]
+        return go_on(scope, outcome, a, b)
 
     def with_three(a: Any, b: Any, c: Any) -> Any:
-        if current()[0]:
-            return run(a, b, c)
-        scope = [guard, now()]
+        scope = [guard, 0.0]
         try:
-            enter(scope)
-            result = function(a, b, c)
+            if open_scope(scope):
+                outcome = function(a, b, c)
+                scope[0] = None
+                if type(outcome) is not CoroutineType:
+                    return outcome
+            else:
+                outcome = None
         except BaseException as error:  # noqa: BLE001 - as above
             scope[0] = None
-            failed = [error]
-        else:
-            scope[0] = None
-            if type(result) is CoroutineType:
-                sync_driver.refuse_coroutine(operation, result)
-            return result
-        return go_on(scope, failed, a, b, c)
+            outcome = [error]
+        return go_on(scope, outcome, a, b, c)
 
     def with_any(*args: Any, **kwargs: Any) -> Any:
-        if current()[0]:
-            return run(*args, **kwargs)
-        scope = [guard, now()]
+        scope = [guard, 0.0]
         try:
-            enter(scope)
-            result = function(*args, **kwargs) if kwargs else function(*args)
+            if open_scope(scope):
+                outcome = function(*args, **kwargs) if kwargs else function(*args)
+                scope[0] = None
+                if type(outcome) is not CoroutineType:
+                    return outcome
+            else:
+                outcome = None
         except BaseException as error:  # noqa: BLE001 - as above
             scope[0] = None
-            failed = [error]
-        else:
-            scope[0] = None
-            if type(result) is CoroutineType:
-                sync_driver.refuse_coroutine(operation, result)
-            return result
-        return go_on(scope, failed, *args, **kwargs)
+            outcome = [error]
+        return go_on(scope, outcome, *args, **kwargs)
 
-    count = count_parameters(function)
-    if count == COLLECTED:
-        return with_any
-    return with_parameters_of(function, (without_parameters, with_one, with_two, with_three)[count])
+    return fitting_guard(function, (without_parameters, with_one, with_two, with_three), with_any)

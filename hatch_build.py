@@ -1,0 +1,57 @@
+"""Compiles `redrive.calls._opening` while redrive is built, where there is a C compiler; else Python does it."""
+
+import os
+import platform
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from setuptools import Distribution, Extension
+from setuptools.command.build_ext import build_ext
+
+MODULE = "redrive.calls._opening"
+
+
+class CompiledOpening(BuildHookInterface):  # type: ignore[type-arg,misc]  # hatchling is there while a build runs only
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        source = Path(self.root, "src", *MODULE.split(".")).with_suffix(".c")
+        if version == "editable":
+            # An editable install imports from the sources, so that is where it must be.
+            self._compile(source, Path(self.root, "src"))
+            return
+        self._folder = tempfile.TemporaryDirectory(prefix="redrive-build-")
+        built = self._compile(source, Path(self._folder.name))
+        if built is not None:
+            build_data["force_include"][str(built)] = built.relative_to(self._folder.name).as_posix()
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if version != "editable":
+            self._folder.cleanup()
+
+    def _compile(self, source: Path, into: Path) -> Path | None:
+        """Where the compiled module is; None where it cannot be had, which is no error."""
+        if not can_be_used():
+            return None
+        with tempfile.TemporaryDirectory() as scratch:
+            command = build_ext(
+                Distribution({"ext_modules": [Extension(MODULE, [os.path.relpath(source)], optional=True)]})
+            )
+            command.build_lib, command.build_temp = str(into), scratch
+            command.ensure_finalized()
+            built = Path(command.get_ext_fullpath(MODULE))
+            built.unlink(missing_ok=True)
+            command.run()
+        if built.exists():
+            return built
+        self.app.display_warning(f"{MODULE} was not compiled: its Python form is used, guarded calls take longer")
+        return None
+
+
+def can_be_used() -> bool:
+    """Not where no C is wanted, nor by interpreters it is not made for: without a GIL, it would bring that back."""
+    wanted = not os.environ.get("REDRIVE_PURE_PYTHON")
+    return wanted and platform.python_implementation() == "CPython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
