@@ -14,19 +14,20 @@ from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, place
 _FENCE = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
 _BORN = """
 INSERT INTO flows (id, definition, input, queue, priority, status, created_at, start_at, wake_at, owner, claims)
-SELECT ?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?7, ?8, 1 WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?4)
+SELECT ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1 WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?)
 """
 _EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
-# ?4: unread mail makes it ready at once: it is not finished, or failed, and may be taken up again.
+# Unread mail, beyond the `mail` that counts, makes it ready at once.
 _FLOW = """
 UPDATE flows SET
-    status = CASE WHEN ?4 AND mail > ?3 THEN 'ready' ELSE ?1 END,
-    wake_at = CASE WHEN ?4 AND mail > ?3 THEN NULL ELSE ?2 END,
-    owner = CASE WHEN ?1 = 'running' THEN owner END,
-    mail_read = ?3,
-    finished_at = CASE WHEN ?4 AND mail > ?3 THEN NULL ELSE ?5 END
-WHERE id = ?6 AND owner = ?7
+    status = iif(mail > ?, 'ready', ?),
+    wake_at = iif(mail > ?, NULL, ?),
+    owner = iif(?, owner, NULL),
+    mail_read = ?,
+    finished_at = iif(mail > ?, NULL, ?)
+WHERE id = ? AND owner = ?
 """
+_ANY_MAIL = 2**62
 _RETRY = f"INSERT OR REPLACE INTO retry_queue ({columns(RETRY_FIELDS)}) VALUES ({places(RETRY_FIELDS)})"  # noqa: S608 - our own names
 _RETRY_DONE = "DELETE FROM retry_queue WHERE flow_id = ? AND item = ?"
 _HEARTBEAT = "INSERT OR REPLACE INTO heartbeats (flow_id, item, at, details) VALUES (?, ?, ?, ?)"
@@ -64,7 +65,10 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
 
 def _add_born(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int) -> None:
     rows = [
-        (flow.id, flow.definition, flow.input, flow.queue, flow.priority, flow.created_at, flow.start_at, epoch)
+        (
+            *(flow.id, flow.definition, flow.input, flow.queue, flow.priority, flow.created_at, flow.start_at),
+            *(flow.start_at, epoch, flow.queue),
+        )
         for flow in flows
     ]
     if connection.executemany(_BORN, rows).rowcount != len(rows):
@@ -72,6 +76,8 @@ def _add_born(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int) 
 
 
 def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
-    status = change.status
-    wakes = status not in ("running", "completed", "cancelled")
-    return status, change.wake_at, change.mail_read, wakes, change.finished_at, change.flow_id, epoch
+    status, read = change.status, change.mail_read
+    runs = status == "running"
+    # Else it is not finished, or failed, and may be taken up again.
+    mail = _ANY_MAIL if runs or status in ("completed", "cancelled") else read
+    return mail, status, mail, change.wake_at, runs, read, mail, change.finished_at, change.flow_id, epoch

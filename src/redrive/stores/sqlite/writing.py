@@ -9,7 +9,7 @@ from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_l
 
 _ADD = """
 INSERT INTO flows (id, definition, input, queue, priority, key, status, created_at, start_at, wake_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, iif(?8 > ?7, 'waiting', 'ready'), ?7, ?8, ?8)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _OF_KEY = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE key = ? AND definition = ?"  # noqa: S608 - our own names
 _STATUS = "SELECT status FROM flows WHERE id = ?"
@@ -62,7 +62,9 @@ def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[
                     flow.queue,
                     flow.priority,
                     flow.key,
+                    "waiting" if flow.start_at > flow.created_at else "ready",
                     flow.created_at,
+                    flow.start_at,
                     flow.start_at,
                 ),
             )
