@@ -6,6 +6,7 @@ from typing import Any
 from benchmarks.figures import Budget, Case, Figure, Outcome, arguments, progress, show, step, value_of
 from benchmarks.guards import ATTEMPTS, SYSTEMS, Guards
 from benchmarks.timing import best_async_seconds, best_import_seconds, best_seconds, compiled
+from redrive.calls.opening import COMPILED
 
 SYNC = Case(
     name="success_sync_ns", unit="ns", what="a guarded function that succeeds, over the bare call (bare: that call)"
@@ -27,6 +28,7 @@ ROUNDS, IMPORTS = 800, 25
 QUICK_ROUNDS, QUICK_IMPORTS = 150, 6
 
 MODULES = {name: name for name in SYSTEMS} | {"hyx": "hyx.retry", "asyncio": "asyncio"}
+FORM = "redrive with its compiled module" if COMPILED else "redrive in Python alone"
 NO_PLAIN_FUNCTIONS = "it guards coroutine functions only"
 
 
@@ -47,7 +49,7 @@ def main() -> None:
         figures += _figures(IMPORT, 1e3, best_import_seconds(MODULES, imports))
     show(
         Outcome(
-            title="one guarded call; (xN): N times what redrive takes",
+            title=f"one guarded call, {FORM}; (xN): N times what redrive takes",
             cases=[SYNC, ASYNC, FAIL, IMPORT],
             figures=figures,
             left_out={("hyx", SYNC.name): NO_PLAIN_FUNCTIONS, ("hyx", FAIL.name): NO_PLAIN_FUNCTIONS},

@@ -281,6 +281,16 @@ def test_a_supervisor_kills_what_does_not_end(shell: Shell) -> None:
     assert not any(is_alive(worker) for worker in workers)
 
 
+def test_a_supervisor_ends_with_workers_that_are_refused_from_the_start(shell: Shell) -> None:
+    refused = "echo redrive: no rights >&2; exit 2"
+    supervise = f"asyncio.run(supervise(['sh', '-c', {refused!r}], 3, 0))"
+    code = f"import asyncio, sys; from redrive.cli.worker_processes import supervise; sys.exit({supervise})"
+    supervisor = shell.begin(command=[sys.executable, "-c", code])
+    assert supervisor.ends_with() == 2
+    assert "redrive: no rights" in supervisor.said
+    assert "another one begins" not in supervisor.said
+
+
 class Refuses(MemoryStore):
     """Cannot be written to, for now."""
 

@@ -15,7 +15,7 @@ enum { OWNER, STARTED };
 
 typedef struct {
     PyObject *current;       /* scope.CURRENT */
-    PyObject *monotonic;     /* time.monotonic */
+    PyObject *clock;         /* determinism.clock.SYSTEM_CLOCK */
     PyObject *loop_place;    /* the type */
     PyTypeObject *task_type; /* of the task that was seen last, */
     PyObject *cancelling;    /* and its method of that name */
@@ -29,14 +29,14 @@ static PyObject *
 read_clock(State *state)
 {
 #ifdef __linux__
-    /* What time.monotonic() does here, with the same rounding. */
+    /* What its clock does here, with the same rounding. */
     struct timespec now;
     if (clock_gettime(CLOCK_MONOTONIC, &now) == 0) {
         long long nanoseconds = (long long)now.tv_sec * 1000000000LL + now.tv_nsec;
         return PyFloat_FromDouble((double)nanoseconds / 1e9);
     }
 #endif
-    return PyObject_CallNoArgs(state->monotonic);
+    return PyObject_CallMethod(state->clock, "monotonic", NULL);
 }
 
 /* Scopes. */
@@ -320,7 +320,7 @@ opening_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     if ((state->current = attribute_of("redrive.calls.scope", "CURRENT")) == NULL ||
-        (state->monotonic = attribute_of("time", "monotonic")) == NULL ||
+        (state->clock = attribute_of("redrive.determinism.clock", "SYSTEM_CLOCK")) == NULL ||
         (state->loop_place = PyType_FromModuleAndSpec(module, &place_spec, NULL)) == NULL) {
         return -1;
     }
@@ -336,7 +336,7 @@ opening_traverse(PyObject *module, visitproc visit, void *arg)
 {
     State *state = PyModule_GetState(module);
     Py_VISIT(state->current);
-    Py_VISIT(state->monotonic);
+    Py_VISIT(state->clock);
     Py_VISIT(state->loop_place);
     Py_VISIT(state->task_type);
     Py_VISIT(state->cancelling);
@@ -348,7 +348,7 @@ opening_clear(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     Py_CLEAR(state->current);
-    Py_CLEAR(state->monotonic);
+    Py_CLEAR(state->clock);
     Py_CLEAR(state->loop_place);
     Py_CLEAR(state->task_type);
     Py_CLEAR(state->cancelling);

@@ -7,6 +7,7 @@ import signal
 import typer
 
 from redrive.cli.event_loop import FOR_THE_HAND_OVER, SIGNALS
+from redrive.cli.exit_codes import BAD_INPUT
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.retry.backoff import Backoff
 
@@ -14,6 +15,7 @@ from redrive.retry.backoff import Backoff
 BACKOFF = Backoff("exponential", 0.5)
 LONGEST_WAIT = 30.0
 LONG_ENOUGH = 60.0
+BEGAN_WELL = 10.0
 
 
 async def supervise(command: list[str], count: int, grace: float) -> int:
@@ -23,7 +25,7 @@ async def supervise(command: list[str], count: int, grace: float) -> int:
         asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
     typer.echo(f"supervisor {os.getpid()}: {count} worker processes")
     await asyncio.gather(*(supervisor.keep_one() for _ in range(count)))
-    return 0
+    return BAD_INPUT if supervisor.refused else 0
 
 
 class _Supervisor:
@@ -32,6 +34,9 @@ class _Supervisor:
         self._patience = patience
         self._running: set[asyncio.subprocess.Process] = set()
         self._stopping = asyncio.Event()
+        self._began_well = False
+        self.refused = False
+        """They were told, from the start, what they cannot do: it would be the same each time."""
 
     def stop(self) -> None:
         """The first signal asks for a graceful stop, the next one for one at once: each worker sees to that."""
@@ -58,7 +63,13 @@ class _Supervisor:
             code, pid = await self._one()
             if self._stopping.is_set():
                 return
-            crashes = 1 if SYSTEM_CLOCK.monotonic() - began > LONG_ENOUGH else crashes + 1
+            lasted = SYSTEM_CLOCK.monotonic() - began
+            self._began_well = self._began_well or code != BAD_INPUT or lasted > BEGAN_WELL
+            if not self._began_well:
+                self.refused = True
+                self.stop()
+                return
+            crashes = 1 if lasted > LONG_ENOUGH else crashes + 1
             wait = min(BACKOFF.raw(crashes - 1), LONGEST_WAIT)
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             typer.echo(f"redrive: worker process {pid} {how}; another one begins in {wait:g} s", err=True)

@@ -6,6 +6,9 @@ import msgspec
 
 from redrive.runners.http.settings import HttpSettings
 
+# More would bring a machine down before it brought anything else.
+_MOST = {"concurrency": 1_000_000, "threads": 10_000, "processes": 1000, "flows": 1_000_000}
+
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None = None
@@ -30,10 +33,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How steps are called over HTTP, and which addresses they may have."""
 
     def __post_init__(self) -> None:
-        for field in ("concurrency", "threads", "processes", "flows"):
+        for field, most in _MOST.items():
             value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{field}: {value!r} is not allowed; use a whole number from 1")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise ValueError(f"{field}: {value!r} is not allowed; use a whole number from 1 to {most}")
         for field in ("lease", "poll"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
