@@ -364,10 +364,13 @@ if sys.version_info >= (3, 12):
 
     def _step_out(loop: Any) -> Any:
         """A task that gives a flow its turn must not look like the flow's current task."""
-        return asyncio.tasks._swap_current_task(loop, None) if loop is not None else None
+        # A timer's callback has no task; some versions fail to take away what is not there.
+        if loop is None or asyncio.current_task(loop) is None:
+            return None
+        return asyncio.tasks._swap_current_task(loop, None)
 
     def _step_in(loop: Any, task: Any) -> None:
-        if loop is not None:
+        if task is not None:
             asyncio.tasks._swap_current_task(loop, task)
 else:
 
