@@ -106,7 +106,7 @@ def test_a_limit_that_never_comes_limits_nothing(address: str) -> None:
 def test_a_time_that_is_no_number_fails_the_flow_with_what_is_wrong() -> None:
     async def scenario() -> None:
         async with opened("memory://") as app:
-            with pytest.raises(ValueError, match="a timer needs a time: NaN is none"):
+            with pytest.raises(ValueError, match="NaN"):
                 await (await app.start(Never)).result(timeout=10)
 
     asyncio.run(scenario())
