@@ -54,7 +54,7 @@ def guard_coroutine_function(
                 scope[0] = None
                 if mine.only is scope:
                     mine.only = mine.task = None
-                else:
+                elif mine.more.pop(id(scope), None) is None:
                     mine.leave(scope)
                 return result
             failed = None
@@ -72,7 +72,7 @@ def guard_coroutine_function(
                 scope[0] = None
                 if mine.only is scope:
                     mine.only = mine.task = None
-                else:
+                elif mine.more.pop(id(scope), None) is None:
                     mine.leave(scope)
                 return result
             failed = None
@@ -90,7 +90,7 @@ def guard_coroutine_function(
                 scope[0] = None
                 if mine.only is scope:
                     mine.only = mine.task = None
-                else:
+                elif mine.more.pop(id(scope), None) is None:
                     mine.leave(scope)
                 return result
             failed = None
@@ -108,7 +108,7 @@ def guard_coroutine_function(
                 scope[0] = None
                 if mine.only is scope:
                     mine.only = mine.task = None
-                else:
+                elif mine.more.pop(id(scope), None) is None:
                     mine.leave(scope)
                 return result
             failed = None
@@ -126,7 +126,7 @@ def guard_coroutine_function(
                 scope[0] = None
                 if mine.only is scope:
                     mine.only = mine.task = None
-                else:
+                elif mine.more.pop(id(scope), None) is None:
                     mine.leave(scope)
                 return result
             failed = None
