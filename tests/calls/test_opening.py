@@ -228,7 +228,7 @@ def test_a_place_that_leads_to_itself_is_collected(form: Any) -> None:
 @pytest.mark.promise("P6", "P16")
 def test_guarded_calls_are_the_same_without_compiled_code() -> None:
     """The tests of what is opened, interrupted, cut and nested, in the form that was not chosen here."""
-    names = ["interrupted_calls", "one_retry_owner", "own_parameters", "retry_decorator", "timeouts_and_cancellation"]
+    names = ["interrupted_calls", "one_retry_owner", "retry_decorator", "timeouts_and_cancellation"]
     files = [f"tests/calls/test_{name}.py" for name in names]
     environment = os.environ | {"REDRIVE_PURE_PYTHON": "1"}
     done = subprocess.run(  # noqa: S603 - this interpreter and these tests
