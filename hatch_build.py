@@ -34,16 +34,17 @@ class CompiledOpening(BuildHookInterface):  # type: ignore[type-arg,misc]  # hat
 
     def _compile(self, source: Path, into: Path) -> Path | None:
         """Where the compiled module is; None where it cannot be had, which is no error."""
-        if not can_be_used():
-            return None
         with tempfile.TemporaryDirectory() as scratch:
-            command = build_ext(
-                Distribution({"ext_modules": [Extension(MODULE, [os.path.relpath(source)], optional=True)]})
-            )
+            # Nothing for a debugger: where it was built is nobody's concern.
+            flags = [] if os.name == "nt" else ["-g0"]
+            extension = Extension(MODULE, [os.path.relpath(source)], extra_compile_args=flags, optional=True)
+            command = build_ext(Distribution({"ext_modules": [extension]}))
             command.build_lib, command.build_temp = str(into), scratch
             command.ensure_finalized()
             built = Path(command.get_ext_fullpath(MODULE))
             built.unlink(missing_ok=True)
+            if not can_be_used():
+                return None
             command.run()
         if built.exists():
             return built

@@ -348,3 +348,44 @@ def test_no_inner_attempt_begins_after_the_outer_deadline() -> None:
         with pytest.raises(redrive.DeadlineExceeded):
             outer()
     assert calls == []
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.parametrize("deadline", [None, 5])
+def test_an_inner_call_that_outlives_the_outer_leaves_the_retries_to_those_inside(deadline: float | None) -> None:
+    calls = 0
+
+    @redrive.retry(backoff=0, floor=0, jitter="none")
+    async def leaf() -> None:
+        nonlocal calls
+        calls += 1
+        raise ConnectionError
+
+    async def main() -> float | None:
+        outer_is_over, begun = asyncio.Event(), asyncio.Event()
+        left = None
+
+        # Nearer than that of the outer call.
+        @redrive.retry(deadline=deadline, backoff=0, floor=0, jitter="none")
+        async def inner() -> None:
+            nonlocal left
+            begun.set()
+            await outer_is_over.wait()
+            left = redrive.time_left()
+            await leaf()
+
+        @redrive.retry
+        async def outer() -> "asyncio.Task[None]":
+            task = asyncio.create_task(inner())
+            await begun.wait()
+            return task
+
+        task = await outer()
+        outer_is_over.set()
+        with pytest.raises(ConnectionError):
+            await task
+        return left
+
+    left = asyncio.run(main())
+    assert calls == 3
+    assert (left is not None and left <= 5) if deadline else left is None

@@ -45,6 +45,7 @@ def place_in(form: Any, loop: Any, only: Scope | None, stepping: Any = STEPPING)
 
     place = Place()
     place.loop, place.thread, place.stepping = loop, threading.get_ident(), stepping
+    place.running = asyncio._get_running_loop
     place.only, place.task, place.before, place.more, place.woken = only, None, 0, {}, None
     return place
 
@@ -118,17 +119,21 @@ def test_a_place_of_another_loop_thread_or_call_is_left_alone(form: Any) -> None
         another_thread = place_in(form, loop, None)
         another_thread.thread = threading.get_ident() + 1
         of_none = place_in(form, None, None)
-        of_none.thread = None
-        for place, around in [
+        of_none.thread = 0
+        # In the middle of a step, too, but another one runs inside of it.
+        around = place_in(form, loop, None, stepping={loop: asyncio.current_task(), object(): object()})
+        around.running = object
+        for place, scope_around in [
             (elsewhere, NO_SCOPE),
             (another_thread, NO_SCOPE),
             (of_none, NO_SCOPE),
+            (around, NO_SCOPE),
             (place_in(form, loop, None), [object(), 1.0]),
             (place_in(form, loop, None), [NOBODY, 0.0]),
         ]:
-            opened, scope = await opened_in(place, around)
+            opened, scope = await opened_in(place, scope_around)
             assert not opened
-            assert CURRENT.get() is around
+            assert CURRENT.get() is scope_around
             assert scope == ["me", 0.0]
             assert (place.only, place.more, place.woken) == (None, {}, None)
 
@@ -140,8 +145,14 @@ def test_asyncio_is_asked_for_the_task_where_it_keeps_no_record(form: Any) -> No
         def get(self, loop: Any) -> Any:
             return asyncio.current_task(loop)
 
+        def __len__(self) -> int:
+            return 0
+
     async def main() -> None:
         place = place_in(form, asyncio.get_running_loop(), None, stepping=Asked())
+        place.running = lambda: None
+        assert not (await opened_in(place, NO_SCOPE))[0]
+        place.running = asyncio._get_running_loop
         assert (await opened_in(place, NO_SCOPE))[0]
         assert place.task is asyncio.current_task()
 
@@ -153,8 +164,14 @@ def test_errors_on_the_way_are_raised(form: Any) -> None:
         def get(self, loop: Any) -> Any:
             raise LookupError("no such task")
 
+        def __len__(self) -> int:
+            return 1
+
         def cancelling(self) -> int:
             raise LookupError("not now")
+
+        def running(self) -> Any:
+            raise LookupError("nothing runs")
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -162,9 +179,13 @@ def test_errors_on_the_way_are_raised(form: Any) -> None:
             await opened_in(place_in(form, loop, None, stepping=Broken()), NO_SCOPE)
         with pytest.raises(LookupError, match="not now"):
             await opened_in(place_in(form, loop, None, stepping={loop: Broken()}), NO_SCOPE)
+        place = place_in(form, loop, None, stepping={})
+        place.running = Broken().running
+        with pytest.raises(LookupError, match="nothing runs"):
+            await opened_in(place, NO_SCOPE)
         asleep = form.LoopPlace()
         asleep.loop, asleep.thread, asleep.stepping = loop, threading.get_ident(), STEPPING
-        asleep.only, asleep.more = [], {}
+        asleep.running, asleep.only, asleep.more = asyncio._get_running_loop, [], {}
         with pytest.raises((NotImplementedError, AttributeError)):
             await opened_in(asleep, NO_SCOPE)
 
@@ -228,7 +249,13 @@ def test_a_place_that_leads_to_itself_is_collected(form: Any) -> None:
 @pytest.mark.promise("P6", "P16")
 def test_guarded_calls_are_the_same_without_compiled_code() -> None:
     """The tests of what is opened, interrupted, cut and nested, in the form that was not chosen here."""
-    names = ["interrupted_calls", "one_retry_owner", "retry_decorator", "timeouts_and_cancellation"]
+    names = [
+        "interrupted_calls",
+        "loops_and_deadlines",
+        "one_retry_owner",
+        "retry_decorator",
+        "timeouts_and_cancellation",
+    ]
     files = [f"tests/calls/test_{name}.py" for name in names]
     environment = os.environ | {"REDRIVE_PURE_PYTHON": "1"}
     done = subprocess.run(  # noqa: S603 - this interpreter and these tests

@@ -435,7 +435,10 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
         (("worker", SHOP, "--queue", ""), "--queue: '' is not allowed; use the name of a queue"),
         (("worker", SHOP, "--lease", "x"), "--lease: 'x' is not a duration"),
         (("worker", SHOP, "--lease", "0s"), "--lease: 0.0 is not allowed"),
-        (("worker", SHOP, "--threads", "1000000"), "--threads: 1000000 is not allowed; use a whole number from 1 to 10000"),
+        (
+            ("worker", SHOP, "--threads", "1000000"),
+            "--threads: 1000000 is not allowed; use a whole number from 1 to 10000",
+        ),
         (("worker", SHOP, "--threads", "0"), "--threads: 0 is not allowed"),
         (("worker", SHOP, "--processes", "0"), "--processes"),
         (("worker", SHOP, "--log-level", "loud"), "--log-level: 'loud' is not allowed"),

@@ -15,28 +15,70 @@ enum { OWNER, STARTED };
 
 typedef struct {
     PyObject *current;       /* scope.CURRENT */
-    PyObject *clock;         /* determinism.clock.SYSTEM_CLOCK */
+    PyObject *monotonic;     /* determinism.clock.SYSTEM_CLOCK.monotonic */
+    PyCFunction shortcut;    /* what that calls, where `system_time` is the same; or NULL */
+    PyObject *under_trio;    /* determinism.event_loops.under_trio */
+    Py_ssize_t modules;      /* how many there were when it was last looked whether trio is one */
+    int has_trio;
     PyObject *loop_place;    /* the type */
     PyTypeObject *task_type; /* of the task that was seen last, */
     PyObject *cancelling;    /* and its method of that name */
+    PyCFunction count;       /* what that calls, or NULL */
 } State;
 
 static struct PyModuleDef opening_module;
 
 /* The clock. */
 
-static PyObject *
-read_clock(State *state)
+/* What the clock does on Linux, with the same rounding; negative elsewhere. */
+static double
+system_time(void)
 {
 #ifdef __linux__
-    /* What its clock does here, with the same rounding. */
     struct timespec now;
     if (clock_gettime(CLOCK_MONOTONIC, &now) == 0) {
         long long nanoseconds = (long long)now.tv_sec * 1000000000LL + now.tv_nsec;
-        return PyFloat_FromDouble((double)nanoseconds / 1e9);
+        return (double)nanoseconds / 1e9;
     }
 #endif
-    return PyObject_CallMethod(state->clock, "monotonic", NULL);
+    return -1.0;
+}
+
+/* What a function without arguments calls; tools that move the clock in tests put another one there. */
+static PyCFunction
+behind(PyObject *function)
+{
+    int is_plain = PyCFunction_CheckExact(function) && PyCFunction_GET_FLAGS(function) == METH_NOARGS;
+    return is_plain ? PyCFunction_GET_FUNCTION(function) : NULL;
+}
+
+static PyObject *
+read_clock(State *state)
+{
+    if (state->shortcut != NULL && behind(state->monotonic) == state->shortcut) {
+        return PyFloat_FromDouble(system_time());
+    }
+    return PyObject_CallNoArgs(state->monotonic);
+}
+
+/* Find the shortcut, unless the clock has been moved already. */
+static int
+find_shortcut(State *state)
+{
+    double before = system_time();
+    PyObject *now = PyObject_CallNoArgs(state->monotonic);
+    if (now == NULL) {
+        return -1;
+    }
+    double told = PyFloat_AsDouble(now);
+    Py_DECREF(now);
+    if (PyErr_Occurred()) {
+        return -1;
+    }
+    if (0.0 <= before && before <= told && told <= system_time()) {
+        state->shortcut = behind(state->monotonic);
+    }
+    return 0;
 }
 
 /* Scopes. */
@@ -52,6 +94,9 @@ static int
 is_owned(State *state)
 {
     PyObject *scope;
+    if (state->current == NULL) {
+        return 1; /* the module has been cleared, as happens at the very end */
+    }
     if (PyContextVar_Get(state->current, NULL, &scope) < 0) {
         return -1;
     }
@@ -111,10 +156,12 @@ open_scope(PyObject *module, PyObject *scope)
 
 typedef struct {
     PyObject_HEAD
-    PyObject *module; /* this one: its state is asked for at each call */
+    PyObject *module; /* this one, */
+    State *state;     /* and its state */
     PyObject *loop;
-    PyObject *thread;
+    unsigned long thread;
     PyObject *stepping;
+    PyObject *running;
     PyObject *only;
     PyObject *task;
     PyObject *before;
@@ -123,8 +170,9 @@ typedef struct {
 
 static PyMemberDef place_members[] = {
     {"loop", T_OBJECT_EX, offsetof(LoopPlace, loop), 0, NULL},
-    {"thread", T_OBJECT_EX, offsetof(LoopPlace, thread), 0, NULL},
+    {"thread", T_ULONG, offsetof(LoopPlace, thread), 0, NULL},
     {"stepping", T_OBJECT_EX, offsetof(LoopPlace, stepping), 0, NULL},
+    {"running", T_OBJECT_EX, offsetof(LoopPlace, running), 0, NULL},
     {"only", T_OBJECT_EX, offsetof(LoopPlace, only), 0, NULL},
     {"task", T_OBJECT_EX, offsetof(LoopPlace, task), 0, NULL},
     {"before", T_OBJECT_EX, offsetof(LoopPlace, before), 0, NULL},
@@ -138,8 +186,8 @@ place_traverse(LoopPlace *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->module);
     Py_VISIT(self->loop);
-    Py_VISIT(self->thread);
     Py_VISIT(self->stepping);
+    Py_VISIT(self->running);
     Py_VISIT(self->only);
     Py_VISIT(self->task);
     Py_VISIT(self->before);
@@ -152,8 +200,8 @@ place_clear(LoopPlace *self)
 {
     Py_CLEAR(self->module);
     Py_CLEAR(self->loop);
-    Py_CLEAR(self->thread);
     Py_CLEAR(self->stepping);
+    Py_CLEAR(self->running);
     Py_CLEAR(self->only);
     Py_CLEAR(self->task);
     Py_CLEAR(self->before);
@@ -171,23 +219,60 @@ place_dealloc(LoopPlace *self)
     Py_DECREF(type);
 }
 
-/* The task in the middle of a step in the place's loop, where this thread runs that; else NULL, maybe with an error. */
-static PyObject *
-task_here(LoopPlace *self)
+/* Whether the place's loop is the one that runs here: 1, 0, or -1 (error). */
+static int
+runs_here(LoopPlace *self)
 {
-    if (self->loop == NULL || self->thread == NULL || !PyLong_CheckExact(self->thread) || self->stepping == NULL) {
+    PyObject *loop = PyObject_CallNoArgs(self->running);
+    if (loop == NULL) {
+        return -1;
+    }
+    Py_DECREF(loop);
+    return loop == self->loop;
+}
+
+/* Whether trio runs this, though asyncio runs that: 1, 0, or -1 (error). */
+static int
+runs_in_trio(State *state)
+{
+    PyObject *modules = PyImport_GetModuleDict();
+    if (PyDict_GET_SIZE(modules) != state->modules) {
+        state->modules = PyDict_GET_SIZE(modules);
+        state->has_trio = PyDict_GetItemString(modules, "trio") != NULL;
+    }
+    if (!state->has_trio) {
+        return 0;
+    }
+    PyObject *answer = PyObject_CallNoArgs(state->under_trio);
+    if (answer == NULL) {
+        return -1;
+    }
+    int is_so = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return is_so;
+}
+
+/* The task in the middle of a step in the place's loop, where that is what runs this; else NULL, maybe with an error. */
+static PyObject *
+task_here(State *state, LoopPlace *self)
+{
+    PyObject *stepping = self->stepping, *loop, *task;
+    Py_ssize_t place = 0;
+    if (self->thread != PyThread_get_thread_ident() || self->loop == NULL || stepping == NULL || self->running == NULL) {
         return NULL;
     }
-    unsigned long thread = PyLong_AsUnsignedLong(self->thread);
-    if (thread != PyThread_get_thread_ident()) {
-        return NULL; /* with an error where the number is none of a thread's */
-    }
-    if (PyDict_CheckExact(self->stepping)) {
-        PyObject *task = PyDict_GetItemWithError(self->stepping, self->loop);
-        Py_XINCREF(task);
+    if (PyDict_CheckExact(stepping) && PyDict_GET_SIZE(stepping) == 1 &&
+        PyDict_Next(stepping, &place, &loop, &task)) {
+        if (loop != self->loop || runs_in_trio(state) != 0) {
+            return NULL;
+        }
+        Py_INCREF(task);
         return task;
     }
-    PyObject *task = PyObject_CallMethod(self->stepping, "get", "O", self->loop);
+    if (runs_here(self) != 1 || runs_in_trio(state) != 0) {
+        return NULL;
+    }
+    task = PyObject_CallMethod(stepping, "get", "O", self->loop);
     if (task == Py_None) {
         Py_CLEAR(task);
     }
@@ -232,22 +317,27 @@ count_cancellations(State *state, PyObject *task)
         Py_INCREF(Py_TYPE(task));
         Py_XSETREF(state->task_type, Py_TYPE(task));
         Py_XSETREF(state->cancelling, method);
+        state->count = NULL;
+        if (Py_IS_TYPE(method, &PyMethodDescr_Type)) {
+            PyMethodDef *definition = ((PyMethodDescrObject *)method)->d_method;
+            state->count = definition->ml_flags == METH_NOARGS ? definition->ml_meth : NULL;
+        }
     }
-    return PyObject_CallOneArg(state->cancelling, task);
+    return state->count != NULL ? state->count(task, NULL) : PyObject_CallOneArg(state->cancelling, task);
 }
 
 static PyObject *
 place_open(LoopPlace *self, PyObject *scope)
 {
-    State *state = PyModule_GetState(self->module);
+    State *state = self->state;
     if (!is_scope(scope)) {
         return refuse(scope);
     }
-    int owned = is_owned(state);
+    int owned = self->module == NULL ? 1 : is_owned(state);
     if (owned < 0) {
         return NULL;
     }
-    PyObject *task = owned ? NULL : task_here(self);
+    PyObject *task = owned ? NULL : task_here(state, self);
     if (task == NULL) {
         if (PyErr_Occurred()) {
             return NULL;
@@ -275,6 +365,7 @@ place_new(PyTypeObject *type, PyObject *args, PyObject *names)
     if (self != NULL) {
         Py_INCREF(module);
         self->module = module;
+        self->state = PyModule_GetState(module);
     }
     return (PyObject *)self;
 }
@@ -315,12 +406,26 @@ attribute_of(const char *module_name, const char *name)
     return found;
 }
 
+static PyObject *
+monotonic_of_the_system(void)
+{
+    PyObject *clock = attribute_of("redrive.determinism.clock", "SYSTEM_CLOCK");
+    if (clock == NULL) {
+        return NULL;
+    }
+    PyObject *monotonic = PyObject_GetAttrString(clock, "monotonic");
+    Py_DECREF(clock);
+    return monotonic;
+}
+
 static int
 opening_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     if ((state->current = attribute_of("redrive.calls.scope", "CURRENT")) == NULL ||
-        (state->clock = attribute_of("redrive.determinism.clock", "SYSTEM_CLOCK")) == NULL ||
+        (state->monotonic = monotonic_of_the_system()) == NULL ||
+        find_shortcut(state) < 0 ||
+        (state->under_trio = attribute_of("redrive.determinism.event_loops", "under_trio")) == NULL ||
         (state->loop_place = PyType_FromModuleAndSpec(module, &place_spec, NULL)) == NULL) {
         return -1;
     }
@@ -336,7 +441,8 @@ opening_traverse(PyObject *module, visitproc visit, void *arg)
 {
     State *state = PyModule_GetState(module);
     Py_VISIT(state->current);
-    Py_VISIT(state->clock);
+    Py_VISIT(state->monotonic);
+    Py_VISIT(state->under_trio);
     Py_VISIT(state->loop_place);
     Py_VISIT(state->task_type);
     Py_VISIT(state->cancelling);
@@ -348,7 +454,8 @@ opening_clear(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     Py_CLEAR(state->current);
-    Py_CLEAR(state->clock);
+    Py_CLEAR(state->monotonic);
+    Py_CLEAR(state->under_trio);
     Py_CLEAR(state->loop_place);
     Py_CLEAR(state->task_type);
     Py_CLEAR(state->cancelling);

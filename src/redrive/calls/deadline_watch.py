@@ -22,6 +22,10 @@ class _Asking:
     def get(self, loop: asyncio.AbstractEventLoop) -> Any:
         return asyncio.current_task(loop)
 
+    def __len__(self) -> int:
+        """Of how many loops is not known."""
+        return 0
+
 
 # Before 3.14, where it is not kept any more, asking for its own record takes a fraction of the time.
 STEPPING: Stepping = asyncio.tasks._current_tasks if sys.version_info < (3, 14) else _Asking()  # type: ignore[attr-defined]
@@ -38,8 +42,9 @@ class DeadlineWatch(LoopPlace):
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None, deadline: float | None) -> None:
         self.loop = loop  # None in the watch that stands in before the first call
-        self.thread = None
+        self.thread = 0
         self.stepping = STEPPING
+        self.running = asyncio._get_running_loop
         self.deadline = deadline
         self.only = ASLEEP
         self.task = None
@@ -49,9 +54,10 @@ class DeadlineWatch(LoopPlace):
         """Those that were cancelled here and have not ended yet; like `more`."""
 
     def wake_up(self, scope: Scope, task: Any, before: int) -> None:
-        self.only, self.task, self.before = scope, task, before
+        # First of all: where this fails, or is interrupted, nobody is awake yet.
         if self.deadline is not None:
             self._look_after(self.deadline)
+        self.task, self.before, self.only = task, before, scope
 
     def leave(self, scope: Scope) -> bool:
         """An attempt has ended. True when it was cancelled here, and nobody else has cancelled its task meanwhile."""
@@ -74,27 +80,34 @@ class DeadlineWatch(LoopPlace):
     def look(self) -> None:
         """Cancel the attempts whose deadline has come, and come back for the next."""
         began_before = SYSTEM_CLOCK.monotonic() - (self.deadline or 0.0)
-        due = []
-        if self.only and self.only[STARTED] <= began_before:
-            due.append((self.only, self.task, self.before))
+        try:
+            while (entry := self._oldest()) is not None and entry[0][STARTED] <= began_before:
+                self._cut(*entry)
+        finally:
+            # Whatever a task does when it is cancelled, the others have their deadlines.
+            entry = self._oldest()
+            if entry is not None:
+                self._look_after(max(0.0, entry[0][STARTED] - began_before))
+            else:
+                self.only = ASLEEP
+                _watches_of(self.loop).pop(self.deadline, None)
+
+    def _oldest(self) -> tuple[Scope, Any, int] | None:
+        """Of the calls that stand here, the one that began first."""
+        more = next(iter(self.more.values()), None)
+        if self.only and (more is None or self.only[STARTED] <= more[0][STARTED]):
+            return self.only, self.task, self.before
+        return more
+
+    def _cut(self, scope: Scope, task: Any, before: int) -> None:
+        if self.only is scope:
             self.only = self.task = None
-        for entry in self.more.values():
-            if entry[0][STARTED] > began_before:
-                break
-            due.append(entry)
-        for scope, task, before in due:
-            self.more.pop(id(scope), None)
-            # What was interrupted while it began or ended may still stand here, and is over.
-            if scope[OWNER] is not None:
-                self.cut[id(scope)] = scope, task, before
-                task.cancel()
-        oldest = next(iter(self.more.values()), (None,))[0]
-        begun = [scope[STARTED] for scope in (self.only, oldest) if scope]
-        if begun:
-            self._look_after(min(begun) - began_before)
         else:
-            self.only = ASLEEP
-            _watches_of(self.loop).pop(self.deadline, None)
+            del self.more[id(scope)]
+        # What was interrupted while it began or ended may still stand here, and is over.
+        if scope[OWNER] is not None:
+            self.cut[id(scope)] = scope, task, before
+            task.cancel()
 
     def _look_after(self, seconds: float) -> None:
         if self.loop is not None:

@@ -98,7 +98,7 @@ class GuardedCall:
             return [self.guard, started, self.until, keys_of_inner_call(outer, self.operation)]
         if self.until == outer_until:
             return outer
-        return [outer[OWNER], outer[STARTED], self.until, keys_of(outer)]
+        return [outer[OWNER], outer[STARTED], self.until, keys_of(outer), outer]
 
     def begin_attempt(self) -> Exception | None:
         """Get ready for the next attempt; what is returned ends the call instead: too late, or an open circuit."""

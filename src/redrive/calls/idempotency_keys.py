@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from redrive.calls.scope import CURRENT, UNTIL, Scope, base_of_keys, keys_in, owner_of
+from redrive.calls.scope import CURRENT, KEYS, UNTIL, Scope, base_of_keys, keys_in, owner_of
 from redrive.determinism.ids import new_id
 
 
@@ -127,5 +127,5 @@ def keys_of(scope: Scope) -> IdempotencyKeys | None:
         if keys is None:
             keys = IdempotencyKeys(base_of_keys(scope))
             until = scope[UNTIL] if len(scope) > UNTIL else None
-            scope[UNTIL:] = (until, keys)
+            scope[UNTIL : KEYS + 1] = (until, keys)
     return keys

@@ -3,20 +3,23 @@
 _opening.c does the same in half the time; opening.py takes that where it could be compiled.
 """
 
+import sys
 from _thread import get_ident
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from redrive.calls.scope import CURRENT, OWNER, STARTED, Scope
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.determinism.event_loops import under_trio
 
-_current, _enter, _now = CURRENT.get, CURRENT.set, SYSTEM_CLOCK.monotonic
+_current, _enter = CURRENT.get, CURRENT.set
 
 
 def open_scope(scope: Scope) -> bool:
     """Begin the scope's call here and now. False, and nothing is done, inside another call or under a test's clock."""
     if _current()[OWNER] is not None:
         return False
-    scope[STARTED] = _now()
+    scope[STARTED] = SYSTEM_CLOCK.monotonic()
     _enter(scope)
     return True
 
@@ -26,16 +29,20 @@ class Stepping(Protocol):
 
     def get(self, loop: Any, /) -> Any: ...
 
+    def __len__(self) -> int: ...
+
 
 class LoopPlace:
     """Where calls run in an event loop. Mostly a single one does at a time, and needs no more than the place itself."""
 
-    __slots__ = ("before", "loop", "more", "only", "stepping", "task", "thread")
+    __slots__ = ("before", "loop", "more", "only", "running", "stepping", "task", "thread")
 
     loop: Any
-    thread: int | None
-    """The one that runs the loop."""
+    thread: int
+    """The one that runs the loop; 0 when it is not known."""
     stepping: Stepping
+    running: Callable[[], Any]
+    """Gives the loop that runs in this thread; on some versions it takes longer than all the rest."""
     only: Scope | None
     """The scope of the call that runs; None when the place is free; empty when it must be woken up first."""
     task: Any
@@ -55,11 +62,14 @@ class LoopPlace:
         """
         if _current()[OWNER] is not None or get_ident() != self.thread:
             return False
+        # Loops that run inside of each other, and those a fork left behind, are in the middle of a step, too.
+        if len(self.stepping) != 1 and self.running() is not self.loop:
+            return False
         task = self.stepping.get(self.loop)
-        if task is None:
+        if task is None or ("trio" in sys.modules and under_trio()):
             return False
         before = task.cancelling()
-        scope[STARTED] = _now()
+        scope[STARTED] = SYSTEM_CLOCK.monotonic()
         _enter(scope)
         only = self.only
         if only is None:

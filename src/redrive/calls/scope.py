@@ -12,7 +12,7 @@ from typing import Any
 from redrive.determinism.clock import SYSTEM_CLOCK, Clock, current_clock
 
 Scope = list[Any]
-"""[OWNER, STARTED], and once they are known [OWNER, STARTED, UNTIL, KEYS]"""
+"""[OWNER, STARTED], and once they are known [OWNER, STARTED, UNTIL, KEYS], maybe with OUTER"""
 
 OWNER = 0
 """The Retrier of the call while it runs, waits included; None once it has ended."""
@@ -22,6 +22,9 @@ UNTIL = 2
 """When its deadline ends, where that is not `STARTED` plus the policy's deadline; see `until_of`."""
 KEYS = 3
 """The idempotency keys of its requests, once one was asked for; see `keys_in`."""
+
+OUTER = 4
+"""The scope whose owner this one has, where that is another call's."""
 
 NOBODY: Any = object()
 # Calls made in it are no one's inner calls, but they ask for the context's clock: the success path does not.
@@ -39,13 +42,16 @@ def owner_after(clock: Clock) -> Any:
 def owner_of(scope: Scope) -> Any:
     """The Retrier whose call is running; None when none is."""
     owner = scope[OWNER]
-    return None if owner is NOBODY else owner
+    if owner is NOBODY:
+        return None
+    # The call inside may outlive the one around it.
+    return owner_of(scope[OUTER]) if owner is not None and len(scope) > OUTER else owner
 
 
 def until_of(scope: Scope) -> float | None:
     """When the deadline of the scope's call ends; None when it has none or no longer runs."""
-    owner = owner_of(scope)
-    if owner is None:
+    owner = scope[OWNER]
+    if owner is None or owner is NOBODY:
         return None
     if len(scope) > UNTIL and scope[UNTIL] is not None:
         return float(scope[UNTIL])

@@ -4,21 +4,30 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from redrive.determinism.thread_cut import CutShort
 
 
 def under_trio() -> bool:
+    """Whether trio runs the task that asks: it may be a guest of asyncio's loop, and either may run inside a task of
+    the other.
+    """
     trio = sys.modules.get("trio")
-    if trio is None:
+    if trio is None or not trio.lowlevel.in_trio_task():
         return False
     asyncio = sys.modules.get("asyncio")
-    # A task of asyncio, and not only its loop: trio may be a guest in that.
-    if asyncio is not None and asyncio._get_running_loop() is not None and asyncio.current_task() is not None:
-        return False
-    return bool(trio.lowlevel.in_trio_run())
+    if asyncio is None or asyncio._get_running_loop() is None or asyncio.current_task() is None:
+        return True
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        # The next one on the way out runs the task.
+        whose = frame.f_globals.get("__name__", "").partition(".")[0]
+        if whose in ("trio", "asyncio", "uvloop"):
+            return bool(whose == "trio")
+        frame = frame.f_back
+    return False
 
 
 def sleep_function() -> Callable[[float], Awaitable[Any]]:
