@@ -79,18 +79,20 @@ class DeadlineWatch(LoopPlace):
 
     def look(self) -> None:
         """Cancel the attempts whose deadline has come, and come back for the next."""
-        began_before = SYSTEM_CLOCK.monotonic() - (self.deadline or 0.0)
         try:
-            while (entry := self._oldest()) is not None and entry[0][STARTED] <= began_before:
+            while (entry := self._oldest()) is not None and self._left_of(entry[0]) <= 0.0:
                 self._cut(*entry)
         finally:
             # Whatever a task does when it is cancelled, the others have their deadlines.
             entry = self._oldest()
             if entry is not None:
-                self._look_after(max(0.0, entry[0][STARTED] - began_before))
+                self._look_after(max(0.0, self._left_of(entry[0])))
             else:
                 self.only = ASLEEP
                 _watches_of(self.loop).pop(self.deadline, None)
+
+    def _left_of(self, scope: Scope) -> float:
+        return float(scope[STARTED] + (self.deadline or 0.0) - SYSTEM_CLOCK.monotonic())
 
     def _oldest(self) -> tuple[Scope, Any, int] | None:
         """Of the calls that stand here, the one that began first."""
