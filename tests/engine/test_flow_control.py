@@ -570,6 +570,29 @@ def test_a_flow_started_in_your_own_transaction_exists_only_if_that_commits(libr
     asyncio.run(scenario())
 
 
+def test_a_key_in_a_transaction_that_goes_on_holds_up_only_those_with_a_key() -> None:
+    address = shared_server().fresh_database()
+
+    async def scenario() -> None:
+        connection, watching = await asyncpg.connect(address), await asyncpg.connect(address)
+        stands = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        async with redrive.open(address, worker=False) as app:
+            async with connection.transaction():
+                theirs = await app.start(Doubling, 1, key="taken", connection=connection)
+                same_key = asyncio.create_task(app.start(Doubling, 1, key="taken"))
+                # Until it stands before the others.
+                while not await watching.fetchval(stands):  # noqa: ASYNC110 - only the server knows
+                    await asyncio.sleep(0.01)
+                for n in range(3):
+                    await asyncio.wait_for(app.start(Doubling, n), 10)
+                assert not same_key.done()
+            assert (await same_key).id == theirs.id
+        await connection.close()
+        await watching.close()
+
+    asyncio.run(scenario())
+
+
 @redrive.action(name="control.snoozes")
 async def snoozes() -> str:
     if current_attempt().number == 1 and not seen:

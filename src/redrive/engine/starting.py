@@ -24,29 +24,37 @@ class KeyTaken(ValueError):
         self.flow_id = known.id
 
 
+_Asked = tuple[NewFlow, "asyncio.Future[str]"]
+
+
 class Starter:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: list[tuple[NewFlow, asyncio.Future[str]]] = []
-        self._task: asyncio.Task[None] | None = None
+        # By whether they have a key. That may be one which someone adds in a transaction of their own; who has none
+        # does not wait for its end.
+        self._waiting: dict[bool, list[_Asked]] = {True: [], False: []}
+        self._adding: dict[bool, asyncio.Task[None]] = {}
 
     async def add(self, flow: NewFlow) -> str:
         """The id of the flow: the new one's, or that of the flow which has its key and was started with the same."""
-        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting.append((flow, done))
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._add_all())
+        loop, has_key = asyncio.get_running_loop(), flow.key is not None
+        done: asyncio.Future[str] = loop.create_future()
+        self._waiting[has_key].append((flow, done))
+        if has_key not in self._adding:
+            self._adding[has_key] = loop.create_task(self._add_all(has_key))
         return await done
 
-    async def _add_all(self) -> None:
+    async def _add_all(self, has_key: bool) -> None:
+        waiting = self._waiting[has_key]
         try:
-            while self._waiting:
-                now, self._waiting = self._waiting[:ADDED_AT_ONCE], self._waiting[ADDED_AT_ONCE:]
+            while waiting:
+                now = waiting[:ADDED_AT_ONCE]
+                del waiting[:ADDED_AT_ONCE]
                 await self._add(now)
         finally:
-            self._task = None
+            del self._adding[has_key]
 
-    async def _add(self, asked: "list[tuple[NewFlow, asyncio.Future[str]]]") -> None:
+    async def _add(self, asked: list[_Asked]) -> None:
         try:
             answers = await self._store.add_flows([flow for flow, _ in asked])
         except Exception as error:  # noqa: BLE001 - for those who asked
@@ -86,7 +94,7 @@ class _Plan(msgspec.Struct):
     goals: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Asked(msgspec.Struct):
+class _AskedFor(msgspec.Struct):
     """What someone asked for, of all that a flow of a script or of a graph is started with."""
 
     plan: _Plan = msgspec.field(default_factory=_Plan)
@@ -95,7 +103,7 @@ class _Asked(msgspec.Struct):
     asked: tuple[str, ...] | None = None
 
 
-_READ_ASKED = msgspec.json.Decoder(_Asked)
+_READ_ASKED = msgspec.json.Decoder(_AskedFor)
 
 
 def _asks_for_the_same(flow: NewFlow, known: Any) -> bool:
