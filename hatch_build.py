@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-from setuptools import Distribution, Extension
-from setuptools.command.build_ext import build_ext
 
 MODULE = "redrive.calls._opening"
 
@@ -34,22 +32,33 @@ class CompiledOpening(BuildHookInterface):  # type: ignore[type-arg,misc]  # hat
 
     def _compile(self, source: Path, into: Path) -> Path | None:
         """Where the compiled module is; None where it cannot be had, which is no error."""
-        with tempfile.TemporaryDirectory() as scratch:
-            # Nothing for a debugger: where it was built is nobody's concern.
-            flags = [] if os.name == "nt" else ["-g0"]
-            extension = Extension(MODULE, [os.path.relpath(source)], extra_compile_args=flags, optional=True)
-            command = build_ext(Distribution({"ext_modules": [extension]}))
-            command.build_lib, command.build_temp = str(into), scratch
-            command.ensure_finalized()
-            built = Path(command.get_ext_fullpath(MODULE))
-            built.unlink(missing_ok=True)
-            if not can_be_used():
-                return None
-            command.run()
+        built = Path(into, *MODULE.split(".")).with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
+        built.unlink(missing_ok=True)
+        if not can_be_used():
+            return None
+        try:
+            compile_extension(source, into)
+        except ImportError as error:
+            self.app.display_warning(str(error))
         if built.exists():
             return built
         self.app.display_warning(f"{MODULE} was not compiled: its Python form is used, guarded calls take longer")
         return None
+
+
+def compile_extension(source: Path, into: Path) -> None:
+    # Part of the build requirements; whoever builds without isolation may not have it.
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    # Nothing for a debugger: where it was built is nobody's concern.
+    flags = [] if os.name == "nt" else ["-g0"]
+    extension = Extension(MODULE, [os.path.relpath(source)], extra_compile_args=flags, optional=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        command = build_ext(Distribution({"ext_modules": [extension]}))
+        command.build_lib, command.build_temp = str(into), scratch
+        command.ensure_finalized()
+        command.run()
 
 
 def can_be_used() -> bool:
