@@ -1,11 +1,11 @@
 """The success path of a guarded plain function: as little as possible around the call.
 
 The guard opens a scope, makes the first attempt, and is done when it succeeds. Everything else (an enclosing guarded
-call, a test's clock, a failure) goes to the drivers. What stands here is written for speed: names are bound once per
-guard, the scope is a list, and the guard takes the function's own parameters (see own_parameters.py), which is why it
-stands here once for each number of them.
+call, a test's clock, a failure) goes to the drivers. What stands here is written for speed: the scope is a list, it is
+opened in one call (see opening.py), and the guard takes the function's own parameters (see own_parameters.py), which is
+why it stands here once for each number of them.
 
-A signal's handler may raise after any call, and a call may find the stack full: so the scope is entered inside the
+A signal's handler may raise after any call, and a call may find the stack full: so the scope is opened inside the
 `try`, and marked as ended before anything else is called.
 """
 
