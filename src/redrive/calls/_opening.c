@@ -263,10 +263,13 @@ task_here(State *state, LoopPlace *self)
     }
     if (PyDict_CheckExact(stepping) && PyDict_GET_SIZE(stepping) == 1 &&
         PyDict_Next(stepping, &place, &loop, &task)) {
-        if (loop != self->loop || runs_in_trio(state) != 0) {
+        if (loop != self->loop) {
             return NULL;
         }
         Py_INCREF(task);
+        if (runs_in_trio(state) != 0) {
+            Py_CLEAR(task);
+        }
         return task;
     }
     if (runs_here(self) != 1 || runs_in_trio(state) != 0) {
