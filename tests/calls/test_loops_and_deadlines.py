@@ -104,6 +104,33 @@ raise SystemExit(asyncio.run(main()))
 """
 
 
+IMPORTED_LATER = """
+import asyncio, sys, redrive
+
+@redrive.retry(deadline=0.05, attempts=1)
+async def slow(sleep, seconds):
+    await sleep(seconds)
+
+async def main():
+    await slow(asyncio.sleep, 0)
+    assert "trio" not in sys.modules
+    import trio
+    try:
+        trio.run(slow, trio.sleep, 30)
+    except redrive.DeadlineExceeded:
+        return 0
+    return 1
+
+raise SystemExit(asyncio.run(main()))
+"""
+
+
+@pytest.mark.promise("P6")
+def test_trio_is_noticed_though_it_was_imported_after_the_first_call() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED_LATER], timeout=LONG - 5)  # noqa: S603 - what stands above
+    assert done.returncode == 0
+
+
 @pytest.mark.promise("P6")
 def test_a_process_forked_from_a_task_has_its_own_deadlines() -> None:
     done = subprocess.run([sys.executable, "-c", FORKED], timeout=LONG - 5)  # noqa: S603 - what stands above
