@@ -7,13 +7,15 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or os.environ.get("REDRIVE_PURE_PYTHON"):
-    from redrive.calls.opening_in_python import LoopPlace, open_scope
+    from redrive.calls import opening_in_python as form
 else:
     try:
-        from redrive.calls._opening import LoopPlace, open_scope
+        from redrive.calls import _opening as form
     except ImportError:
-        from redrive.calls.opening_in_python import LoopPlace, open_scope
+        from redrive.calls import opening_in_python as form
 
 __all__ = ["COMPILED", "LoopPlace", "open_scope"]
 
-COMPILED = open_scope.__module__ == "redrive.calls._opening"
+LoopPlace = form.LoopPlace
+open_scope = form.open_scope
+COMPILED = form.__name__ == "redrive.calls._opening"
