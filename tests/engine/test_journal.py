@@ -38,7 +38,7 @@ def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_o
                 acted_on: list[int] = []
                 for number in range(2 * FOLLOWED_AT_ONCE):
                     journal.then(acted_on.append, number)
-                while len(acted_on) < 2 * FOLLOWED_AT_ONCE:
+                while len(acted_on) < 2 * FOLLOWED_AT_ONCE:  # noqa: ASYNC110 - nothing tells of it
                     await asyncio.sleep(0)
                 drained = loop.create_task(journal.drained())
                 for _ in range(10):

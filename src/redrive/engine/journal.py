@@ -92,6 +92,8 @@ class Journal:
         self.batch = Batch(number=1)
         """What goes into the next transaction."""
         self._turns: list[_Turn] = []
+        self._size = 0
+        """Of all their events, in bytes."""
         self._then: list[_Call] = []
         self._following: deque[_Call] = deque()
         """What is durable and has not been called back yet."""
@@ -113,6 +115,7 @@ class Journal:
     def log(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
         """Append a line to a flow's log."""
         turns = self._turns
+        self._size += len(event)
         if turns and (last := turns[-1]).flow_id == flow_id and last.at == at and last.size < LARGE:
             last.seq = seq
             last.events.append(event)
@@ -167,10 +170,9 @@ class Journal:
             self._is_kicked, self._is_writing = False, True
             batch, then = self.batch, self._then
             self.batch, self._then = Batch(number=batch.number + 1), []
-            size = 0
+            size, self._size = self._size, 0
             if self._turns:
                 batch.events = [turn.row() for turn in self._turns]
-                size = sum(turn.size for turn in self._turns)
                 self._turns = []
             if self._retries:
                 batch.retries = list(self._retries.values())
@@ -204,7 +206,7 @@ class Journal:
             while self._following:
                 self._follow(FOLLOWED_AT_ONCE)
                 await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
-            if self._is_drained:
+            if self.is_drained:
                 self._idle.set()
 
     def _follow(self, most: int) -> None:
@@ -221,15 +223,16 @@ class Journal:
         """Whether something is durable that has not been acted on yet."""
         return bool(self._following)
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether all that is known is written, and acted on."""
+        return not (self._is_kicked or self._is_writing or self._following)
+
     async def drained(self) -> None:
         """Wait until all that is known now is written."""
-        if not self._is_drained:
+        if not self.is_drained:
             self._idle.clear()
             await self._idle.wait()
-
-    @property
-    def _is_drained(self) -> bool:
-        return not (self._is_kicked or self._is_writing or self._following)
 
     async def _write(self, batch: Batch) -> None:
         try:

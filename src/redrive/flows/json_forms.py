@@ -15,6 +15,8 @@ LONGEST_JSON: Final = 8 * 1024 * 1024
 """Bytes that one result, or the arguments of one call, may take."""
 DEEPEST_JSON: Final = 500
 """Lists and objects that may stand in one another: what reads them later may have called itself many times by then."""
+SHORT_JSON: Final = 2 * DEEPEST_JSON
+"""Bytes that cannot be nested too deeply."""
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _ALIKE = bytes.maketrans(b"{}", b"[]")
@@ -64,7 +66,7 @@ class JsonForm:
                 f"{self._where} cannot be stored: {len(written):,} bytes of JSON are more than the {self._longest:,} "
                 "allowed; keep it elsewhere and pass a reference"
             )
-        if is_too_deep(written):
+        if len(written) > SHORT_JSON and is_too_deep(written):
             raise NotStorable(
                 f"{self._where} cannot be stored: it is nested deeper than the {DEEPEST_JSON} levels allowed; pass it "
                 "as a flat list, or as text"
@@ -98,7 +100,7 @@ class JsonForm:
 
 def is_too_deep(written: bytes) -> bool:
     """Whether JSON is nested deeper than allowed. Quick where it is short or flat, as nearly all of it is."""
-    if len(written) <= 2 * DEEPEST_JSON or written.count(b"[") + written.count(b"{") <= DEEPEST_JSON:
+    if len(written) <= SHORT_JSON or written.count(b"[") + written.count(b"{") <= DEEPEST_JSON:
         return False
     brackets = _STRINGS.sub(b"", written).translate(_ALIKE, _NO_BRACKETS)
     for _ in range(DEEPEST_JSON):

@@ -35,11 +35,10 @@ class FlowFuture(asyncio.Future[Any]):
 
     __slots__ = ("ask", "order")
 
-    def __init__(self, loop: "FlowLoop", order: int) -> None:
-        super().__init__(loop=loop)
-        self.order = order
-        self.ask: ItemAsk | None = None
-        """The item it stands for."""
+    # Both are set by the loop that makes it: there is one for each step, and an __init__ would cost more than the rest.
+    ask: ItemAsk | None
+    """The item it stands for."""
+    order: int
 
     def __hash__(self) -> int:
         return self.order
@@ -190,10 +189,11 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
 
     def schedule(self, call: Any, policy: Policy) -> FlowFuture:
         """Ask for an action; the future brings its outcome."""
-        future = self.create_future()
-        where = self._where()
-        future.ask = ItemAsk(call.action.name, call.arguments.encoded, call.arguments.values, policy, future, where)
-        self.asks.append(future.ask)
+        future, arguments = self.create_future(), call.arguments
+        where = self._where() if self.replaying else ""
+        ask = ItemAsk(call.action.name, arguments.encoded, arguments.values, policy, future, where)
+        future.ask = ask
+        self.asks.append(ask)
         return future
 
     def patched(self, name: str) -> bool:
@@ -258,7 +258,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
 
     def create_future(self) -> FlowFuture:
         self._order += 1
-        return FlowFuture(self, self._order)
+        future = FlowFuture(loop=self)
+        future.order, future.ask = self._order, None
+        return future
 
     def create_task(
         self,

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypeVar, cast, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
@@ -48,9 +48,10 @@ class Workflow:
             policy = as_policy(policy if retry is None else retry, timeout)
             write_stored_policy(policy)
         loop = running_flow_loop()
-        if loop is not None:
-            return cast("T", await loop.schedule(call, policy))
-        return await call_action(call, policy)
+        if loop is None:
+            return await call_action(call, policy)
+        result: T = await loop.schedule(call, policy)
+        return result
 
 
 class WorkflowDecorator:

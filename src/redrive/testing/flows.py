@@ -90,7 +90,7 @@ class FlowApp(App):
             run = worker.runs.get(flow_id) if worker is not None else None
             if record.status not in ("ready", "running"):
                 return record.status
-            if run is not None and worker is not None and not run.active and worker.journal._idle.is_set():
+            if run is not None and worker is not None and not run.active and worker.journal.is_drained:
                 return record.status
             await self._look_again(flow_id, until)
 

@@ -53,6 +53,7 @@ class PostgresStore:
         self._server = server = Server(url, schema)
         self.address = server.address
         self._channel = channel_of(schema)
+        self._channel_literal = literal(self._channel)
         self._commits = Lane(server, BY_INDEX)
         self._claims = Lane(server, BY_INDEX + WITHOUT_WAITING)
         self._claiming = Claiming(self._claims)
@@ -138,7 +139,7 @@ class PostgresStore:
         return await self._claiming.claim(lease, definitions, queues, limit, now)
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
-        statement, parameters = commit_statement(batch, literal(self._channel))
+        statement, parameters = commit_statement(batch, self._channel_literal)
         fence = self._fences.get(lease.epoch, 0)
 
         async def commit(connection: Any) -> Any:
