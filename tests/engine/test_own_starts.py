@@ -135,6 +135,33 @@ def test_what_a_limited_queue_refuses_is_claimed_instead_and_harms_nobody(addres
     asyncio.run(scenario())
 
 
+@workflow
+class BriefTimer(Workflow):
+    async def run(self) -> int:
+        await asyncio.sleep(0.002)
+        return await two_times(4)
+
+
+def test_what_a_flow_logs_while_its_birth_is_being_refused_is_not_written(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, added):
+            await app.limit_queue("narrow", 1)
+            commit = app.store.commit
+
+            async def slow(lease: Lease, batch: Batch) -> None:
+                if batch.born:
+                    # Long enough for its timer to fire.
+                    await asyncio.sleep(0.02)
+                await commit(lease, batch)
+
+            app.store.commit = slow  # type: ignore[method-assign]  # a disk that takes its time
+            handle = await app.start(BriefTimer, queue="narrow")
+            assert await handle.result(timeout=10) == 8
+            assert [flow.id for flow in added] == [handle.id]
+
+    asyncio.run(scenario())
+
+
 def test_a_worker_where_work_stands_in_line_leaves_new_flows_to_others(address: str) -> None:
     async def scenario() -> None:
         gate = threading.Event()

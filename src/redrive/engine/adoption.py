@@ -12,7 +12,7 @@ from msgspec import UNSET
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
 from redrive.engine.log_lines import lines_of
-from redrive.engine.mailroom import cancelled_without_code, deliver, read, take_out
+from redrive.engine.mailroom import cancelled_without_code, deliver, obey_pause, read, settle_by_hand, take_out
 from redrive.engine.outcomes import lost_attempt
 from redrive.flows.asks import EndAsk
 from redrive.flows.driver import driver_for
@@ -27,8 +27,8 @@ from redrive.flows.events import (
     Resumed,
     is_activation,
 )
-from redrive.flows.history import FlowHistory, Item, Line, fold, without_undone
-from redrive.flows.messages import ByHand, Cancel, Redrive, ResetItem, Resume
+from redrive.flows.history import Item, Line, fold, without_undone
+from redrive.flows.messages import ByHand, Cancel, CompleteItem, Redrive, ResetItem, ResolveItem, Resume
 from redrive.flows.registry import GRAPH, UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, replay
 from redrive.flows.values import NotReadable
@@ -144,12 +144,14 @@ def go_on(
     if missing and (before.ending is None or mail):
         run.desk.hand_on(run, missing, bool(mail))
         return
-    reopened = before.ending is not None and _reopen(run, lines, mail)
-    if before.ending is not None and not reopened:
-        _give_back(run, before.ending, before.ended_at)
-        return
+    by_hand: list[CompleteItem | ResolveItem] | None = None
     if before.ending is None:
-        _undo_failures(run, lines, before, mail)
+        _undo_failures(run, lines, mail)
+    else:
+        by_hand = _reopen(run, lines, mail)
+        if by_hand is None:
+            _give_back(run, before.ending, before.ended_at)
+            return
     run.has_begun = _has_begun(lines)
     if not run.has_begun:
         for line in lines:
@@ -166,6 +168,9 @@ def go_on(
         _cannot_go_on(run, lines, str(error), mail)
         return
     except NotReadable as error:
+        for message in mail:
+            # Unread, it would have the flow taken up again at once.
+            take_out(run, message)
         run.take([EndAsk("failed", error=error)], run.last_at)
         return
     for beat in heartbeats:
@@ -176,6 +181,7 @@ def go_on(
     run.shown.update((item.number, None) for item in run.history.items.values() if item.retry_kind)
     running = [item for item in run.history.items.values() if item.state == "running"]
     lost = [item for item in running if not item.accepted and item.number not in under_way]
+    run.active += len(lost)
     for item in running:
         if item.accepted:
             run.stays_in_lane(item)
@@ -184,13 +190,16 @@ def go_on(
             run.stays_in_lane(item)
             run.active += 1
     run.desk.under_way.stop_all_but(run.id, {item.number for item in running})
-    if reopened:
+    if by_hand is not None:
         # The end of the flow took them from the retry queue.
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:
             run.show_retry(item)
+    obey_pause(run, mail)
     run.take(open_asks, run.time())
     _count_lost(run, lost)
     run.take_up()
+    for said in by_hand or ():
+        settle_by_hand(run, said, run.time())
     for message in mail:
         if not run.released:
             deliver(run, message)
@@ -210,11 +219,15 @@ def _count_lost(run: FlowRun, lost: list[Item]) -> None:
     for item in lost:
         if item.state == "running" and not run.released:
             error, failure = lost_attempt("")
+            run.active -= 1
             run.decide(item, error, failure, run.time())
 
 
-def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
-    """Take up a failed flow again, where a message says so: the redrive is logged as the last line."""
+def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> "list[CompleteItem | ResolveItem] | None":
+    """Take up a failed flow again, where a message says so: the redrive is logged as the last line.
+
+    Answers what is then to be settled by hand; None: it stays as it is.
+    """
     for message in list(mail):
         said = read(message)
         failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
@@ -224,17 +237,19 @@ def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
             and isinstance(failed.event, FlowFailed)
             and _may_be_reopened(failed.event)
         ):
-            if isinstance(said, Redrive | ResetItem):
-                _take(run, mail, message)
+            # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
+            _take(run, mail, message)
             items: list[int | None] = [failed.event.item]
             if run.record.definition.startswith(GRAPH):
                 # All that failed in a graph kept it from its goals, or will.
                 items = [item.number for item in fold(lines).items.values() if item.state == "failed"] or items
             for item in items:
-                _undo(run, lines, said, item, failed.seq)
-            return True
+                # One may be there only because of another one's failure, and is then undone with that.
+                if item is None or item in fold(lines).items:
+                    _undo(run, lines, said, item, failed.seq)
+            return [said] if isinstance(said, CompleteItem | ResolveItem) else []
         _take(run, mail, message)
-    return False
+    return None
 
 
 def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
@@ -242,12 +257,13 @@ def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
     take_out(run, message)
 
 
-def _undo_failures(run: FlowRun, lines: list[Line], before: FlowHistory, mail: list[Message]) -> None:
+def _undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
     """In a flow that goes on, items that failed and that a message says to try again, or to settle by hand."""
-    is_undone = any(item.undoes for item in before.items.values())
+    is_undone = any(item.undoes for item in fold(lines).items.values())
     for message in list(mail):
         said = read(message)
-        item = before.items.get(said.item) if isinstance(said, ByHand) else None
+        # Folded each time: what is undone for one takes others along.
+        item = fold(lines).items.get(said.item) if isinstance(said, ByHand) else None
         if item is not None and item.state == "failed":
             if is_undone:
                 # It came while what had succeeded was being undone: to go on from there would be wrong.

@@ -82,19 +82,29 @@ class AttemptStarts(OwnedFlow):
 
     def start_attempt(self, item: Item, at: float) -> None:
         """Begin the next attempt, or wait for a free place."""
+        if not self._start_or_defer(item, at):
+            self.leave_lane(item, at)
+
+    def _start_or_defer(self, item: Item, at: float) -> bool:
+        """False when its dependency may not be called now: then it must leave its lane, where it has one."""
         lanes = self._lanes
         if item.number in self.in_line or (lanes is not None and not lanes.enter(item.step, item.number)):
-            return
+            return True
         held_back = None if lanes is None else self._held_back(item.step, item.number, item.attempt > 0, at)
         if held_back is not None:
             self._defer(item, held_back, at)
-            self.leave_lane(item, at)
-            return
+            return False
         self.active += 1
         if self.desk.take_place(self.driver.place(item.step)):
             self._begin_attempt(item, at)
         else:
             self._line_up(item.number)
+        return True
+
+    def running_items(self) -> set[int]:
+        """Those whose attempts this worker makes, or is about to make."""
+        items = self.history.items.values()
+        return {item.number for item in items if item.state == "running" and not item.accepted}
 
     def place_found(self, number: int) -> bool:
         """A place was taken for an item that waited in line; False when it no longer needs one."""
@@ -125,8 +135,12 @@ class AttemptStarts(OwnedFlow):
         lanes.leave(item.step, item.number)
         while not self.released and not self.history.paused and (number := lanes.next(item.step)) is not None:
             following = self.history.items.get(number)
-            if following is not None and following.state in ("queued", "waiting"):
-                self.start_attempt(following, at)
+            if (
+                following is not None
+                and following.state in ("queued", "waiting")
+                and not self._start_or_defer(following, at)
+            ):
+                lanes.leave(following.step, number)
 
     def wait_for_retry(self, item: Item, when: float, at: float) -> None:
         self.waits.retries[item.number] = when

@@ -157,7 +157,9 @@ class FlowRun(AttemptStarts):
             self.returned(item, at, at + min(max(error.seconds, SHORTEST_SNOOZE), LONGEST_WAIT), kept_text(str(error)))
         else:
             self.decide(item, error, failure, at)
-        self.leave_lane(item, at)
+        if item.state != "running" and item.number not in self.in_line:
+            # Else its next attempt has begun already, in the same lane.
+            self.leave_lane(item, at)
         self.settle(at)
 
     def decide(self, item: Item, error: BaseException, failure: Failure, at: float) -> None:
@@ -304,7 +306,8 @@ class FlowRun(AttemptStarts):
                 if wake_at - at > SHORT_WAIT or not self.desk.keeps_idle(self):
                     self.release("waiting", wake_at)
                     return
-            if wake_at is not None and wake_at < self._alarm_at:
+            # What is due while it is paused waits for it to be resumed, which rings.
+            if wake_at is not None and wake_at < self._alarm_at and not history.paused:
                 self._alarm_at = wake_at
                 self.desk.wake_at(wake_at, self)
 

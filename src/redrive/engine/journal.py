@@ -219,11 +219,6 @@ class Journal:
                 log.exception("what was to follow a commit failed; the journal goes on")
 
     @property
-    def is_following(self) -> bool:
-        """Whether something is durable that has not been acted on yet."""
-        return bool(self._following)
-
-    @property
     def is_drained(self) -> bool:
         """Whether all that is known is written, and acted on."""
         return not (self._is_kicked or self._is_writing or self._following)
@@ -275,7 +270,11 @@ class Journal:
         except StoreError:
             if not batch.born:
                 raise
-            self._refuse(batch.leave_out_born())
+            born = batch.leave_out_born()
+            for flow in born:
+                # They are added in another way, and their logs begin anew.
+                self._forget(flow.id)
+            self._refuse(born)
             await self._store.commit(self._lease, batch)
 
     async def _commit_again(self, batch: Batch) -> None:

@@ -42,9 +42,22 @@ def deliver(run: FlowRun, message: Message) -> None:
     elif isinstance(said, Completion):
         run.told(said)
     elif isinstance(said, ByHand):
-        _settle_by_hand(run, said, at)
+        settle_by_hand(run, said, at)
     if not run.released:
         run.settle(at)
+
+
+def obey_pause(run: FlowRun, mail: list[Message]) -> None:
+    """Where the last word in the mail is to pause the flow, nothing may begin before that is obeyed."""
+    words = [(message, said) for message in mail if isinstance(said := read(message), Pause | Resume)]
+    if not words or not isinstance(words[-1][1], Pause):
+        return
+    for message, said in words:
+        mail.remove(message)
+        take_out(run, message)
+        if isinstance(said, Pause) != run.history.paused:
+            event = Paused if isinstance(said, Pause) else Resumed
+            run.log(run.time(), event(by=said.by, why=said.why))
 
 
 def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
@@ -78,9 +91,9 @@ def _needs_the_log(run: FlowRun, message: Message) -> bool:
     return item is not None and item.state == "failed"
 
 
-def _settle_by_hand(run: FlowRun, said: ByHand, at: float) -> None:
+def settle_by_hand(run: FlowRun, said: ByHand, at: float) -> None:
     item = run.history.items.get(said.item)
-    if item is None or not item.is_open:
+    if run.released or item is None or not item.is_open:
         log.warning("flow %s: item %s is done; what %s asked for is not", run.id, said.item, said.by or "someone")
     elif not isinstance(said, ResetItem):
         run.completed_by_hand(item, said)

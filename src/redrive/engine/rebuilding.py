@@ -48,9 +48,11 @@ class Rebuilding:
                 rows = (await patiently(store, store.read_events, [run.id]))[run.id]
                 beats = await patiently(store, store.read_heartbeats, [run.id])
                 unread = await patiently(store, store.read_mail, worker.lease)
-                if rows and rows[-1].seq == run.seq == seq and not worker.journal.is_following and not run.released:
+                begun = worker.under_way.items_of(run.id)
+                is_all_durable = bool(rows) and rows[-1].seq == run.seq == seq
+                if is_all_durable and run.running_items() <= begun and not run.released:
                     mail = [one for one in unread if one.flow_id == run.id and one.id not in run.mail_taken]
-                    go_on(self._replace(run), rows, beats, mail, worker.under_way.items_of(run.id))
+                    go_on(self._replace(run), rows, beats, mail, begun)
                     return
                 # Not all of it is durable yet, or has been acted on.
                 await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn

@@ -149,6 +149,7 @@ class Worker:
             self._give_back(attempt)
         for run in list(self.runs.values()):
             if not run.released:
+                self._take_back_starts(run)
                 run.release("ready", self.now())
         drained = self._task(self.journal.drained())
         await asyncio.wait([drained, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
@@ -162,7 +163,15 @@ class Worker:
             # It may go on, or have taken effect: whoever comes next must treat it as lost.
             return
         self.runner.cancel(attempt)
-        at = self.now()
+        self._return(run, item)
+
+    def _take_back_starts(self, run: FlowRun) -> None:
+        """Attempts that are logged, and were to begin once that is durable: they do not begin any more."""
+        for number in run.running_items() - self.under_way.items_of(run.id):
+            self._return(run, run.history.items[number])
+
+    def _return(self, run: FlowRun, item: Item) -> None:
+        at = run.time()
         run.active -= 1
         run.returned(item, at, at, "its worker was told to stop")
 

@@ -305,7 +305,7 @@ def _consequences(lines: list[Line], until: int, redriven: Redriven, before: set
         if isinstance(event, ENDINGS):
             gone.add(seq)
         elif isinstance(event, COMMANDS):
-            if in_gone:
+            if in_gone or getattr(event, "item", None) in items:
                 gone.add(seq)
                 if isinstance(event, ItemAdded):
                     items.add(event.item)

@@ -108,9 +108,15 @@ class _Redone:
 
     def take(self, history: FlowHistory) -> list[Ask]:
         """All that is to be asked for behind the redrive: items that nobody waits for any more are cancelled."""
-        asks, orphans = self.asks, self.orphans
+        asks = self.asks + [CancelAsk(_orphan(item)) for item in self.orphans]
         self.asks, self.orphans = [], []
-        return asks + [CancelAsk(_orphan(item)) for item in orphans if item in history.items]
+        return [ask for ask in asks if not (isinstance(ask, CancelAsk) and _has_ended(ask.ask.item, history))]
+
+
+def _has_ended(number: int, history: FlowHistory) -> bool:
+    """Whether an item that the log knows has: to cancel it is nothing that is logged."""
+    item = history.items.get(number)
+    return number != 0 and (item is None or not item.is_open)
 
 
 def _orphan(item: int) -> ItemAsk:

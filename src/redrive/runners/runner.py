@@ -77,9 +77,13 @@ class Runner:
             task.cancel()
 
     async def drain(self, seconds: float) -> list[Attempt]:
-        """Wait until nothing runs, but not longer; answers what still does."""
-        if self._running and seconds > 0:
-            await asyncio.wait(self._running.values(), timeout=seconds)
+        """Wait until nothing runs, but not longer; answers what still does. What begins meanwhile is waited for too."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (running := [task for task in self._running.values() if not task.done()]) and (
+            left := end - loop.time()
+        ) > 0:
+            await asyncio.wait(running, timeout=left)
         return list(self._running)
 
     async def close(self) -> None:

@@ -1,0 +1,98 @@
+"""Steps that limit how many of their items run at once."""
+
+import asyncio
+
+import pytest
+
+import redrive
+from redrive import RetryPolicy, action
+from redrive.flows.graphs.builder import Graph
+from redrive.testing import flow_app
+
+ITEMS = 600
+AT_ONCE = [0, 0]
+FAILED: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    AT_ONCE[:] = [0, 0]
+    FAILED.clear()
+
+
+@action(name="lanes.pack")
+async def pack(line: int) -> int:
+    AT_ONCE[0] += 1
+    AT_ONCE[1] = max(AT_ONCE)
+    try:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if line not in FAILED:
+            FAILED.add(line)
+            raise ConnectionError("away")
+        return line
+    finally:
+        AT_ONCE[0] -= 1
+
+
+@action(name="lanes.charge")
+async def charge(line: int) -> int:
+    raise ConnectionError("the service is down")
+
+
+AT_ONCE_AGAIN = redrive.Policy(
+    attempts=3,
+    backoff=redrive.constant(0),
+    jitter=redrive.Jitter("none"),
+    floor=0.0,
+    retry_on=redrive.ANYTHING,
+    deadline=None,
+)
+PACKING = Graph("lanes-packing").step(
+    "pack",
+    pack,
+    inputs={"line": {"type": "integer", "from": "lines"}},
+    for_each="line",
+    outputs={"boxes": "integer"},
+    parallelism=1,
+    retry=AT_ONCE_AGAIN,
+)
+CHARGING = Graph("lanes-charging").step(
+    "charge",
+    charge,
+    inputs={"line": {"type": "integer", "from": "lines"}},
+    for_each="line",
+    outputs={"paid": "integer"},
+    parallelism=2,
+    dependency="payments",
+    retry=RetryPolicy(attempts=4, backoff_seconds=1),
+)
+
+
+@pytest.mark.promise("A15")
+def test_an_item_that_is_retried_at_once_stays_in_its_lane() -> None:
+    async def story() -> None:
+        async with flow_app() as app:
+            handle = await app.start_graph(PACKING, {"lines": list(range(6))})
+            outcome = await app.outcome(handle)
+            assert outcome.result == {"boxes": list(range(6))}
+
+    asyncio.run(story())
+    assert AT_ONCE[1] == 1
+
+
+@pytest.mark.promise("A15")
+def test_a_lane_of_many_items_is_put_off_when_the_circuit_opens() -> None:
+    """One after the other leaves the lane: were that nested, there would be no end to the calls."""
+
+    async def story() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                flow = await app.start_graph(CHARGING, {"lines": list(range(ITEMS))})
+                await app.settled(flow)
+                told = await app.explain(flow.id)
+            assert "payments" in str(told)
+            await flow.cancel(by="me", why="seen enough", force=True)
+            assert (await app.outcome(flow)).status == "cancelled"
+
+    asyncio.run(story())

@@ -1,0 +1,200 @@
+"""Flows that were redriven or settled by hand, and what comes after that."""
+
+import asyncio
+
+import pytest
+
+import redrive
+from redrive import RetryPolicy, Workflow, action, read_graph, workflow
+from redrive.determinism.clock import current_clock
+from redrive.testing import flow_app
+
+RAN: list[str] = []
+BROKEN: set[str] = set()
+ONCE = RetryPolicy(attempts=1)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    RAN.clear()
+    BROKEN.clear()
+
+
+@action(name="again.do", retry=ONCE)
+async def do(what: str) -> str:
+    RAN.append(what)
+    if what in BROKEN:
+        raise redrive.Permanent(f"{what} is broken")
+    return what
+
+
+@action(name="again.hang", retry=ONCE)
+async def hang() -> str:
+    await asyncio.Event().wait()
+    return "unreached"
+
+
+@action(name="again.two_seconds")
+async def two_seconds() -> str:
+    clock = current_clock()
+    await clock.asleep_until(clock.monotonic() + 2)
+    return "slow"
+
+
+@action(name="again.away", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
+async def away() -> int:
+    raise ConnectionError("down")
+
+
+@workflow(name="again.Buggy")
+class Buggy(Workflow):
+    async def run(self) -> int:
+        task = asyncio.create_task(away())
+        await do("something")
+        if "code" in BROKEN:
+            raise KeyError("a mistake in its own code, while an action waits for its retry")
+        return await task
+
+
+@pytest.mark.promise("P17")
+def test_a_step_completed_by_hand_in_a_flow_whose_code_fails_again_reopens_it_once() -> None:
+    BROKEN.add("code")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(Buggy)
+            assert (await app.outcome(flow)).status == "failed"
+            await app.complete_step(flow.id, "again.away", 5, by="ann", why="done by hand")
+            await app.until(lambda: app.witness.commits and app._worker is not None and not app._worker.runs)
+            record = await app.find(flow.id)
+            while record.mail_read < record.mail or record.status != "failed":
+                await asyncio.sleep(0)
+                record = await app.find(flow.id)
+            claims, lines = record.claims, len(await app.log(flow.id))
+            for _ in range(200):
+                await asyncio.sleep(0)
+            assert ((await app.find(flow.id)).claims, len(await app.log(flow.id))) == (claims, lines)
+
+    asyncio.run(story())
+
+
+@pytest.mark.promise("P17")
+def test_a_step_completed_by_hand_in_a_flow_whose_code_was_mended_counts() -> None:
+    BROKEN.add("code")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(Buggy)
+            assert (await app.outcome(flow)).status == "failed"
+            BROKEN.clear()
+            await app.complete_step(flow.id, "again.away", 5, by="ann", why="done by hand")
+            while (await app.find(flow.id)).status == "failed":  # noqa: ASYNC110 - it is in a store
+                await asyncio.sleep(0)
+            assert (await app.outcome(flow)).result == 5
+
+    asyncio.run(story())
+
+
+@workflow(name="again.TellsInTime")
+class TellsInTime(Workflow):
+    async def run(self) -> str:
+        async with asyncio.timeout(5):
+            try:
+                return await do("pay")
+            except redrive.Permanent:
+                # Cut by the time that was set before the failure.
+                await hang()
+                raise
+
+
+@pytest.mark.promise("R9")
+def test_what_came_of_a_failure_and_was_cut_by_an_earlier_timer_is_undone_whole() -> None:
+    BROKEN.add("pay")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(TellsInTime)
+            assert (await app.outcome(flow)).status == "failed"
+            BROKEN.clear()
+            assert await app.redrive(flow.id, by="ann", why="mended") == [flow.id]
+            outcome = await app.outcome(flow)
+            # Its time is over, as the log says; but it can be read, and explained.
+            assert isinstance(outcome.error, TimeoutError)
+            assert "TimeoutError" in (await app.explain(flow.id)).headline
+
+    asyncio.run(story())
+
+
+@workflow(name="again.CancelsLate")
+class CancelsLate(Workflow):
+    async def run(self) -> str:
+        both = asyncio.gather(two_seconds(), do("part"))
+        await asyncio.sleep(1)
+        # In its first life it has failed by then; after the redrive it has not.
+        both.cancel()
+        await asyncio.sleep(2)
+        try:
+            await both
+        except asyncio.CancelledError:
+            RAN.append("cancelled")
+        await asyncio.sleep(60)
+        return await do("last")
+
+
+@pytest.mark.promise("R9")
+def test_a_redriven_flow_that_cancels_what_had_been_done_is_not_taken_for_another_one_after_a_crash() -> None:
+    BROKEN.add("part")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(CancelsLate)
+            assert (await app.outcome(flow)).status == "failed"
+            BROKEN.clear()
+            with app.clock.frozen():
+                await app.redrive(flow.id, by="ann", why="mended")
+                while (await app.find(flow.id)).status != "waiting":  # noqa: ASYNC110 - it is in a store
+                    await asyncio.sleep(0)
+                await app.kill()
+                app.revive()
+            outcome = await app.outcome(flow)
+            assert (outcome.problem, outcome.result) == (None, "last")
+
+    asyncio.run(story())
+
+
+@action(name="again.rates", retry=ONCE)
+async def rates() -> dict[str, float]:
+    await do("rates")
+    return {"rate": 2.0}
+
+
+@action(name="again.price", retry=ONCE)
+async def price(rate: float) -> dict[str, float]:
+    await do("price")
+    return {"total": rate}
+
+
+PRICES = """
+graph: again-prices
+goals: [price]
+also: [rates]
+steps:
+  rates: {action: again.rates, inputs: {}, outputs: {rate: number}}
+  price: {action: again.price, inputs: {rate: {type: number, default: 1.0}}, outputs: {total: number}}
+"""
+
+
+@pytest.mark.promise("A11")
+def test_a_graph_in_which_one_failed_step_ran_because_of_another_can_be_redriven() -> None:
+    BROKEN.update(("rates", "price"))
+    graph = read_graph(PRICES, "prices.yaml")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start_graph(graph, {})
+            assert (await app.outcome(flow)).status == "failed"
+            BROKEN.clear()
+            assert await app.redrive(flow.id, by="ann", why="mended") == [flow.id]
+            assert (await app.outcome(flow)).result == {"total": 2.0}
+
+    asyncio.run(story())

@@ -1,0 +1,92 @@
+"""A worker that is told to stop: what it has not begun is not counted, and what it has begun gets its time."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import redrive
+from redrive import RetryPolicy, action
+from redrive.flows.events import AttemptFailed
+from redrive.retry.policy import Policy
+
+CALLS: list[str] = []
+GATES: dict[str, asyncio.Event] = {}
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    CALLS.clear()
+    GATES.clear()
+
+
+@action(name="stopping.once", retry=RetryPolicy(attempts=1))
+async def once() -> str:
+    CALLS.append("once")
+    return "done"
+
+
+@action(name="stopping.held", retry=Policy(attempts=3, idempotent=False))
+async def held(name: str) -> str:
+    await GATES[name].wait()
+    CALLS.append(name)
+    return name
+
+
+async def some_turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def idle(app: redrive.App) -> None:
+    """Once it is, it begins what is started here in the same commit."""
+    async with asyncio.timeout(10):
+        while app._worker is None or not app._worker.claims.caught_up:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.promise("A14")
+def test_an_attempt_that_had_not_begun_is_not_counted(tmp_path: Path) -> None:
+    """The stop comes while the commit that logs its start is under way."""
+    address = f"sqlite:///{tmp_path / 'app.db'}"
+
+    async def scenario() -> None:
+        async with redrive.open(address, poll=0.1) as app:
+            await idle(app)
+            starting = asyncio.get_running_loop().create_task(app.submit(once()))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            app.stop()
+            handle = await starting
+        async with redrive.open(address, poll=0.1) as app:
+            assert await app.handle(handle.id).result(timeout=10) == "done"
+            assert not any(isinstance(line.event, AttemptFailed) for line in await app.log(handle.id))
+        assert CALLS == ["once"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("A14")
+def test_an_attempt_that_begins_after_the_stop_has_the_grace_period_too(tmp_path: Path) -> None:
+    """Its start was being committed when the stop came, and others still ran."""
+    address = f"sqlite:///{tmp_path / 'app.db'}"
+
+    async def scenario() -> None:
+        GATES.update(early=asyncio.Event(), late=asyncio.Event())
+        async with redrive.open(address, poll=0.1, grace=10) as app:
+            await idle(app)
+            early = await app.submit(held("early"))
+            starting = asyncio.get_running_loop().create_task(app.submit(held("late")))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            app.stop()
+            late = await starting
+            await some_turns()
+            GATES["early"].set()
+            await some_turns()
+            GATES["late"].set()
+        assert CALLS == ["early", "late"]
+        async with redrive.open(address, worker=False) as app:
+            assert [await app.handle(one.id).result(timeout=10) for one in (early, late)] == ["early", "late"]
+
+    asyncio.run(scenario())
