@@ -13,7 +13,7 @@ from redrive.failures.signals import AttemptTimeout
 from redrive.notation.read import read_policy
 from redrive.retry.backoff import Backoff
 from redrive.retry.jitter import Jitter
-from redrive.retry.policy import Policy, PolicyError, Rule
+from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
 from redrive.retry.preview import CUT_ATTEMPT
 
 NO_JITTER = Jitter("none")
@@ -101,29 +101,65 @@ def _policy_of(retry: Any) -> Policy:
     raise PolicyError("retry", retry, "use a RetryPolicy, a Policy, a list of them, or policy text")
 
 
-def _several(policies: Sequence[Any]) -> Policy:
-    """One policy that answers each failure by the first of these that matches it, each with its own counter."""
-    rules = [rule for policy in policies for rule in _rules_of(_policy_of(policy))]
-    if not any(rule.match.matched_by(CUT_ATTEMPT) for rule in rules):
+def _several(listed: Sequence[Any]) -> Policy:
+    """One policy that answers each failure by the first of these that matches it, each with its own counter.
+
+    What any of them never retries is never retried, and what any declares not idempotent is not.
+    """
+    policies = [_policy_of(one) for one in listed]
+    for index, policy in enumerate(policies):
+        _check_listed(policy, index)
+    rules = [rule for policy in policies for rule in _rules_of(policy)]
+    if rules and not any(rule.match.matched_by(CUT_ATTEMPT) for rule in rules):
         # A timeout is not an exception of the action: it is retried whatever the policies name, as the first says.
         rules.append(msgspec.structs.replace(rules[0], match=Match(names=(AttemptTimeout.__name__,))))
+    said = {policy.idempotent for policy in policies}
     return Policy(
         attempts=None,
         retry_on=NOTHING,
+        never_on=as_match([policy.never_on for policy in policies]),
         rules=tuple(rules),
         backoff=Backoff("exponential", 0.0),
         jitter=NO_JITTER,
         max_wait=None,
         deadline=None,
+        idempotent=False if False in said else True if True in said else None,
     )
 
 
+_OF_THE_WHOLE = ("deadline", "attempt_timeout", "timeout_growth", "timeout_retries", "max_retry_after", "floor")
+"""What is about all attempts together, and so cannot be about those that one policy of a list answers."""
+
+
+def _check_listed(policy: Policy, index: int) -> None:
+    for field in _OF_THE_WHOLE:
+        value = getattr(policy, field)
+        if value == getattr(DEFAULT_POLICY, field) or (field == "deadline" and value is None):
+            continue
+        instead = f"use one Policy(rules=(Rule(match=..., retries=...), ...), {field}={value!r}) instead of the list"
+        if field == "attempt_timeout":
+            instead = f"use timeout={value!r} beside retry="
+        raise PolicyError(f"retry[{index}].{field}", value, f"it is for all attempts together: {instead}")
+
+
 def _rules_of(policy: Policy) -> list[Rule]:
+    retries = None if policy.attempts is None else policy.attempts - 1
     own = Rule(
         match=policy.retry_on or ANYTHING,
-        retries=None if policy.attempts is None else policy.attempts - 1,
+        retries=retries,
         backoff=policy.backoff,
         jitter=policy.jitter,
         max_wait=policy.max_wait,
     )
-    return [*policy.rules, own] if policy.retry_on else list(policy.rules)
+    # What a rule leaves out comes from its own policy, which is no longer there to be asked.
+    rules = [
+        Rule(
+            match=rule.match,
+            retries=min((count for count in (rule.retries, retries) if count is not None), default=None),
+            backoff=rule.backoff or policy.backoff,
+            jitter=rule.jitter or policy.jitter,
+            max_wait=policy.max_wait if rule.max_wait is None else rule.max_wait,
+        )
+        for rule in policy.rules
+    ]
+    return [*rules, own] if policy.retry_on else rules

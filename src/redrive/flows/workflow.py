@@ -37,8 +37,8 @@ class Workflow:
     async def run_action(self, call: ActionCall[T], *, retry: Retry | None = None, timeout: Timeout | None = None) -> T:
         """Carry out an action: `await self.run_action(charge(user=user), retry=RetryPolicy(attempts=3))`.
 
-        retry: a RetryPolicy, a Policy, a list of them (each failure is answered by the first that matches), or policy
-        text; by default the action's own.
+        retry: a RetryPolicy, a Policy, a list of them (each failure is answered by the first that matches; what is for
+        all attempts together, such as a deadline, is refused there), or policy text; by default the action's own.
         timeout: time for one attempt: seconds, a timedelta, or text such as "2m".
         """
         if not isinstance(call, ActionCall):
