@@ -1,6 +1,7 @@
 """Flows that leave memory, or whose worker dies, go on where they were; code that changed meanwhile is found out."""
 
 import asyncio
+import enum
 import re
 import socket
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
 import redrive
@@ -327,6 +329,91 @@ class Chance(Workflow):
         await note(seen[-1])
         await asyncio.sleep(86_400)
         return seen
+
+
+class Shade(enum.Enum):
+    """Its sets keep the order in which they were filled: other hashes in another process give another order too."""
+
+    RED, GREEN, BLUE, CYAN = "red", "green", "blue", "cyan"
+
+    def __hash__(self) -> int:
+        return 1
+
+
+THERE = list(Shade)
+BACK = THERE[::-1]
+
+
+class Palette(pydantic.BaseModel):
+    shades: set[Shade]
+
+
+@action
+async def paint(shades: set[Shade]) -> int:
+    return len(shades)
+
+
+@action
+async def paint_all(*shades: set[Shade], **more: set[Shade]) -> int:
+    return len(shades) + len(more)
+
+
+@action
+async def paint_from(palette: Palette) -> int:
+    return len(palette.shades)
+
+
+@action
+async def take(anything: Any) -> Any:
+    return anything
+
+
+SETS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "set of enums": (lambda: paint(set(THERE)), lambda: paint(set(BACK))),
+    "several": (
+        lambda: paint_all(set(THERE), set(BACK), by=set(THERE)),
+        lambda: paint_all(set(BACK), set(THERE), by=set(BACK)),
+    ),
+    "in a pydantic model": (
+        lambda: paint_from(Palette(shades=set(THERE))),
+        lambda: paint_from(Palette(shades=set(BACK))),
+    ),
+}
+OTHERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "another member": (lambda: paint({Shade.RED, Shade.BLUE}), lambda: paint({Shade.RED, Shade.CYAN})),
+    "lists have an order": (lambda: take([1, 2]), lambda: take([2, 1])),
+    "equal for Python only": (lambda: take(1), lambda: take(True)),
+}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "status"),
+    [(*both, "completed") for both in SETS.values()] + [(*both, "parked") for both in OTHERS.values()],
+    ids=[*SETS, *OTHERS],
+)
+def test_sets_in_another_order_are_still_what_was_asked_for(
+    then: Callable[[], Any], now: Callable[[], Any], status: str
+) -> None:
+    is_later = False
+
+    @workflow(name="Painting")
+    class Painting(Workflow):
+        async def run(self) -> None:
+            await (now if is_later else then)()
+            await asyncio.sleep(3600)
+
+    async def story() -> FlowOutcome:
+        nonlocal is_later
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(Painting)
+                await app.settled(handle)
+                is_later = True
+                app.clock.advance(3600)
+            return await app.outcome(handle)
+
+    outcome = asyncio.run(story())
+    assert outcome.status == status, outcome
 
 
 @pytest.mark.promise("A14")

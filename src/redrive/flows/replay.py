@@ -1,5 +1,6 @@
 """Bring a flow's code to where its log ends. What it asks for must be what the log says it asked for."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,8 +30,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import FlowHistory, Line, without_undone
-from redrive.flows.registry import UnknownDefinition, action_named
-from redrive.flows.values import NotReadable
+from redrive.flows.registry import action_named
 from redrive.retry.policy import DEFAULT_POLICY
 
 
@@ -205,11 +205,19 @@ def _same(ask: Ask, command: AnyEvent) -> bool:
 
 
 def _reads_the_same(ask: ItemAsk, logged: msgspec.Raw) -> bool:
-    """Whether the logged arguments only lack what the code has since given a default."""
+    """Whether the logged arguments only lack what the code has since given a default, or are in another order.
+
+    Some sets, such as those of enums, are written in the order of the process.
+    """
     try:
         signature = action_named(ask.step).signature
-        return signature.bind((), signature.read_arguments(bytes(logged).decode())).encoded == ask.args
-    except (UnknownDefinition, NotReadable, TypeError):
+        read = signature.read_arguments(bytes(logged).decode())
+        again = signature.call_with(lambda *args, **kwargs: signature.bind(args, kwargs), read)
+        # Python calls 1, 1.0 and True equal, which are written differently: those are no longer what was asked for.
+        return again.encoded == ask.args or (
+            Counter(again.encoded) == Counter(ask.args) and again.values == signature.read_arguments(ask.args)
+        )
+    except Exception:  # noqa: BLE001 - values are read and compared by code of the user
         return False
 
 
