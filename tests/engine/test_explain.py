@@ -536,3 +536,46 @@ def test_spans_are_short_and_close(seconds: float) -> None:
     text = span(seconds)
     assert len(text) <= 9
     assert sum(character.isalpha() for character in text) <= 4
+
+
+def test_a_result_that_the_code_can_no_longer_read_is_not_blamed_on_the_input() -> None:
+    @action(name="explained tally")
+    async def tally() -> str:
+        # As when a process with other code carries it out.
+        @action(name="explained tally")
+        async def tally() -> int:
+            return 7
+
+        return "many"
+
+    @workflow(name="Explained tally")
+    class Tally(Workflow):
+        async def run(self) -> None:
+            await tally()
+
+    async def scenario() -> Explanation:
+        async with flow_app() as app:
+            handle = await app.start(Tally)
+            assert (await app.outcome(handle)).status == "failed"
+            return await app.explain(handle.id)
+
+    told = asyncio.run(scenario())
+    assert told.headline.startswith("failed for good: what it has stored cannot be read: ")
+    assert "action explained tally: its result cannot be read" in told.headline
+    assert told.next_steps[0].text == "mend the code that reads it"
+
+
+def test_an_input_that_cannot_be_read_is_named_as_what_the_flow_was_started_with() -> None:
+    @workflow(name="Explained input")
+    class Input(Workflow):
+        async def run(self, cents: int) -> None: ...
+
+    async def scenario() -> Explanation:
+        async with flow_app() as app:
+            handle = await app.start_definition("workflow:Explained input", '{"cents":"many"}')
+            assert (await app.outcome(handle)).status == "failed"
+            return await app.explain(handle.id)
+
+    told = asyncio.run(scenario())
+    assert told.headline.startswith("failed for good: what it was started with cannot be read: ")
+    assert told.next_steps[0].text == "mend what it was started with, or the code that reads it"

@@ -95,7 +95,7 @@ class Looking:
             left = f"; could not be undone: {', '.join(self.not_undone)}" if self.not_undone else ""
             text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind}{left})"
         elif ending.kind == "poison":
-            text = "failed for good: what it was started with cannot be read"
+            text = f"failed for good: what {'it has stored' if self._items() else 'it was started with'} cannot be read"
         elif ending.kind == "graph":
             text = "failed for good: a step could not be begun"
         else:
@@ -117,11 +117,11 @@ class Looking:
         if item is None and (self._is_script or self._is_graph):
             return [self._start_anew(), discard]
         if next_step is None:
-            next_step = (
-                "mend what it was started with, or the code that reads it"
-                if isinstance(ending, FlowFailed) and ending.kind == "poison"
-                else "mend the workflow's code"
-            )
+            next_step = "mend the workflow's code"
+            if isinstance(ending, FlowFailed) and ending.kind == "poison":
+                # With items it may be the result of one, which nobody can mend any more.
+                given = "" if self._items() else "what it was started with, or "
+                next_step = f"mend {given}the code that reads it"
         step = self.history.items[item].step if item is not None else ""
         again = (
             f"then put it back to work: {step} is tried again under the policy it began with, its limits counted anew"
