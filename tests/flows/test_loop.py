@@ -281,6 +281,17 @@ async def keeps_context() -> Any:
     return [*await asyncio.gather(greets("ann"), greets("bob")), name.get()]
 
 
+async def calls_back_in_its_context() -> Any:
+    who = contextvars.ContextVar("who", default="nobody")
+    loop, seen = asyncio.get_running_loop(), list[str]()
+    who.set("ann")
+    loop.call_soon(lambda: seen.append(who.get()))
+    loop.call_later(1, lambda: seen.append(who.get()))
+    who.set("bob")
+    await asyncio.sleep(2)
+    return seen
+
+
 async def runs_ordinary_python() -> Any:
     found: dict[str, Any] = {}
     for number, name in enumerate(["a", "b", "c"], start=1):
@@ -322,6 +333,7 @@ CASES: list[tuple[Callable[[], Any], Any, float]] = [
     (shields, "kept", 10),
     (iterates_asynchronously, ["page 0", "page 2", "page 3"], 5),
     (keeps_context, ["ann", "bob", "nobody"], 1),
+    (calls_back_in_its_context, ["ann", "ann"], 2),
     (runs_ordinary_python, ["a01", ["c", "else", "finally", "loop 4", "loop 5"]], 8),
 ]
 

@@ -76,7 +76,7 @@ class _Soon:
 
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
-    def __init__(self, callback: Callable[..., Any], args: Any, context: Context | None) -> None:
+    def __init__(self, callback: Callable[..., Any], args: Any, context: Context) -> None:
         self.callback = callback
         self.args = args
         self.context = context
@@ -147,10 +147,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
                 if call.is_cancelled:
                     continue
                 try:
-                    if call.context is None:
-                        call.callback(*call.args)
-                    else:
-                        call.context.run(call.callback, *call.args)
+                    call.context.run(call.callback, *call.args)
                 except Exception as error:  # noqa: BLE001 - kept for whoever gave the turn
                     self.trouble = self.trouble or error
                 except SystemExit:
@@ -236,7 +233,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
     # What asyncio asks of a loop
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
-        call = _Soon(callback, args, context)
+        call = _Soon(callback, args, context if context is not None else copy_context())
         self._ready.append(call)
         return call
 
