@@ -28,6 +28,7 @@ from redrive.retry.policy import Policy
 MOST_AWAITED = 1000
 # Callbacks that one turn may take: a hundred thousand actions at once need less, code that spins needs more.
 MOST_CALLBACKS = 500_000
+_OF_TASKS = vars(asyncio.tasks)
 
 
 class FlowFuture(asyncio.Future[Any]):
@@ -65,6 +66,10 @@ class FlowTask(asyncio.Task[Any]):
         super().__init__(coroutine, loop=loop, name=str(name or f"flow-task-{order & 0xFFFF}"), context=context)
 
     def __hash__(self) -> int:
+        caller = sys._getframe(1)
+        # It meets the tasks in the order of a set that those of other flows are in too.
+        if caller.f_globals is _OF_TASKS and "all_tasks" in caller.f_code.co_qualname and OUTER.inside is not None:
+            raise NoOrder("all_tasks()", "keep the tasks in a list of your own, or use asyncio.TaskGroup")
         return self.order
 
     def __eq__(self, other: object) -> bool:
@@ -274,7 +279,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             return self.create_future()
         if type(coroutine) is CoroutineType and _in_as_completed():
             coroutine.close()
-            raise NoOrder
+            instead = "give it tasks: as_completed([asyncio.create_task(...), ...])"
+            raise NoOrder("as_completed() of coroutines", instead)
         task = FlowTask(coroutine, self, self._next(), name, context)
         self.tasks.append(task)
         if len(self.tasks) % 64 == 0:

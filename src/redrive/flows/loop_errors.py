@@ -12,13 +12,10 @@ class NotInWorkflow(RuntimeError):
 
 
 class NoOrder(RuntimeError):
-    """`asyncio.as_completed` puts what it is given into a set, in which coroutines lie in any order."""
+    """asyncio would put it into a set, in which its parts lie in any order."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "as_completed() of coroutines has no fixed order, which a workflow needs; give it tasks: "
-            "as_completed([asyncio.create_task(...), ...])"
-        )
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} has no fixed order, which a workflow needs; {instead}")
 
 
 class FlowSpins(RuntimeError):
