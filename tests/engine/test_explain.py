@@ -270,6 +270,35 @@ def test_a_flow_that_waits_says_for_what_and_until_when() -> None:
     assert 'attempt 2 completed after 0s: "paid"' in text
 
 
+def test_a_timer_that_its_code_may_have_cancelled_is_not_named_as_what_it_waits_for() -> None:
+    @workflow(name="Explained timeouts")
+    class Timeouts(Workflow):
+        async def run(self, seconds: float) -> None:
+            async with asyncio.timeout(2.5):
+                await greet(whom="ann")
+            await asyncio.sleep(seconds)
+
+    @workflow(name="Explained nap")
+    class Nap(Workflow):
+        async def run(self) -> None:
+            await asyncio.sleep(4)
+
+    async def scenario(app: FlowApp) -> list[Explanation]:
+        with app.clock.frozen():
+            flows = [await app.start(Timeouts, 4), await app.start(Timeouts, 3600), await app.start(Nap)]
+            for flow in flows:
+                await app.settled(flow)
+            return [await app.explain(flow.id) for flow in flows]
+
+    in_memory, given_back, nap = told(scenario)
+    assert in_memory.headline.endswith(": it waits for one of its timers")
+    perhaps = ", unless its code has cancelled it"
+    assert [wait.what for wait in in_memory.waits_for] == [f"timer 1{perhaps}", f"timer 2{perhaps}"]
+    assert given_back.headline.startswith("waiting for timer 2 at ")
+    assert [wait.what for wait in given_back.waits_for] == ["timer 2"]
+    assert ": it waits for timer 1 at " in nap.headline
+
+
 def test_a_flow_that_nobody_can_run_says_why_and_how_to_start_a_worker() -> None:
     async def scenario(app: FlowApp) -> list[str]:
         headlines = []

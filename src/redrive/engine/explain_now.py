@@ -17,6 +17,7 @@ from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRe
 
 # Timers that were due earlier than the flow's wake-up are no longer waited for; floats may differ in the last place.
 _ROUNDING = 0.001
+_PERHAPS = ", unless its code has cancelled it"
 
 
 class Look(NamedTuple):
@@ -162,9 +163,11 @@ class Looking:
             others = f", and {_count(len(under_way) - 1, 'other step')}" if len(under_way) > 1 else ""
             lasts = span(max(0.0, self.now - attempt.began.at.timestamp()))
             doing = f"attempt {attempt.number} of {_name(under_way[0])} has run for {lasts}{others}"
+        elif sure := [wait for wait in waits if not wait.what.endswith(_PERHAPS)]:
+            until = "" if sure[0].until is None else f" {self._in(sure[0].until.at.timestamp())}"
+            doing = f"it waits for {sure[0].what}{until}"
         elif waits:
-            until = "" if waits[0].until is None else f" {self._in(waits[0].until.at.timestamp())}"
-            doing = f"it waits for {waits[0].what}{until}"
+            doing = "it waits for one of its timers"
         else:
             doing = "its code runs"
         return Look(f"running on {owner.name}: {doing}", waits, [self._cancel()])
@@ -228,7 +231,8 @@ class Looking:
     # What it waits for
 
     def _waits(self) -> list[Wait]:
-        return sorted((*self._open_items(), *self._open_timers(), *self._unread()), key=_soonest)
+        items = list(self._open_items())
+        return sorted((*items, *self._open_timers(bool(items)), *self._unread()), key=_soonest)
 
     def _unread(self) -> Iterator[Wait]:
         unread = self.record.mail - self.record.mail_read
@@ -251,13 +255,18 @@ class Looking:
                 until = None if retry is None else self._moment(retry)
                 yield Wait(what=f"attempt {_next_attempt(last)} of {_name(item)}", until=until)
 
-    def _open_timers(self) -> Iterator[Wait]:
-        """Which timers its code still awaits only the code knows, but those due before its wake-up it does not."""
-        since = max(self.now, (self.record.wake_at or 0.0) - _ROUNDING)
+    def _open_timers(self, others: bool) -> Iterator[Wait]:
+        """Which timers its code still awaits only the code knows, but those due before its wake-up it does not.
+
+        The only thing that it can wait for it does wait for; `others`: whether there is more than timers.
+        """
+        wake_at = self.record.wake_at or 0.0
+        since = max(self.now, wake_at - _ROUNDING)
         timers = [timer for timer in self.timeline if isinstance(timer, TimerStory) and not timer.undone]
-        for timer in timers:
-            if timer.fired is None and timer.until.at.timestamp() >= since:
-                yield Wait(what=f"timer {timer.number}", until=timer.until)
+        open_ones = [one for one in timers if one.fired is None and one.until.at.timestamp() >= since]
+        for timer in open_ones:
+            is_sure = timer.until.at.timestamp() <= wake_at + _ROUNDING or (len(open_ones) == 1 and not others)
+            yield Wait(what=f"timer {timer.number}{'' if is_sure else _PERHAPS}", until=timer.until)
 
     def _items(self) -> list[ItemStory]:
         return [entry for entry in self.timeline if isinstance(entry, ItemStory) and not entry.undone]
