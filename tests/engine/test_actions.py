@@ -49,6 +49,28 @@ def test_an_action_sees_its_attempt_and_the_receipt_token_is_the_same_on_all_of_
     in_virtual_time(scenario)
 
 
+def test_a_heartbeat_without_details_keeps_the_last_ones_of_this_attempt_or_of_an_earlier_one() -> None:
+    seen = []
+
+    @action
+    async def flaky() -> None:
+        attempt = current_attempt()
+        attempt.heartbeat()
+        if attempt.number == 2:
+            attempt.heartbeat({"cursor": 5})
+            attempt.heartbeat()
+        seen.append(attempt.last_details)
+        if attempt.number < 4:
+            raise ConnectionError
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.submit(flaky(), retry=RetryPolicy(attempts=4, backoff_seconds=60))
+        await handle.result()
+        assert seen == [None, None, {"cursor": 5}, {"cursor": 5}]
+
+    in_virtual_time(scenario)
+
+
 @pytest.mark.promise("P8", "R4")
 def test_an_attempt_that_takes_too_long_is_cut_and_the_next_gets_half_as_much_again() -> None:
     limits = []

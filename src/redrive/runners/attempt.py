@@ -38,6 +38,8 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     details: msgspec.Raw | None
     on_beat: Beat
     place: Place = "loop"
+    kept: msgspec.Raw | None = None
+    """What its own last heartbeat with details left."""
 
     # Guarded calls inside see it as the call around them.
     owns_retries: bool = True
@@ -59,13 +61,21 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
         return None if self.details is None else msgspec.json.decode(self.details)
 
     def heartbeat(self, details: Any = None) -> None:
-        """Say that the work goes on; `details` (plain data, a cursor say) are kept for the attempt that may follow."""
+        """Say that the work goes on; `details` (plain data, a cursor say) are kept for the attempt that may follow.
+
+        Without details, the last ones are kept: those of this attempt, or else of the one before.
+        """
+        last = self.details if self.kept is None else self.kept
+        if details is None and last is not None:
+            self.beat(bytes(last).decode())
+            return
         try:
             text = msgspec.json.encode(details).decode()
         except (TypeError, ValueError) as error:
             raise TypeError(f"the details of a heartbeat must be plain data: {redact(str(error), 200)}") from None
         if len(text) > LARGEST_DETAILS:
             raise ValueError(f"the details of a heartbeat take {len(text)} bytes; at most {LARGEST_DETAILS} are kept")
+        self.kept = msgspec.Raw(text.encode())
         self.beat(text)
 
     def beat(self, details: str) -> None:
