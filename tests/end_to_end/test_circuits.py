@@ -8,6 +8,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, action
 from redrive.determinism.clock import current_clock
+from redrive.engine.explanation import Explanation
 from redrive.engine.step_views import ItemView
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemDeferred, ItemStarted
 from redrive.flows.graphs.builder import Graph
@@ -84,6 +85,26 @@ def test_when_the_circuit_opens_work_is_deferred_and_no_attempt_is_spent() -> No
         later - earlier >= 30 for earlier, later in zip(down[OPENS_AFTER - 1 :], down[OPENS_AFTER:], strict=False)
     )
     assert len([line for line in outcome.lines if isinstance(line.event, AttemptFailed)]) == len(down)
+
+
+@pytest.mark.promise("A14")
+def test_explain_says_until_when_work_that_was_never_tried_is_held_back() -> None:
+    async def story() -> tuple[Explanation, ItemView]:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                await app.settled(await start_in_outage(app, orders(parallelism=1)))
+                late = await app.start_graph("circuit", {"orders": [99]})
+                await app.settled(late)
+                assert len(CALLED) == OPENS_AFTER
+                [step] = await app.steps_of(late.id)
+                return await app.explain(late.id), step.items[0]
+
+    told, item = asyncio.run(story())
+    assert told.headline.startswith("waiting for attempt 1 of charge (item 1) at ")
+    [wait] = told.waits_for
+    assert wait.what == "attempt 1 of charge (item 1)"
+    assert wait.until is not None
+    assert wait.until.at.timestamp() == pytest.approx(item.next_retry_at)
 
 
 @pytest.mark.promise("A10", "A15")

@@ -250,7 +250,7 @@ class Looking:
                 yield Wait(what=f"a worker to take up {_name(item)}, whose attempt {last.number} was left behind")
             elif item.state == "running" and last is not None:
                 yield Wait(what=f"the end of attempt {last.number} of {_name(item)}", until=last.timeout)
-            elif item.state == "waiting" and last is not None:
+            elif item.state == "waiting":
                 retry = self.history.items[item.number].retry_at
                 until = None if retry is None else self._moment(retry)
                 yield Wait(what=f"attempt {_next_attempt(last)} of {_name(item)}", until=until)
@@ -305,7 +305,10 @@ def _name(item: ItemStory) -> str:
     return f"{item.step} (item {item.number})"
 
 
-def _next_attempt(last: AttemptStory) -> str:
+def _next_attempt(last: AttemptStory | None) -> str:
+    if last is None:
+        # It was held back before its first.
+        return "1"
     if last.outcome == "returned":
         return str(last.number)
     if last.decision is None or last.decision.answer != "retry":
