@@ -86,6 +86,28 @@ def test_connections_that_are_cut_in_mid_commit(notes: Fleet) -> None:
     check_notes(notes.notes())
 
 
+@pytest.mark.promise("R7")
+def test_a_worker_whose_claim_waits_for_a_frozen_neighbour_keeps_its_lease() -> None:
+    address, renewals = shared_server().fresh_database(), 4
+
+    async def scenario() -> None:
+        async with redrive.open(address, lease=1.5, worker=False) as starter:
+            await starter.store.set_queue_limit("small", 1)
+            await starter.submit(wait_long(), queue="small")
+            with psycopg.connect(address, options="-c search_path=redrive") as frozen:
+                frozen.execute("SELECT FROM queue_limits FOR UPDATE")
+                async with redrive.open(address, lease=1.5, worker=True) as app:
+                    leases: set[tuple[int, float]] = set()
+                    async with asyncio.timeout(20):
+                        while len(leases) <= renewals:
+                            leases |= {(worker.epoch, worker.expires_at) for worker in await app.store.list_workers()}
+                            await asyncio.sleep(0.05)
+                    frozen.rollback()
+                    assert len({epoch for epoch, _ in leases}) == 1
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.promise("A14")
 def test_a_sqlite_file_that_another_process_keeps_locked(notes: Fleet, tmp_path: Path) -> None:
     path = str(tmp_path / "shop.db")

@@ -12,28 +12,39 @@ from redrive.stores.records import Lease
 
 log = logging.getLogger("redrive")
 
-LONGEST_REAP_PAUSE = 0.5
+LONGEST_PAUSE = 0.5
 PRUNED_AT_ONCE = 500
 PRUNE_EVERY = 60.0
 
 
-async def keep_lease(store: Store, lease: Lease, settings: WorkerSettings, work_found: Callable[[], None]) -> None:
-    """Renew the lease and end those of workers that are gone. LeaseLost when ours is lost."""
-    renew_every = settings.lease / 3
-    reap_every = min(LONGEST_REAP_PAUSE, settings.lease / 4)
-    renewed_at = SYSTEM_CLOCK.monotonic()
+async def keep_lease(store: Store, lease: Lease, settings: WorkerSettings) -> None:
+    """Renew the lease. LeaseLost when it is lost."""
+    renew_every, ask_again_after = settings.lease / 3, min(LONGEST_PAUSE, settings.lease / 4)
+    pause = renew_every
+    while True:
+        await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + pause)
+        try:
+            if not await store.renew(lease, settings.lease):
+                raise LeaseLost(
+                    f"worker {lease.worker} lost its lease: it was not renewed within {settings.lease:g} s "
+                    "(frozen, overloaded or cut off); another worker may have taken over its flows"
+                )
+        except StoreUnavailable as error:
+            store_is_away(store.address, error)
+            pause = ask_again_after
+        else:
+            store_is_back(store.address)
+            pause = renew_every
+
+
+async def take_over(store: Store, settings: WorkerSettings, work_found: Callable[[], None]) -> None:
+    """End the leases of workers that are gone. That may wait for locks of others, so nothing may wait for it."""
+    reap_every = min(LONGEST_PAUSE, settings.lease / 4)
     while True:
         try:
             for gone in await store.reap():
                 log.warning("worker %s is gone; %d of its flows are handed on", gone.worker, gone.flows)
                 work_found()
-            if SYSTEM_CLOCK.monotonic() - renewed_at >= renew_every - reap_every:
-                if not await store.renew(lease, settings.lease):
-                    raise LeaseLost(
-                        f"worker {lease.worker} lost its lease: it was not renewed within {settings.lease:g} s "
-                        "(frozen, overloaded or cut off); another worker may have taken over its flows"
-                    )
-                renewed_at = SYSTEM_CLOCK.monotonic()
         except StoreUnavailable as error:
             store_is_away(store.address, error)
         else:

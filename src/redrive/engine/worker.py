@@ -21,7 +21,7 @@ from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.handing_on import HandingOn
 from redrive.engine.heartbeats import beat
-from redrive.engine.housekeeping import keep_lease, prune_finished
+from redrive.engine.housekeeping import keep_lease, prune_finished, take_over
 from redrive.engine.journal import Journal, patiently
 from redrive.engine.mailroom import deliver
 from redrive.engine.outcomes import failure_from
@@ -98,10 +98,11 @@ class Worker:
         stop_listening = self.store.on_wake(self._woken)
         tasks = [
             self._task(self.journal.run()),
-            self._task(keep_lease(self.store, self.lease, self.settings, self._woken)),
+            self._task(keep_lease(self.store, self.lease, self.settings)),
             self._task(self.claims.run()),
             self._task(self._reading_mail()),
             self._task(self.journal.follow()),
+            self._task(take_over(self.store, self.settings, self._woken)),
         ]
         if self.settings.keep_finished is not None:
             tasks.append(self._task(prune_finished(self.store, self.settings.keep_finished, self.now)))
