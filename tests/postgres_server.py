@@ -115,6 +115,15 @@ class PostgresServer:
         self.stop()
         self.start()
 
+    def become_standby(self) -> None:
+        """As after a failover to a server that is not promoted yet: it can be read, and not written to."""
+        self.stop()
+        sign = self._data / "standby.signal"
+        sign.touch()
+        if self._account:
+            os.chown(sign, self._account.pw_uid, self._account.pw_gid)
+        self.start()
+
     @property
     def pid(self) -> int:
         return int((self._data / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[0])

@@ -12,6 +12,7 @@ from redrive.stores.postgres.faults import (
     DRIVER_FAULTS,
     LOST_TRACK,
     connecting_failed,
+    may_only_read,
     statement_failed,
 )
 from redrive.stores.postgres.names import public_address, quoted
@@ -145,7 +146,11 @@ class Lane:
         """Whether the connection is; after a timeout nobody knows what it would say next."""
         if isinstance(error, LOST_TRACK):
             self._connection.terminate()
-        return bool(self._connection.is_closed())
+        lost = bool(self._connection.is_closed())
+        if may_only_read(error):
+            # A session keeps what the database was when it began: only a new one finds it writable again.
+            self._connection.terminate()
+        return lost
 
     async def disconnect(self) -> None:
         async with self._turn:

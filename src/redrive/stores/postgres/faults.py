@@ -59,6 +59,11 @@ def statement_failed(address: str, error: Exception, lost: bool, writes: bool) -
     return StoreError(f"{address}: {_said(error)}; nothing was changed")
 
 
+def may_only_read(error: Exception) -> bool:
+    """Whether the statement was refused since it writes."""
+    return _state_of(error) == "25006"
+
+
 def lease_lost(lease: Lease) -> LeaseLost:
     return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
 

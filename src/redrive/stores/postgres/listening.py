@@ -54,33 +54,37 @@ class Listening:
     async def _listen(self) -> None:
         pause, dice = SHORTEST_PAUSE, current_dice()
         while True:
-            try:
+            with contextlib.suppress(StoreError, *DRIVER_FAULTS):
                 connection = await self._server.connect()
-            except StoreError:
-                await _happened(asyncio.Event(), pause * (0.5 + dice() / 2))
-                pause = min(pause * 2, LONGEST_PAUSE)
-                continue
-            pause = SHORTEST_PAUSE
-            try:
-                with contextlib.suppress(*DRIVER_FAULTS):
-                    await self._hear(connection)
-            finally:
-                await close_quietly(connection)
+                try:
+                    lost = await self._begin_to_hear(connection)
+                    # Not before: a standby lets us in, and then refuses.
+                    pause = SHORTEST_PAUSE
+                    await _until_lost(connection, lost)
+                finally:
+                    await close_quietly(connection)
+            await _happened(asyncio.Event(), pause * (0.5 + dice() / 2))
+            pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _hear(self, connection: Any) -> None:
-        """Returns, or fails, when the connection is lost."""
+    async def _begin_to_hear(self, connection: Any) -> asyncio.Event:
+        """Returns what happens when the connection is lost."""
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _connection: lost.set())
         await connection.add_listener(self._channel, lambda *_told: self._wake())
         # Whatever was told before is not heard any more.
         self._wake()
-        while not lost.is_set():
-            if not await _happened(lost, SIGN_OF_LIFE_EVERY):
-                await connection.fetchval("SELECT 1", timeout=5.0)
+        return lost
 
     def _wake(self) -> None:
         for wake in tuple(self._wakes.values()):
             wake()
+
+
+async def _until_lost(connection: Any, lost: asyncio.Event) -> None:
+    """Returns, or fails, when the connection is lost."""
+    while not lost.is_set():
+        if not await _happened(lost, SIGN_OF_LIFE_EVERY):
+            await connection.fetchval("SELECT 1", timeout=5.0)
 
 
 async def _happened(event: asyncio.Event, within: float) -> bool:
