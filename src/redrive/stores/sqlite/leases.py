@@ -1,6 +1,7 @@
 """Leases: rows of `workers`, judged by this machine's clock."""
 
 import sqlite3
+from io import FileIO
 
 import msgspec
 
@@ -21,13 +22,17 @@ FROM workers ORDER BY epoch
 """
 
 
-def join(connection: sqlite3.Connection, locks: WorkerLocks, worker: NewWorker, ttl: float) -> Lease:
+def join(
+    connection: sqlite3.Connection, locks: WorkerLocks, worker: NewWorker, ttl: float, taken: list[FileIO]
+) -> Lease:
+    """`taken` gets the worker's lock, to be dropped if the transaction fails."""
     now = SYSTEM_CLOCK.wall()
     definitions, queues = (msgspec.json.encode(one).decode() for one in (worker.definitions, worker.queues))
     epoch = connection.execute(_JOIN, (worker.name, definitions, queues, now, now + ttl)).lastrowid
     assert epoch is not None  # noqa: S101 - narrows for mypy: a row was inserted
     # Before others can see the row: a worker whose lock is free counts as gone.
-    locks.hold(epoch)
+    if lock := locks.hold(epoch):
+        taken.append(lock)
     return Lease(epoch, worker.name)
 
 

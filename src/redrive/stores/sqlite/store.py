@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
+from io import FileIO
 
 from redrive.stores.records import (
     Batch,
@@ -128,7 +129,13 @@ class SqliteStore:
     # Workers: leases and claims die with the machine, so they are not flushed to the disk by themselves.
 
     async def join(self, worker: NewWorker, ttl: float) -> Lease:
-        return await self._writer.do_unflushed(leases.join, self._locks, worker, ttl)
+        taken: list[FileIO] = []
+        try:
+            return await self._writer.do_unflushed(leases.join, self._locks, worker, ttl, taken)
+        except Exception:
+            for lock in taken:
+                self._locks.drop(lock)
+            raise
 
     async def renew(self, lease: Lease, ttl: float) -> bool:
         return await self._writer.do_unflushed(leases.renew, lease, ttl)

@@ -1,14 +1,15 @@
 """Whether a worker of this machine is alive: it holds a lock on a file beside the database, until it ends.
 
-The kernel lets the lock go when the process dies, however it dies. All but `let_go` and `is_gone` is called inside a
-write transaction, so that one process at a time does it; `is_gone` is asked of workers whose rows can be seen, so that
-it never comes between a new worker and its lock.
+The kernel lets the lock go when the process dies, however it dies. All but `let_go`, `drop` and `is_gone` is called
+inside a write transaction, so that one process at a time does it; `is_gone` is asked of workers whose rows can be
+seen, so that it never comes between a new worker and its lock.
 """
 
 import contextlib
 import os
 import weakref
 from collections.abc import Collection
+from io import FileIO
 from pathlib import Path
 
 try:
@@ -24,19 +25,37 @@ class WorkerLocks:
 
     def __init__(self, database: str) -> None:
         self._folder = Path(f"{database}-workers")
-        self._held: dict[int, int] = {}
-        """Epoch -> file descriptor."""
+        self._held: dict[int, FileIO] = {}
+        """Epoch -> the file that is locked for as long as it is open."""
         _EVERYWHERE.add(self)
 
-    def hold(self, epoch: int) -> None:
+    def hold(self, epoch: int) -> FileIO | None:
         """Where that is not possible, the worker does without: only its lease's expiry counts then."""
         if fcntl is None:
-            return
-        with contextlib.suppress(OSError):
+            return None
+        # The number may have been given before, to a worker that then could not join.
+        self.forget(epoch)
+        try:
             self._folder.mkdir(exist_ok=True)
-            descriptor = os.open(self._file(epoch), os.O_RDWR | os.O_CREAT, 0o666)
-            self._held[epoch] = descriptor
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = self._file(epoch).open("ab", buffering=0)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            # A file that nobody holds would say that the worker is gone.
+            self.forget(epoch)
+            return None
+        self._held[epoch] = lock
+        return lock
+
+    def drop(self, lock: FileIO) -> None:
+        """Its worker could not join. The file stays: the number, and with it the file, may be another's by now."""
+        lock.close()
+        for epoch, held in list(self._held.items()):
+            if held is lock:
+                del self._held[epoch]
 
     def is_gone(self, epoch: int) -> bool:
         """Whether the holder is known to have ended. False where there is no lock to tell by."""
@@ -56,9 +75,9 @@ class WorkerLocks:
 
     def forget(self, epoch: int) -> None:
         """The worker has ended: remove its file."""
-        descriptor = self._held.pop(epoch, None)
-        if descriptor is not None:
-            os.close(descriptor)
+        lock = self._held.pop(epoch, None)
+        if lock is not None:
+            lock.close()
         with contextlib.suppress(OSError):
             self._file(epoch).unlink()
 
@@ -74,7 +93,7 @@ class WorkerLocks:
     def let_go(self) -> None:
         """Hold nothing any more; the files stay, for others to see that their holder is gone."""
         while self._held:
-            os.close(self._held.popitem()[1])
+            self._held.popitem()[1].close()
 
     def _file(self, epoch: int) -> Path:
         return self._folder / f"{epoch}{_SUFFIX}"

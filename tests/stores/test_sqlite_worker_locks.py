@@ -1,0 +1,96 @@
+"""A worker's lock tells whether it lives, also where one could not join, or could not lock."""
+
+import asyncio
+import errno
+import fcntl
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from redrive.stores.errors import StoreError
+from redrive.stores.records import NewWorker
+from redrive.stores.sqlite.store import SqliteStore
+
+WORKER = NewWorker(name="host:1", definitions=("action:work",))
+
+
+async def opened(path: Path | str) -> SqliteStore:
+    store = SqliteStore(str(path))
+    await store.open()
+    return store
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[None]:
+    """No file may grow beyond the log of the database."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(f"{path}-wal"), most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+async def cannot_join(store: SqliteStore, path: Path, times: int = 1) -> None:
+    with full_disk(path):
+        for _ in range(times):
+            with pytest.raises(StoreError):
+                await store.join(WORKER, 60.0)
+
+
+def test_joining_a_full_disk_again_and_again_leaves_no_files_open(tmp_path: Path) -> None:
+    async def play() -> None:
+        store = await opened(path := tmp_path / "app.db")
+        await cannot_join(store, path)
+        before = len(os.listdir("/proc/self/fd"))
+        await cannot_join(store, path, times=10)
+        assert len(os.listdir("/proc/self/fd")) == before
+        lease = await store.join(WORKER, 60.0)
+        assert await store.reap() == []
+        assert await store.renew(lease, 60.0)
+        await store.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.promise("R7")
+def test_a_worker_that_got_the_number_of_one_who_could_not_join_is_known_to_live_and_to_be_gone(tmp_path: Path) -> None:
+    async def play() -> None:
+        path = tmp_path / "app.db"
+        failed, living, other = [await opened(path) for _ in range(3)]
+        await cannot_join(failed, path)
+        lease = await living.join(WORKER, 60.0)
+        assert await failed.reap() == []
+        await failed.close()
+        assert await other.reap() == []
+        assert await living.renew(lease, 60.0)
+        await living.close()
+        assert [gone.epoch for gone in await other.reap()] == [lease.epoch]
+        await other.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.promise("R7")
+def test_where_a_file_cannot_be_locked_its_worker_does_not_pass_for_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    async def play() -> None:
+        path = tmp_path / "app.db"
+        living, other = await opened(path), await opened(path)
+        with monkeypatch.context() as patched:
+            patched.setattr(fcntl, "flock", no_locks)
+            lease = await living.join(WORKER, 60.0)
+        assert await other.reap() == []
+        assert await living.renew(lease, 60.0)
+        await living.close()
+        await other.close()
+
+    asyncio.run(play())
