@@ -94,3 +94,31 @@ def test_where_a_file_cannot_be_locked_its_worker_does_not_pass_for_gone(
         await other.close()
 
     asyncio.run(play())
+
+
+@pytest.mark.promise("R7")
+def test_a_process_that_changes_its_folder_finds_the_locks_of_its_own_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+
+    async def play() -> None:
+        for folder in (here, elsewhere):
+            folder.mkdir()
+        # Another application died there, and left its worker's file behind.
+        dead = await opened(elsewhere / "app.db")
+        await dead.join(WORKER, 60.0)
+        await dead.close()
+        monkeypatch.chdir(here)
+        living, other = await opened("app.db"), await opened("app.db")
+        lease = await living.join(WORKER, 60.0)
+        monkeypatch.chdir(elsewhere)
+        assert await other.reap() == []
+        assert await living.renew(lease, 60.0)
+        await other.close()
+        await other.open()
+        assert [worker.epoch for worker in await other.list_workers()] == [lease.epoch]
+        await living.close()
+        await other.close()
+
+    asyncio.run(play())

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from io import FileIO
@@ -51,7 +52,8 @@ class SqliteStore:
 
     def __init__(self, path: str, busy_timeout: float = 5.0) -> None:
         self.address = f"sqlite:///{path}"
-        self._path = path
+        # The process may change its folder, and files are looked for at all times. What is no file is refused later.
+        self._path = path = path if path in ("", ":memory:") else os.path.abspath(path)
         self._busy_timeout = busy_timeout
         self._locks = WorkerLocks(path)
         self._file: OpenedFile | None = None
