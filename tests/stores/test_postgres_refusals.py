@@ -78,6 +78,25 @@ def test_a_user_without_the_right_to_create_schemas_can_use_one_that_is_there() 
     played(play, server.url(database, GUARDED_USER, GUARDED_PASSWORD))
 
 
+def test_a_database_that_cannot_keep_all_text_is_refused() -> None:
+    shared_server().execute("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+    error = refused(PostgresStore(shared_server().url("latin")))
+    assert isinstance(error, StoreUnusable)
+    assert "keeps text as LATIN1" in str(error)
+    assert "create the database with ENCODING 'UTF8'" in str(error)
+
+
+def test_a_database_that_takes_text_as_it_comes_can_be_used() -> None:
+    shared_server().execute("CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        await store.add_flows([new_flow("a", input='"€ 日本"')])
+        assert (await store.find_flows(["a"]))["a"].input == '"€ 日本"'
+
+    played(play, shared_server().url("bytes"))
+
+
 @pytest.mark.parametrize(
     "url", ["mysql://ann:s3cret-word@host/app", "ann:s3cret-word@host/app", "", "postgresql://h:x/"]
 )

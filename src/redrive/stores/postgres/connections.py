@@ -30,6 +30,8 @@ ANSWER_WITHIN = 60.0
 LONGEST_PAUSE_IN_TRANSACTION = "5s"
 """A client that stopped inside a transaction must not hold the others up for longer than a lease lasts."""
 OLDEST_SERVER = 14
+ENCODINGS = ("UTF8", "SQL_ASCII")
+"""Those that keep all text: the second takes bytes as they come."""
 
 # The rules by which statements wait for each other are those of READ COMMITTED, whatever the database's default is.
 _SESSION = """
@@ -81,6 +83,12 @@ class Server:
             version: int = connection.get_server_version().major
             if version < OLDEST_SERVER:
                 raise StoreUnusable(f"{self.address}: this is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
+            encoding: str = connection.get_settings().server_encoding
+            if encoding not in ENCODINGS:
+                raise StoreUnusable(
+                    f"{self.address}: the database keeps text as {encoding}, which has no room for all of it;"
+                    " create the database with ENCODING 'UTF8'"
+                )
             await connection.execute(self._session + setup, timeout=CONNECT_WITHIN)
         except BaseException as error:
             connection.terminate()
