@@ -226,3 +226,21 @@ def test_the_defaults_of_the_database_change_nothing() -> None:
         assert sum(await asyncio.gather(*map(work, several, leases))) == 60
 
     played(play, url)
+
+
+def test_the_types_of_lines_are_found_where_backslashes_are_escapes() -> None:
+    server = shared_server()
+    url = server.fresh_database()
+    server.execute(f"ALTER DATABASE {url.rpartition('/')[2]} SET standard_conforming_strings TO off")
+
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        await store.add_flows([new_flow("a")])
+        lease = await joined(store)
+        await claimed(store, lease)
+        turn = EventRow("a", 2, NOW, '[{"type":"started"},{"type":"attempt_started"}]')
+        await store.commit(lease, Batch(number=1, events=[turn]))
+        rows = await (await scene.connection()).fetch("SELECT seq, type FROM log_lines ORDER BY seq")
+        assert [tuple(row) for row in rows] == [(1, "started"), (2, "attempt_started")]
+
+    played(play, url)

@@ -35,6 +35,7 @@ ENCODINGS = ("UTF8", "SQL_ASCII")
 
 # The rules by which statements wait for each other are those of READ COMMITTED, whatever the database's default is.
 _SESSION = """
+SET standard_conforming_strings TO on;
 SET search_path TO {schema};
 SET jit TO off;
 SET default_transaction_isolation TO 'read committed';
