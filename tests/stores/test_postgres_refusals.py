@@ -106,7 +106,7 @@ def test_what_is_not_an_address_of_postgresql_is_refused_at_once(url: str) -> No
     assert "s3cret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("schema", ["", "x" * 59, "pg_mine", "a\x00b"])
+@pytest.mark.parametrize("schema", ["", "x" * 59, "pg_mine", "a\x00b", "$user"])
 def test_a_schema_that_cannot_be_is_refused_at_once(schema: str) -> None:
     with pytest.raises(StoreUnusable, match="schema"):
         PostgresStore("postgresql://host/app", schema)

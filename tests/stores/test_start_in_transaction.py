@@ -165,3 +165,21 @@ def test_any_other_connection_is_refused_with_what_to_give() -> None:
             add_flows_on_sync("connection", scene.schema, [new_flow("a")])
 
     played(play)
+
+
+@in_each_way
+@pytest.mark.parametrize("schema", ["50%s off", "cost$1", "a{b}", "it's\\n", 'q"q'])
+@pytest.mark.parametrize("backslashes", ["plain", "escapes"])
+def test_the_schema_may_have_any_name(transaction: Transaction, schema: str, backslashes: str) -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store(schema=f"{schema} {scene.schema}")
+        async with transaction(store, scene.url) as (add, execute):
+            if backslashes == "escapes":
+                await execute("SET standard_conforming_strings TO off")
+            assert await add([new_flow("a", key="k")]) == [None]
+            (same,) = await add([new_flow("b", key="k")])
+            assert same is not None
+            assert same.id == "a"
+        assert await store.find_flows(["a"])
+
+    played(play)

@@ -32,6 +32,8 @@ def checked_schema(schema: str) -> str:
         raise StoreUnusable(
             f"schema {schema!r} cannot be used; write 1 to {_LONGEST_SCHEMA} bytes that do not begin with pg_"
         )
+    if schema == "$user":
+        raise StoreUnusable("schema '$user' cannot be used: it would be another for each user; write its name")
     return schema
 
 
@@ -45,4 +47,6 @@ def channel_of(schema: str) -> str:
 
 
 def literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    doubled = text.replace("'", "''")
+    # Written as PostgreSQL itself does: this means the same whether or not backslashes are escapes in a plain one.
+    return "E'" + doubled.replace("\\", "\\\\") + "'" if "\\" in text else f"'{doubled}'"

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,16 +14,28 @@ from redrive.stores.records import FlowRecord, NewFlow
 
 Rows = Sequence[Sequence[Any]]
 Steps = Generator[tuple[str, str], Rows, list[FlowRecord | None]]
-"""Each step is a statement and its only parameter, $1, to be answered with the rows."""
+"""Each step is a statement and its only parameter, to be answered with the rows."""
 
 # The flow that has the key may be pruned between the two statements: once, if ever.
 _ROUNDS = 5
 
 
+class ParameterStyle(NamedTuple):
+    """How a driver is told where the parameter goes, and that a percent sign is just that."""
+
+    parameter: str
+    percent: str
+
+
+ASYNCPG, PSYCOPG = ParameterStyle("$1", "%"), ParameterStyle("%s", "%%")
+# No name has it in it.
+_PARAMETER = "\x00"
+
+
 @cache
-def _statements(schema: str) -> tuple[str, str]:
+def _statements(schema: str, style: ParameterStyle) -> tuple[str, ...]:
     """One adds flows; the other finds those that had the keys before."""
-    new = rows_of_json("$1", NEW_FLOW, "new")
+    new = rows_of_json(_PARAMETER, NEW_FLOW, "new")
     # In the order of their keys: two who add the same keys wait for each other, instead of each for the other.
     add = f"""
         WITH added AS (
@@ -43,16 +55,16 @@ def _statements(schema: str) -> tuple[str, str]:
         SELECT {selected(FLOW, "flows")}
         FROM {new} JOIN {quoted(schema)}.flows AS flows ON flows.definition = new.definition AND flows.key = new.key
     """  # noqa: S608 - the names are quoted, and all else is a parameter
-    return add, holders
+    return tuple(one.replace("%", style.percent).replace(_PARAMETER, style.parameter) for one in (add, holders))
 
 
-def adding(schema: str, flows: Sequence[NewFlow]) -> Steps:
+def adding(schema: str, flows: Sequence[NewFlow], style: ParameterStyle = ASYNCPG) -> Steps:
     """Add flows; answers as the store's `add_flows`. Written once for all ways to talk to a database."""
     left = {flow.id: flow for flow in flows}
     if len(left) < len(flows):
         raise StoreError("two of the flows to be added have the same id; nothing was added")
     answers: dict[str, FlowRecord | None] = {}
-    add, holders = _statements(schema)
+    add, holders = _statements(schema, style)
     for _ in range(_ROUNDS):
         if left:
             for (flow_id,) in (yield add, _json(left.values())):
@@ -89,10 +101,10 @@ async def add_flows_on(connection: Any, schema: str, flows: Sequence[NewFlow]) -
     async with connection.cursor(row_factory=tuple_row) as cursor:
 
         async def fetch(statement: str, parameter: str) -> Rows:
-            await cursor.execute(statement.replace("$1", "%s"), (parameter,))
+            await cursor.execute(statement, (parameter,))
             return await cursor.fetchall()  # type: ignore[no-any-return]  # a connection is only known at run time
 
-        return await answered(adding(schema, flows), fetch)
+        return await answered(adding(schema, flows, PSYCOPG), fetch)
 
 
 def add_flows_on_sync(connection: Any, schema: str, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
@@ -101,12 +113,12 @@ def add_flows_on_sync(connection: Any, schema: str, flows: Sequence[NewFlow]) ->
         raise _refused(connection, "a psycopg.Connection")
     from psycopg.rows import tuple_row
 
-    steps = adding(schema, flows)
+    steps = adding(schema, flows, PSYCOPG)
     with connection.cursor(row_factory=tuple_row) as cursor:
         try:
             statement, parameter = next(steps)
             while True:
-                cursor.execute(statement.replace("$1", "%s"), (parameter,))
+                cursor.execute(statement, (parameter,))
                 statement, parameter = steps.send(cursor.fetchall())
         except StopIteration as done:
             return _answer(done)
