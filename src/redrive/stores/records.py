@@ -266,7 +266,7 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     key: str | None = None
     before: str | None = None
-    """The id of the last flow of the previous page."""
+    """The id of the last flow of the previous page; that flow may be gone."""
     limit: int = 100
 
 

@@ -223,11 +223,13 @@ class MemoryStore:
         return {one: self._data.flows[one] for one in flow_ids if one in self._data.flows}
 
     async def list_flows(self, query: FlowQuery) -> list[FlowRecord]:
-        newest_first = sorted(self._data.flows.values(), key=lambda flow: flow.created_at)[::-1]
+        # Ids are in the order of time; and the flow that the last page ended with may be gone.
+        newest_first = sorted(self._data.flows.values(), key=lambda flow: flow.id, reverse=True)
         wanted = (
             flow
-            for flow in _after([(flow.id, flow) for flow in newest_first], query.before)
-            if (not query.status or flow.status in query.status)
+            for flow in newest_first
+            if (query.before is None or flow.id < query.before)
+            and (not query.status or flow.status in query.status)
             and query.definition in (None, flow.definition)
             and query.queue in (None, flow.queue)
             and query.key in (None, flow.key)

@@ -138,6 +138,18 @@ class FlowConformance:
         assert paged == everything
 
     @scenario
+    async def test_the_next_page_comes_though_the_last_flow_of_this_one_was_removed(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await add(store, *(new_flow(f"f{number}", created_at=NOW + number) for number in range(7)))
+        await claim(store, lease, now=NOW + 9)
+        *_, last = await store.list_flows(FlowQuery(limit=3))
+        await finish(store, lease, 1, last.id, "completed")
+        assert await store.prune(NOW + 1, 10) == 1
+        following = await store.list_flows(FlowQuery(limit=3, before=last.id))
+        assert [flow.id for flow in following] == ["f3", "f2", "f1"]
+
+    @scenario
     async def test_lists_are_narrowed_by_what_is_asked(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, "done", "bad")
