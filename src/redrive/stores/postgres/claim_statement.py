@@ -24,6 +24,8 @@ _KINDS = """
 # The ready flows are first counted without locking any, and then as many of each kind are locked: so claims that run
 # at the same time pass each other by and get different ones, and nothing is locked that is not taken.
 # Waiting flows that are due but not taken become ready: next time they are in the order of their priorities.
+# Where limits were not locked ($6 is NULL) and there are flows that they concern, nothing is taken: one of these may
+# have the highest priority.
 # The lease is locked only when there is something to take: a claim that finds nothing writes nothing, not even a lock.
 CLAIM = f"""
 WITH RECURSIVE lease AS MATERIALIZED (
@@ -53,13 +55,16 @@ room AS MATERIALIZED (
         ELSE 0
     END AS places FROM queue_limits
 ),
+limited AS MATERIALIZED (
+    SELECT EXISTS (SELECT FROM candidates JOIN room ON room.name = candidates.queue) AS found
+),
 picked AS MATERIALIZED (
     SELECT c.id, c.queue, c.definition
     FROM (
         SELECT *, row_number() OVER (PARTITION BY queue ORDER BY priority DESC, wake_at) AS place FROM candidates
     ) AS c
     LEFT JOIN room ON room.name = c.queue
-    WHERE room.name IS NULL OR c.place <= room.places
+    WHERE (room.name IS NULL OR c.place <= room.places) AND ($6 IS NOT NULL OR NOT (SELECT found FROM limited))
     ORDER BY c.priority DESC, c.wake_at LIMIT $4
 ),
 holder AS MATERIALIZED (
@@ -94,7 +99,7 @@ SELECT
         ) AS f
     ) AS next_wake,
     (SELECT count(*) FROM picked) >= $4 OR (SELECT count(*) FROM due) >= {MOST_DUE} AS more,
-    EXISTS (SELECT FROM candidates JOIN room ON room.name = candidates.queue) AS limited
+    (SELECT found FROM limited) AS limited
 FROM lease LEFT JOIN claimed ON true
 WHERE EXISTS (SELECT FROM holder) OR NOT EXISTS (SELECT FROM picked)
 ORDER BY claimed.priority DESC, claimed.wake_at, claimed.id

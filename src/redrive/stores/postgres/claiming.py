@@ -28,30 +28,28 @@ class Claiming:
         self._number += 1
         number = self._number
 
-        async def claim(connection: Any, most: int, locked: Sequence[str]) -> Claimed:
-            rows = await connection.fetch(CLAIM, lease.epoch, *asked, most, now, locked, number)
+        async def claim(connection: Any, locked: Sequence[str] | None) -> Claimed:
+            rows = await connection.fetch(CLAIM, lease.epoch, *asked, limit, now, locked, number)
             if not rows:
                 raise lease_lost(lease)
             *_, next_wake, more, self._limited = rows[0]
             flows = [flow_record(row[: len(FLOW)]) for row in rows if row["id"] is not None]
             return Claimed(flows, next_wake, more, self._limited)
 
-        async def claim_within_limits(connection: Any, most: int) -> Claimed:
+        async def claim_within_limits(connection: Any) -> Claimed:
             async with transaction(connection):
                 locked = [name for (name,) in await connection.fetch(LOCK_LIMITS, asked[1], now)]
-                return await claim(connection, most, locked)
+                return await claim(connection, locked)
 
         async def claim_all(connection: Any) -> Claimed:
             unheard = self._unheard.get(lease.epoch)
             if unheard and (flows := await _found(connection, lease, unheard, number)):
                 return Claimed(flows, None, more=True)
-            if self._limited:
-                return await claim_within_limits(connection, limit)
-            first = await claim(connection, limit, ())
-            if not self._limited or len(first.flows) >= limit:
-                return first
-            rest = await claim_within_limits(connection, limit - len(first.flows))
-            return Claimed(first.flows + rest.flows, rest.next_wake, rest.more, rest.limited)
+            if not self._limited:
+                first = await claim(connection, None)
+                if not self._limited:
+                    return first
+            return await claim_within_limits(connection)
 
         try:
             answer = await self._lane.run(claim_all)

@@ -168,6 +168,14 @@ class ClaimConformance:
         assert await claim(other, others, now=NOW + 99) == ["s5", "s1"]
 
     @scenario
+    async def test_the_highest_priority_comes_first_also_in_a_queue_with_a_limit(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await store.set_queue_limit("small", 1)
+        await add(store, "a", "b", new_flow("urgent", queue="small", priority=9))
+        assert (await claim(store, lease, limit=2))[0] == "urgent"
+
+    @scenario
     async def test_a_full_queue_holds_up_nobody_else(self, stores: Stores) -> None:
         store = await stores.open()
         lease = await join(store)
