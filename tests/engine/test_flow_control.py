@@ -456,6 +456,28 @@ def test_a_discarded_letter_stays_failed_with_who_and_why(address: str) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.promise("P17")
+def test_a_step_of_a_discarded_flow_is_not_settled_by_hand(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.submit(fail_until_open(1))
+            with pytest.raises(redrive.Permanent):
+                await handle.result(timeout=10)
+            (letter,) = await app.dead_letters()
+            assert letter.step is not None
+            await app.discard(handle.id, by="ops", why="obsolete")
+            for settled in (
+                app.reset_step(handle.id, letter.step, by="ann", why="late"),
+                app.complete_step(handle.id, letter.step, 2, by="ann", why="late"),
+                app.resolve_step(handle.id, letter.step, by="ann", why="late"),
+            ):
+                with pytest.raises(redrive.NotPossible, match=r"was discarded by ops \(obsolete\)"):
+                    await settled
+            assert await handle.status() == "failed"
+
+    asyncio.run(scenario())
+
+
 def test_finished_flows_are_removed_after_a_while_and_dead_letters_are_not(address: str) -> None:
     async def scenario() -> None:
         async with opened(address) as app:

@@ -28,7 +28,7 @@ from redrive.flows.history import Item, fold
 from redrive.flows.messages import ByHand, CompleteItem, Completion, ResetItem, write_message
 from redrive.flows.registry import BY_GOALS, GRAPH, UnknownDefinition, action_named, graph_named, register_graph
 from redrive.flows.values import NotReadable
-from redrive.stores.records import FlowRecord, StepRow
+from redrive.stores.records import DeadQuery, FlowRecord, StepRow
 
 if TYPE_CHECKING:
     from redrive.engine.app import App
@@ -114,7 +114,17 @@ class GraphFlows:
         if status == "failed":
             now = self._app.now()
             by, why = message.by, message.why
-            await self._app.store.settle_dead([flow_id], "redriven", by, why, now, write_message(message))
+            if not await self._app.store.settle_dead([flow_id], "redriven", by, why, now, write_message(message)):
+                raise NotPossible(await self._why_it_stays(flow_id))
+
+    async def _why_it_stays(self, flow_id: str) -> str:
+        """A failed flow, whose letter is not dead any more."""
+        for letter in await self._app.store.list_dead(DeadQuery(flow_ids=(flow_id,), state="discarded")):
+            return (
+                f"flow {flow_id} stays failed: its dead letter was discarded by {letter.by} ({letter.why})."
+                " Start another flow"
+            )
+        return f"flow {flow_id} was put back to work by someone else; see how it goes on, and try again"
 
     async def complete(self, token: str, body: bytes, content_type: str) -> CompletionOutcome:
         read = read_token(token)
