@@ -25,6 +25,7 @@ from redrive.engine.worker import Worker
 from redrive.flows.action import ActionCall
 from redrive.flows.history import Line
 from redrive.flows.job import write_job
+from redrive.flows.json_forms import is_storable
 from redrive.flows.messages import AnyMessage, CompleteItem, Redrive, ResetItem, ResolveItem, write_message
 from redrive.flows.registry import ACTION, WORKFLOW, workflow_named
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
@@ -326,7 +327,7 @@ class App:
     # Looking
 
     async def find(self, flow_id: str) -> FlowRecord:
-        record = await self.store.find_flow(flow_id)
+        record = await self.store.find_flow(flow_id) if is_storable(flow_id) else None
         if record is None:
             raise FlowNotFound(flow_id, self.store.address)
         return record
@@ -389,8 +390,8 @@ class App:
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message for a flow; answers the status it had."""
-        status = await self.store.send(flow_id, write_message(message), self._clock.wall())
-        if status is None:
+        text = write_message(message)
+        if not is_storable(flow_id) or (status := await self.store.send(flow_id, text, self.now())) is None:
             raise FlowNotFound(flow_id, self.store.address)
         return status
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from redrive.flows.json_forms import is_storable
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
 from redrive.stores.records import FINISHED, FlowStatus
 
@@ -17,7 +18,9 @@ class FlowNotFound(LookupError):
     """There is no such flow in this store."""
 
     def __init__(self, flow_id: str, address: str) -> None:
-        super().__init__(f"no flow {flow_id} in {address}; list them with: redrive flows")
+        # An id that cannot be stored cannot be printed either.
+        shown = flow_id if is_storable(flow_id) else ascii(flow_id)
+        super().__init__(f"no flow {shown} in {address}; list them with: redrive flows")
         self.flow_id = flow_id
 
 

@@ -2,22 +2,22 @@
 
 import asyncio
 import contextlib
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from redrive.engine.handle import FlowCancelledError, FlowNotFound
 from redrive.engine.log_lines import lines_of
-from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed
+from redrive.flows.events import AnyEvent, Event, FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import Line, fold
+from redrive.flows.json_forms import is_storable
 from redrive.flows.portable_errors import rebuild_error
 from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition, action_named, workflow_named
-from redrive.stores.errors import StoreError, StoreUnavailable
+from redrive.stores.errors import StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
-from redrive.stores.records import FINISHED, FlowRecord
+from redrive.stores.records import FINISHED, EventRow, FlowRecord
 
 # How often flows that others may end are looked at: rarely where this process works on them itself.
 SWEEP = 0.05
@@ -39,39 +39,58 @@ class Results:
         self._unseen: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
         self._someone_came = asyncio.Event()
+        self._closed = False
 
     def tell(self, flow_id: str, ending: AnyEvent) -> None:
         """A flow ended in this process."""
         self._answer(flow_id, ending)
 
     async def wait(self, flow_id: str, read: ReadResult | None, timeout: float | None) -> Any:
-        waiter: Waiter = asyncio.get_running_loop().create_future()
+        if not is_storable(flow_id):
+            # Not for the store to see: what it refuses is no matter of those who wait for other flows.
+            raise FlowNotFound(flow_id, self._store.address)
+        until = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        looks_at_once = not self._is_here(flow_id)
+        while True:
+            try:
+                ended = await self._ended(flow_id, until, looks_at_once)
+            except TimeoutError:
+                status = await self._status(flow_id)
+                raise TimeoutError(f"flow {flow_id} is still {status} after {timeout:g} s") from None
+            if isinstance(ended, FlowCompleted) and read is not None:
+                return read(bytes(ended.result).decode())
+            record = await self._store.find_flow(flow_id) if isinstance(ended, Event) else ended
+            if record is None:
+                raise FlowNotFound(flow_id, self._store.address)
+            known = _last_ending((await self._store.read_events([flow_id])).get(flow_id, ()))
+            if known is not None:
+                return outcome(flow_id, *known, read or _reader(record.definition))
+            # What is written of it does not say so yet: the next sweep looks again.
+            looks_at_once = False
+
+    async def _ended(self, flow_id: str, until: float | None, looks_at_once: bool) -> "FlowRecord | AnyEvent | None":
+        if self._closed:
+            raise _closed_meanwhile()
+        loop = asyncio.get_running_loop()
+        waiter: Waiter = loop.create_future()
         self._waiters.setdefault(flow_id, set()).add(waiter)
-        if not self._is_here(flow_id):
+        if looks_at_once:
             self._unseen.add(flow_id)
             self._someone_came.set()
         if self._watching is None:
-            self._watching = asyncio.get_running_loop().create_task(self._watch())
+            self._watching = loop.create_task(self._watch())
         try:
-            ended = await _within(waiter, timeout)
-        except TimeoutError:
-            status = await self._status(flow_id)
-            raise TimeoutError(f"flow {flow_id} is still {status} after {timeout:g} s") from None
+            if until is None:
+                return await waiter
+            async with asyncio.timeout_at(until):
+                return await waiter
         finally:
             self._forget(flow_id, waiter)
-        if ended is None:
-            raise FlowNotFound(flow_id, self._store.address)
-        if isinstance(ended, FlowCompleted) and read is not None:
-            return read(bytes(ended.result).decode())
-        record = ended if isinstance(ended, FlowRecord) else await self._store.find_flow(flow_id)
-        assert record is not None  # noqa: S101 - it has ended just now
-        rows = (await self._store.read_events([flow_id]))[flow_id]
-        ending = lines_of(rows[-1:])[-1].event
-        # Only a failure needs what came before it.
-        lines = lines_of(rows) if isinstance(ending, FlowFailed) else []
-        return outcome(flow_id, ending, lines, read or _reader(record.definition))
 
     async def close(self) -> None:
+        """Nobody looks any more, and whoever waits is told so."""
+        self._closed = True
+        self.fail(_closed_meanwhile())
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -94,7 +113,7 @@ class Results:
                 except StoreUnavailable:
                     # It comes back, and whoever waits has time.
                     pass
-                except StoreError as error:
+                except Exception as error:  # noqa: BLE001 - for those who wait: nobody else would hear of it
                     self.fail(error)
                 timer = loop.call_later(max(0.0, next_sweep - loop.time()), self._someone_came.set)
                 await self._someone_came.wait()
@@ -105,23 +124,35 @@ class Results:
     async def _look(self, ids: list[str]) -> None:
         if not ids:
             return
-        found = await self._store.find_flows(ids)
+        try:
+            found = await self._store.find_flows(ids)
+        except (StoreUnavailable, StoreUnusable):
+            raise
+        except Exception as error:  # noqa: BLE001 - for those who wait
+            if len(ids) == 1:
+                self._answer(ids[0], error)
+            for one in ids if len(ids) > 1 else ():
+                # It is about one of them, and that is no matter of the others.
+                await self._look([one])
+            return
         for flow_id in ids:
             record = found.get(flow_id)
             if record is None or record.status in FINISHED:
                 self._answer(flow_id, record)
 
-    def _answer(self, flow_id: str, answer: FlowRecord | AnyEvent | None) -> None:
+    def _answer(self, flow_id: str, answer: FlowRecord | AnyEvent | Exception | None) -> None:
         for waiter in self._waiters.pop(flow_id, ()):
-            if not waiter.done():
+            if waiter.done():
+                continue
+            if isinstance(answer, Exception):
+                waiter.set_exception(answer)
+            else:
                 waiter.set_result(answer)
 
-    def fail(self, error: StoreError) -> None:
+    def fail(self, error: Exception) -> None:
         """Nobody will ever know how they end: tell all who wait."""
-        waiting, self._waiters = self._waiters, {}
-        for waiter in itertools.chain.from_iterable(waiting.values()):
-            if not waiter.done():
-                waiter.set_exception(error)
+        for flow_id in list(self._waiters):
+            self._answer(flow_id, error)
 
     async def _status(self, flow_id: str) -> str:
         try:
@@ -138,11 +169,20 @@ class Results:
                 del self._waiters[flow_id]
 
 
-async def _within(waiter: Waiter, timeout: float | None) -> FlowRecord | AnyEvent | None:
-    if timeout is None:
-        return await waiter
-    async with asyncio.timeout(timeout):
-        return await waiter
+def _closed_meanwhile() -> RuntimeError:
+    return RuntimeError("this app was closed; the flow goes on without it: open another app, and ask that one")
+
+
+def _last_ending(rows: Sequence[EventRow]) -> tuple[AnyEvent, list[Line]] | None:
+    """How the flow ended last, with the lines up to then; after that it may have been redriven."""
+    for line in reversed(lines_of(rows[-1:])):
+        # Only a failure needs what came before it.
+        if isinstance(line.event, FlowCompleted | FlowCancelled):
+            return line.event, []
+    lines = lines_of(rows)
+    while lines and not isinstance(lines[-1].event, FlowCompleted | FlowCancelled | FlowFailed):
+        lines.pop()
+    return (lines[-1].event, lines) if lines else None
 
 
 def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult) -> Any:
