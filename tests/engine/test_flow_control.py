@@ -163,6 +163,20 @@ async def keys_of_goals(app: redrive.App, two: Graph) -> None:
         await app.start_graph(two, {"n": 7}, goals=["double"], key="old")
 
 
+def test_an_input_that_cannot_be_compared_is_another_one_and_everybody_is_answered(address: str) -> None:
+    async def scenario() -> None:
+        async with redrive.open(address, worker=False) as app:
+            readable = '{"function": "main", "inputs": {}}'
+            first = await app.start_definition("script:any", readable, key="k")
+            asked = [app.start_definition("script:any", text, key="k") for text in ('{"function": 7}', readable)]
+            refused, same = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
+            assert isinstance(refused, redrive.KeyTaken)
+            assert isinstance(same, redrive.Handle)
+            assert same.id == first.id
+
+    asyncio.run(scenario())
+
+
 def test_a_key_stays_good_when_the_text_of_a_script_or_the_steps_of_a_graph_change(address: str) -> None:
     async def scenario() -> None:
         async with opened(address, worker=False) as app:

@@ -76,7 +76,7 @@ def _answer(flow: NewFlow, done: "asyncio.Future[str]", known: FlowRecord | None
         return
     try:
         done.set_result(started(flow, known))
-    except KeyTaken as error:
+    except Exception as error:  # noqa: BLE001 - for the one who asked: the others wait for their answers
         done.set_exception(error)
 
 
@@ -111,7 +111,10 @@ def _asks_for_the_same(flow: NewFlow, known: Any) -> bool:
     if not flow.definition.startswith((SCRIPT, GRAPH)):
         return False
     # They are written in one order, so that what is equal is equal in bytes: 1 is not 1.0, nor true.
-    one, other = _READ_ASKED.decode(flow.input), _READ_ASKED.decode(known.input)
+    try:
+        one, other = _READ_ASKED.decode(flow.input), _READ_ASKED.decode(known.input)
+    except msgspec.MsgspecError:
+        return False
     if (one.function, bytes(one.inputs)) != (other.function, bytes(other.inputs)):
         return False
     if one.asked is not None and one.asked == other.asked:
