@@ -75,6 +75,8 @@ class Runner:
         if task is not None:
             self._cancelled.add(attempt)
             task.cancel()
+            # One that has not taken its first step never does, so it cannot see to this itself.
+            task.add_done_callback(lambda _: self._is_over(attempt))
 
     async def drain(self, seconds: float) -> list[Attempt]:
         """Wait until nothing runs, but not longer; answers what still does. What begins meanwhile is waited for too."""
@@ -122,8 +124,7 @@ class Runner:
             self._reports.succeeded(attempt, text)
         finally:
             close_scope(scope)
-            self._running.pop(attempt, None)
-            self._cancelled.discard(attempt)
+            self._is_over(attempt)
 
     async def _over_http(self, handler: HttpHandler, attempt: Attempt, body: str) -> None:
         if self._http is None:
@@ -146,8 +147,7 @@ class Runner:
             else:
                 self._reports.accepted(attempt)
         finally:
-            self._running.pop(attempt, None)
-            self._cancelled.discard(attempt)
+            self._is_over(attempt)
 
     async def _in_thread(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
         if self._threads is None:
@@ -185,8 +185,11 @@ class Runner:
         else:
             self._reports.succeeded(attempt, text)
         finally:
-            self._running.pop(attempt, None)
-            self._cancelled.discard(attempt)
+            self._is_over(attempt)
+
+    def _is_over(self, attempt: Attempt) -> None:
+        self._running.pop(attempt, None)
+        self._cancelled.discard(attempt)
 
     def _ended(self, attempt: Attempt, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not self._runs_here(attempt)):
