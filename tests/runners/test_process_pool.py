@@ -59,7 +59,7 @@ def attempt_of(action: Action[Any, Any], *, beats: list[str] | None = None, **fa
         "timeout": None,
         "timeout_at": None,
         "details": None,
-        "on_beat": lambda _flow_id, _item, text: None if beats is None else beats.append(text),
+        "on_beat": lambda _flow_id, _item, _delivery, text: None if beats is None else beats.append(text),
     }
     return Attempt(**known | facts)
 

@@ -9,21 +9,27 @@ from redrive.stores.records import HeartbeatRow
 WRITTEN_EVERY = 1.0
 
 
-def beat(runs: Mapping[str, AttemptStarts], flow_id: str, item: int, details: str) -> None:
+def beat(runs: Mapping[str, AttemptStarts], flow_id: str, item: int, delivery: str, details: str) -> None:
     """The attempt goes on; the details are written at once if they are its first."""
     run = runs.get(flow_id)
-    if run is None:
+    if run is None or not _is_under_way(run, item, delivery):
+        # What was left behind, a thread say, does not speak for the attempt that came after it.
         return
     silent = item not in run.heartbeats
     run.heartbeats[item] = details
     if silent:
-        _write(run, item, None)
+        _write(run, item, delivery, None)
 
 
-def _write(run: AttemptStarts, item: int, written: str | None) -> None:
+def _write(run: AttemptStarts, item: int, delivery: str, written: str | None) -> None:
     details = run.heartbeats.get(item)
-    if details is None or run.released:
+    if details is None or not _is_under_way(run, item, delivery):
         return
     if details != written:
         run.desk.journal.put_heartbeat(HeartbeatRow(run.id, item, run.desk.now(), details))
-    asyncio.get_running_loop().call_later(WRITTEN_EVERY, _write, run, item, details)
+    asyncio.get_running_loop().call_later(WRITTEN_EVERY, _write, run, item, delivery, details)
+
+
+def _is_under_way(run: AttemptStarts, number: int, delivery: str) -> bool:
+    item = run.history.items.get(number)
+    return not run.released and item is not None and item.state == "running" and item.delivery == delivery

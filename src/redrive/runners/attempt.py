@@ -15,8 +15,8 @@ from redrive.flows.action import Place
 from redrive.retry.policy import Policy
 
 LARGEST_DETAILS = 64 * 1024
-Beat = Callable[[str, int, str], None]
-"""Takes the details of a heartbeat, of an item in a flow."""
+Beat = Callable[[str, int, str, str], None]
+"""Takes the details of a heartbeat, after the flow, the item and the delivery token of the attempt that beats."""
 
 _current: "ContextVar[Attempt | None]" = ContextVar("redrive_attempt", default=None)
 
@@ -80,14 +80,14 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
 
     def beat(self, details: str) -> None:
         """Say so with details that are JSON already."""
-        self.on_beat(self.flow_id, self.item, details)
+        self.on_beat(self.flow_id, self.item, self.delivery_token, details)
 
     def beat_from_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on the heartbeats come from another thread."""
         beat = self.on_beat
 
-        def hand_over(flow_id: str, item: int, text: str) -> None:
-            loop.call_soon_threadsafe(beat, flow_id, item, text)
+        def hand_over(flow_id: str, item: int, delivery: str, text: str) -> None:
+            loop.call_soon_threadsafe(beat, flow_id, item, delivery, text)
 
         self.on_beat = hand_over
 

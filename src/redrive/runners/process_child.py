@@ -125,7 +125,7 @@ class _Server:
             timeout=work.timeout,
             timeout_at=work.timeout_at,
             details=work.details,
-            on_beat=lambda _flow_id, _item, text: self._send(Beat(msgspec.Raw(text.encode())), call),
+            on_beat=lambda _flow_id, _item, _delivery, text: self._send(Beat(msgspec.Raw(text.encode())), call),
         )
         arguments = bytes(work.arguments).decode()
         try:

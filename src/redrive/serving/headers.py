@@ -62,5 +62,5 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
-def _forget(_flow_id: str, _item: int, _details: str) -> None:
+def _forget(_flow_id: str, _item: int, _delivery: str, _details: str) -> None:
     """A heartbeat has no way back over HTTP."""

@@ -34,7 +34,7 @@ def attempt_to_make(
         timeout=timeout,
         timeout_at=None,
         details=None,
-        on_beat=lambda flow_id, item, text: None,
+        on_beat=lambda *_: None,
     )
 
 

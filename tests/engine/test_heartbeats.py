@@ -1,0 +1,98 @@
+"""Heartbeats are those of the attempt under way, whoever else still beats."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import redrive
+from redrive import RetryPolicy, action, current_attempt
+from redrive.engine import heartbeats
+from redrive.runners.attempt import Attempt
+from redrive.testing import flow_app
+
+PATIENCE = 30.0
+
+
+def test_a_thread_that_was_left_behind_does_not_beat_for_the_attempt_after_it() -> None:
+    second_beat, old_beat = threading.Event(), threading.Event()
+    seen: list[tuple[int, Any]] = []
+
+    @action(name="heartbeats.crawl", timeout=60, retry=RetryPolicy(attempts=3))
+    def crawl() -> None:
+        attempt = current_attempt()
+        seen.append((attempt.number, attempt.last_details))
+        if attempt.number == 1:
+            second_beat.wait(PATIENCE)
+            attempt.heartbeat("old")
+            old_beat.set()
+        elif attempt.number == 2:
+            attempt.heartbeat("further")
+            second_beat.set()
+            old_beat.wait(PATIENCE)
+            raise ConnectionError("away")
+
+    async def scenario() -> None:
+        async with flow_app(threads=3) as app:
+            outcome = await app.outcome(await app.submit(crawl()))
+            assert outcome.status == "completed"
+
+    asyncio.run(scenario())
+    assert seen == [(1, None), (2, None), (3, "further")]
+
+
+def test_an_item_that_is_done_has_no_heartbeats_any_more() -> None:
+    first: list[Attempt] = []
+
+    @action(name="heartbeats.leave")
+    async def leave() -> None:
+        first.append(current_attempt())
+
+    @action(name="heartbeats.beat_for_another")
+    async def beat_for_another() -> None:
+        first[0].heartbeat("ghost")
+        current_attempt().heartbeat("mine")
+
+    @redrive.workflow(name="heartbeats.Two")
+    class Two(redrive.Workflow):
+        async def run(self) -> None:
+            await leave()
+            await beat_for_another()
+            await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        async with flow_app() as app:
+            handle = await app.start(Two)
+            await app.until(lambda: len(app.witness.executed) == 2)
+            await app.settled(handle)
+            assert await app.store.read_heartbeats([handle.id]) == []
+
+    asyncio.run(scenario())
+
+
+def test_an_item_has_one_chain_of_writes_however_often_it_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "WRITTEN_EVERY", 0.1)
+    chains: list[int] = []
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+
+        @action(name="heartbeats.often", retry=RetryPolicy(attempts=5))
+        async def often() -> None:
+            attempt = current_attempt()
+            attempt.heartbeat("begun")
+            if attempt.number < 5:
+                raise ConnectionError("away")
+            for page in range(3):
+                attempt.heartbeat(page)
+                while (await app.store.read_heartbeats([attempt.flow_id]))[0].details != str(page):  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.001)
+            timers = loop._scheduled  # type: ignore[attr-defined]
+            chains.append(sum(timer._callback is heartbeats._write for timer in timers))
+
+        async with flow_app() as app:
+            await app.outcome(await app.submit(often()))
+
+    asyncio.run(scenario())
+    assert chains == [1]
