@@ -1,6 +1,7 @@
 """What an action sees and may do, and how its attempts are limited."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -12,7 +13,7 @@ import redrive
 from redrive import Policy, RetryPolicy, Workflow, action, current_attempt, workflow
 from redrive.engine.app import App
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
-from redrive.testing import VirtualClock, virtual_clock
+from redrive.testing import VirtualClock, flow_app, virtual_clock
 
 
 def in_virtual_time(scenario: Callable[[App, VirtualClock], Awaitable[None]], **settings: Any) -> None:
@@ -404,3 +405,56 @@ def test_an_action_that_raises_generator_exit_fails_like_any_other() -> None:
             await handle.result(timeout=5)
 
     in_virtual_time(scenario)
+
+
+def test_who_finds_all_threads_held_by_calls_that_were_given_up_waits_in_line() -> None:
+    may_end = threading.Event()
+
+    @action(name="actions.hangs", timeout=60, retry=RetryPolicy(attempts=1))
+    def hangs() -> None:
+        may_end.wait(30)
+
+    @action(name="actions.quick", timeout=60, retry=RetryPolicy(attempts=1))
+    def quick() -> str:
+        return "ran"
+
+    @workflow(name="actions.OneAfterTheOther")
+    class OneAfterTheOther(Workflow):
+        async def run(self) -> str:
+            with contextlib.suppress(TimeoutError):
+                await hangs()
+            waiting = asyncio.ensure_future(quick())
+            await asyncio.sleep(3600)
+            return await waiting
+
+    async def scenario() -> None:
+        async with flow_app(threads=1) as app:
+            handle = await app.start(OneAfterTheOther)
+            await app.until(lambda: app.clock.now >= 3600)
+            may_end.set()
+            outcome = await app.outcome(handle)
+            assert outcome.result == "ran"
+            assert [one.step for one in outcome.executed] == ["actions.hangs", "actions.quick"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ends", ["stop", "cancel"])
+def test_a_thread_that_hangs_holds_up_no_shutdown(ends: str) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    @action(name="actions.hangs_on")
+    def hangs_on() -> None:
+        began.set()
+        may_end.wait(30)
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", threads=1, grace=0.0) as app:
+            handle = await app.submit(hangs_on())
+            await asyncio.to_thread(began.wait, 30)
+            if ends == "cancel":
+                await handle.cancel()
+        assert not may_end.is_set()
+        may_end.set()
+
+    asyncio.run(scenario())

@@ -1,6 +1,9 @@
 """The attempts that run in a worker: each has a place, and leave to call what it talks to."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
 
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.places import Places
@@ -30,7 +33,7 @@ class UnderWay:
         if self._attempts.get(key) is not attempt:
             return False
         del self._attempts[key]
-        self._places.free(attempt.place)
+        self._free_place(attempt)
         return True
 
     def stop(self, flow_id: str, item: int) -> None:
@@ -38,7 +41,22 @@ class UnderWay:
         if attempt is not None:
             self._cancel(attempt)
             self._guard.ignored((flow_id, item), self._now())
+            self._free_place(attempt)
+
+    def _free_place(self, attempt: Attempt) -> None:
+        call = attempt.thread_call
+        if call is None or call.done():
             self._places.free(attempt.place)
+            return
+        # It goes on in its thread. Whoever got the place now would wait for that thread while its own time runs.
+        loop = asyncio.get_running_loop()
+
+        def thread_is_free(_: "Future[str]") -> None:
+            # The loop may be closed by then.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._places.free, attempt.place)
+
+        call.add_done_callback(thread_is_free)
 
     def items_of(self, flow_id: str) -> set[int]:
         return {item for flow, item in self._attempts if flow == flow_id}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -40,6 +41,8 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     place: Place = "loop"
     kept: msgspec.Raw | None = None
     """What its own last heartbeat with details left."""
+    thread_call: "Future[str] | None" = None
+    """What occupies a thread, where it runs in one: that cannot be stopped, and may outlive the attempt."""
 
     # Guarded calls inside see it as the call around them.
     owns_retries: bool = True

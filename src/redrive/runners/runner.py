@@ -159,7 +159,8 @@ class Runner:
         def work() -> str:
             return context.run(_call_function, action, attempt, arguments, self._clock)
 
-        await self._outcome(attempt, loop.run_in_executor(self._threads, work))
+        attempt.thread_call = self._threads.submit(work)
+        await self._outcome(attempt, asyncio.wrap_future(attempt.thread_call))
 
     async def _in_process(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
         if self._processes is None:
