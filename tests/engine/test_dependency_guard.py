@@ -1,9 +1,14 @@
 """What holds durable work back takes nothing away from the others."""
 
+import asyncio
+
 import pytest
 
+import redrive
+from redrive import action
 from redrive.engine.dependency_guard import Deferred, DependencyGuard
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
+from redrive.flows.graphs.builder import Graph
 from redrive.retry.policy import DEFAULT_POLICY
 
 DOWN = DEFAULT_CLASSIFIER.failure_of(ConnectionError("away"), 0.0)
@@ -46,3 +51,36 @@ def test_a_retry_that_the_circuit_holds_back_costs_no_budget() -> None:
     with pytest.raises(Deferred, match="circuit"):
         guard.admit(("flow", 7), "bank", retry=True, now=1.0)
     assert budget.left(1.0) == left
+
+
+@pytest.mark.parametrize("how", ["cancel", "pause", "force"])
+def test_items_that_stood_in_line_give_back_the_leave_they_had(how: str) -> None:
+    @action(name=f"guard.charge_{how}")
+    async def charge(order: int) -> int:
+        await asyncio.Event().wait()
+        return order
+
+    graph = Graph(f"guard-{how}").step(
+        "charge",
+        charge,
+        inputs={"order": {"type": "integer", "from": "orders"}},
+        for_each="order",
+        outputs={"paid": "integer"},
+        dependency="payments",
+    )
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", concurrency=1, grace=0.0, poll=0.01) as app:
+            handle = await app.start_graph(graph, {"orders": [1, 2, 3]})
+            while app._worker is None or len(app._worker.guard.permits) < 3:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.001)
+            if how == "pause":
+                await handle.pause()
+            else:
+                await handle.cancel(force=how == "force")
+            left = {"pause": 1}.get(how, 0)
+            async with asyncio.timeout(10):
+                while len(app._worker.guard.permits) > left:  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.001)
+
+    asyncio.run(scenario())

@@ -120,6 +120,7 @@ class AttemptStarts(OwnedFlow):
         for number in self.in_line:
             if self._lanes is not None:
                 self._lanes.leave(self.history.items[number].step, number)
+                self.desk.guard.ignored((self.id, number), self.time())
         self.in_line.clear()
 
     def stays_in_lane(self, item: Item) -> None:

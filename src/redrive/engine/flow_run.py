@@ -345,6 +345,7 @@ class FlowRun(AttemptStarts):
         elif item.number in self.in_line:
             self.active -= 1
             del self.in_line[item.number]
+            self.desk.guard.ignored((self.id, item.number), self.time())
         self.waits.retries.pop(item.number, None)
         self.waits.callbacks.pop(item.number, None)
 
@@ -357,6 +358,7 @@ class FlowRun(AttemptStarts):
         event = ending_of(ask, self.history)
         self.log(at, event)
         self.driver.discard()
+        self.leave_line()
         self.active = 0
         self.desk.ended(self, event)
         self.release(ask.how, None, at)

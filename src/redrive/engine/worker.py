@@ -239,6 +239,7 @@ class Worker:
         delivery, place = item.delivery, run.driver.place(item.step)
         if run.released or item.state != "running" or delivery is None:
             self.places.free(place)
+            self.guard.ignored((run.id, item.number), self.now())
             return
         timeout = None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began)
         self.idle.pop(run.id, None)
@@ -371,4 +372,9 @@ class Worker:
                 self.set_aside(run)
 
     def _over(self, attempt: Attempt) -> FlowRun | None:
-        return self.runs.get(attempt.flow_id) if self.under_way.end(attempt) else None
+        if not self.under_way.end(attempt):
+            return None
+        run = self.runs.get(attempt.flow_id)
+        if run is None:
+            self.guard.ignored((attempt.flow_id, attempt.item), self.now())
+        return run
