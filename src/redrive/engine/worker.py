@@ -120,12 +120,15 @@ class Worker:
             self.claims.caught_up = False
             for task in (*tasks, stopping):
                 task.cancel()
-            await asyncio.wait([*tasks, stopping])
-            await self._let_go()
-            # Where the lease is lost there is nothing to give back.
-            with contextlib.suppress(StoreError):
-                await self.store.leave(self.lease)
-            self.own_starts.close()
+            try:
+                await asyncio.wait([*tasks, stopping])
+                await self._let_go()
+                # Where the lease is lost there is nothing to give back.
+                with contextlib.suppress(StoreError):
+                    await self.store.leave(self.lease)
+            finally:
+                # Whoever started a flow here is answered, whatever went wrong.
+                self.own_starts.close()
 
     def stop(self) -> None:
         """Claim nothing more, let running attempts end, and hand over."""
@@ -299,7 +302,8 @@ class Worker:
     def forget(self, run: OwnedFlow) -> None:
         if self.runs.get(run.id) is run:
             del self.runs[run.id]
-        self.idle.pop(run.id, None)
+            # Else it is the next run of the same flow that waits there.
+            self.idle.pop(run.id, None)
         run.driver.discard()
         if run.alarm is not None:
             self.alarms.take_back(run.alarm)
