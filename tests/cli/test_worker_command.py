@@ -21,7 +21,7 @@ from redrive.engine.app import App
 from redrive.engine.explanation import AttemptStory, Explanation, ItemStory
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Lease, NewWorker
+from redrive.stores.records import Lease, NewWorker, WorkerRecord
 
 T = TypeVar("T")
 
@@ -305,6 +305,38 @@ def test_a_worker_that_cannot_join_yet_ends_at_the_first_signal() -> None:
         return await asyncio.wait_for(work(Refuses(), settings, supervised=False), PATIENCE)
 
     assert asyncio.run(told_to_stop()) == 0
+
+
+class GoesAway(MemoryStore):
+    """Cannot be asked who works, once it is away."""
+
+    is_away = False
+
+    async def list_workers(self) -> list[WorkerRecord]:
+        if self.is_away:
+            raise StoreUnavailable("connection refused")
+        return await super().list_workers()
+
+
+def test_a_worker_that_is_told_to_stop_while_the_store_is_away_lets_attempts_end() -> None:
+    store = GoesAway()
+    ended: list[bool] = []
+
+    @redrive.action(name="worker_command.told_to_stop_within")
+    async def told_to_stop_within() -> None:
+        store.is_away = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.1)
+        ended.append(True)
+
+    async def scenario() -> int:
+        settings = {"queues": None, "grace": PATIENCE}
+        working = asyncio.create_task(work(store, settings, supervised=False))
+        await redrive.App(store, worker=False).submit(told_to_stop_within())
+        return await asyncio.wait_for(working, PATIENCE)
+
+    assert asyncio.run(scenario()) == 0
+    assert ended == [True]
 
 
 def children(process: Process) -> list[int]:

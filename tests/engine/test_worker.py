@@ -8,6 +8,7 @@ import pytest
 import redrive
 from redrive import Workflow, action, workflow
 from redrive.engine.flow_run import FlowRun
+from redrive.stores.errors import StoreUnavailable
 
 
 @action(name="worker.quick")
@@ -59,5 +60,24 @@ def test_a_run_that_is_forgotten_late_leaves_the_next_run_of_its_flow_where_it_w
             worker.forget(FlowRun(worker, waiting.record, waiting.driver))
             assert worker.runs[handle.id] is waiting
             assert worker.idle[handle.id] is waiting
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_that_is_told_to_stop_while_it_cannot_join_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", worker=False) as app:
+            asked = asyncio.Event()
+
+            async def is_away(*_: Any) -> Any:
+                asked.set()
+                raise StoreUnavailable("away")
+
+            monkeypatch.setattr(app.store, "join", is_away)
+            working = asyncio.create_task(app.work())
+            await asked.wait()
+            app.stop()
+            done, _ = await asyncio.wait([working], timeout=5)
+            assert done
 
     asyncio.run(scenario())

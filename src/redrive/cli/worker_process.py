@@ -17,7 +17,7 @@ from redrive.cli.event_loop import FOR_THE_HAND_OVER, leave_at_once, on_signals
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.loop_watch import watch_loop
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError
+from redrive.stores.errors import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from redrive.engine.app import App
@@ -30,15 +30,9 @@ async def work(store: "Store", settings: dict[str, Any], supervised: bool) -> in
     """Be a worker until a signal says to stop, or, when `supervised`, until the supervisor is gone."""
     async with open_app(store, worker=False, **settings) as app:
         working = asyncio.create_task(app.work())
-        ending: list[asyncio.Task[None]] = []
-
-        def stop() -> None:
-            app.stop()
-            ending.append(asyncio.create_task(_end_unless_joined(app, working)))
-
-        undo = on_signals(stop)
+        undo = on_signals(app.stop)
         if supervised:
-            _stop_with_supervisor(stop, settings["grace"])
+            _stop_with_supervisor(app.stop, settings["grace"])
         watch = watch_loop()
         try:
             if await _joined(app, working):
@@ -74,19 +68,12 @@ def _stop_with_supervisor(stop: Callable[[], None], grace: float) -> None:
 async def _joined(app: "App", working: "asyncio.Task[None]") -> bool:
     """Wait until the store knows this worker; False when it ended before."""
     while not working.done():
-        if await _is_known(app):
-            return True
+        # While the store is away the worker itself is patient.
+        with contextlib.suppress(StoreUnavailable):
+            if await _is_known(app):
+                return True
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + _LOOK_EVERY)
     return False
-
-
-async def _end_unless_joined(app: "App", working: "asyncio.Task[None]") -> None:
-    """One that still asks the store to let it join does not look whether it is to stop; it has nothing to hand over."""
-    known = False
-    with contextlib.suppress(StoreError):
-        known = await _is_known(app)
-    if not known:
-        working.cancel()
 
 
 async def _is_known(app: "App") -> bool:

@@ -92,7 +92,9 @@ class Worker:
         CURRENT.set(UNOWNED)
         name, queues = f"{socket.gethostname()}:{os.getpid()}", self.settings.queues
         new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
-        self.lease = await patiently(self.store, self.store.join, new, self.settings.lease)
+        self.lease = await self._join(new)
+        if self.lease is None:
+            return
         self.own_starts = OwnStarts(self)
         self.journal = Journal(self.store, self.lease, self.own_starts.refuse, self._nothing_is_kept_of)
         stop_listening = self.store.on_wake(self._woken)
@@ -129,6 +131,17 @@ class Worker:
             finally:
                 # Whoever started a flow here is answered, whatever went wrong.
                 self.own_starts.close()
+
+    async def _join(self, new: NewWorker) -> Lease | None:
+        """None when it is told to stop while the store is away: it has nothing to hand over."""
+        joining = self._task(patiently(self.store, self.store.join, new, self.settings.lease))
+        stopping = self._task(self.stopping.wait())
+        try:
+            await asyncio.wait([joining, stopping], return_when=asyncio.FIRST_COMPLETED)
+            return joining.result() if joining.done() else None
+        finally:
+            joining.cancel()
+            stopping.cancel()
 
     def stop(self) -> None:
         """Claim nothing more, let running attempts end, and hand over."""
