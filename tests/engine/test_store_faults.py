@@ -42,6 +42,32 @@ async def all_delivered(handles: list[redrive.Handle[list[str]]]) -> None:
         assert await handle.result(timeout=60) == expected(number)
 
 
+@redrive.workflow(name="store_faults.Sleeps")
+class Sleeps(redrive.Workflow):
+    async def run(self) -> str:
+        await asyncio.sleep(3)
+        return "slept"
+
+
+@pytest.mark.promise("A14")
+def test_an_app_can_be_closed_while_its_postgres_is_away() -> None:
+    server = PostgresServer()
+    address = server.fresh_database()
+
+    async def scenario() -> None:
+        async with redrive.open(address, lease=0.5, grace=0) as app:
+            flow = await app.start(Sleeps)
+            await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
+        async with redrive.open(address, poll=0.1) as app:
+            assert await app.handle(flow.id).result(timeout=20) == "slept"
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        server.remove()
+
+
 @pytest.mark.promise("A14")
 def test_a_postgres_that_is_restarted_in_the_middle_of_the_work(notes: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     server = PostgresServer()

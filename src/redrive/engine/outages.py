@@ -66,6 +66,11 @@ def store_is_back(address: str) -> None:
         log.warning("the store %s is back after %s", address, span(now - began))
 
 
+def is_away(address: str) -> bool:
+    outage = _outages.get(address)
+    return outage is not None and outage.began is not None
+
+
 def hear_of_outage(address: str, event: Event) -> None:
     """For the hooks of a guarded call to the store."""
     if isinstance(event, AttemptFailed):

@@ -20,6 +20,7 @@ from redrive.engine.dead_letters import dead_letter
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.handing_on import HandingOn
+from redrive.engine.handing_over import hand_over
 from redrive.engine.heartbeats import beat
 from redrive.engine.housekeeping import keep_lease, prune_finished, take_over
 from redrive.engine.journal import Journal, patiently
@@ -113,7 +114,11 @@ class Worker:
         try:
             await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not any(task.done() for task in tasks):
-                await self._hand_over(tasks)
+                self.claims.caught_up = False
+                journal, keeper, claiming, mail = tasks[:4]
+                claiming.cancel()
+                mail.cancel()
+                await hand_over(self, journal, keeper)
             for task in tasks:
                 if task.done() and not task.cancelled():
                     task.result()
@@ -149,48 +154,6 @@ class Worker:
 
     def _task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         return asyncio.get_running_loop().create_task(work)
-
-    async def _hand_over(self, tasks: "list[asyncio.Task[Any]]") -> None:
-        """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
-        journal, keeper, claiming, mail = tasks[:4]
-        self.claims.caught_up = False
-        claiming.cancel()
-        mail.cancel()
-        self.places.closed = True
-        drained = self._task(self.runner.drain(self.settings.grace))
-        await asyncio.wait([drained, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
-        if journal.done() or keeper.done():
-            drained.cancel()
-            return
-        for attempt in drained.result():
-            self._give_back(attempt)
-        for run in list(self.runs.values()):
-            if not run.released:
-                self._take_back_starts(run)
-                run.release("ready", self.now())
-        drained = self._task(self.journal.drained())
-        await asyncio.wait([drained, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
-
-    def _give_back(self, attempt: Attempt) -> None:
-        run = self.runs.get(attempt.flow_id)
-        item = run.history.items.get(attempt.item) if run else None
-        if run is None or item is None or item.delivery != attempt.delivery_token or run.released:
-            return
-        if attempt.place == "thread" or item.policy.idempotent is False:
-            # It may go on, or have taken effect: whoever comes next must treat it as lost.
-            return
-        self.runner.cancel(attempt)
-        self._return(run, item)
-
-    def _take_back_starts(self, run: FlowRun) -> None:
-        """Attempts that are logged, and were to begin once that is durable: they do not begin any more."""
-        for number in run.running_items() - self.under_way.items_of(run.id):
-            self._return(run, run.history.items[number])
-
-    def _return(self, run: FlowRun, item: Item) -> None:
-        at = run.time()
-        run.active -= 1
-        run.returned(item, at, at, "its worker was told to stop")
 
     async def _let_go(self) -> None:
         self.alarms.close()

@@ -1,0 +1,59 @@
+"""The end of a worker that was told to stop: what it has goes to others, and nothing is lost or counted twice."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from redrive.engine.flow_run import FlowRun
+from redrive.engine.outages import is_away
+from redrive.flows.history import Item
+from redrive.runners.attempt import Attempt
+
+if TYPE_CHECKING:
+    from redrive.engine.worker import Worker
+
+
+async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
+    """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
+    worker.places.closed = True
+    loop = asyncio.get_running_loop()
+    attempts_end = loop.create_task(worker.runner.drain(worker.settings.grace))
+    await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
+    if journal.done() or keeper.done():
+        attempts_end.cancel()
+        return
+    for attempt in attempts_end.result():
+        _give_back(worker, attempt)
+    for run in list(worker.runs.values()):
+        if not run.released:
+            _take_back_starts(worker, run)
+            run.release("ready", worker.now())
+    ends = [loop.create_task(worker.journal.drained()), journal, keeper]
+    while not (await asyncio.wait(ends, timeout=worker.settings.lease, return_when=asyncio.FIRST_COMPLETED))[0]:
+        if is_away(worker.store.address):
+            # For as long as a lease lasts: nothing can be written under this one any more.
+            ends[0].cancel()
+            return
+
+
+def _give_back(worker: "Worker", attempt: Attempt) -> None:
+    run = worker.runs.get(attempt.flow_id)
+    item = run.history.items.get(attempt.item) if run else None
+    if run is None or item is None or item.delivery != attempt.delivery_token or run.released:
+        return
+    if attempt.place == "thread" or item.policy.idempotent is False:
+        # It may go on, or have taken effect: whoever comes next must treat it as lost.
+        return
+    worker.runner.cancel(attempt)
+    _return(run, item)
+
+
+def _take_back_starts(worker: "Worker", run: FlowRun) -> None:
+    """Attempts that are logged, and were to begin once that is durable: they do not begin any more."""
+    for number in run.running_items() - worker.under_way.items_of(run.id):
+        _return(run, run.history.items[number])
+
+
+def _return(run: FlowRun, item: Item) -> None:
+    at = run.time()
+    run.active -= 1
+    run.returned(item, at, at, "its worker was told to stop")
