@@ -38,3 +38,23 @@ def test_a_result_given_by_hand_is_one_that_the_action_may_return(is_job: bool) 
             assert (await app.outcome(flow)).result == (7 if is_job else 8)
 
     asyncio.run(story())
+
+
+@workflow(name="ResolvedByHand")
+class GoesOnWithout(Workflow):
+    async def run(self) -> str:
+        counted: int | None = await count("sheep")
+        return "nothing was counted" if counted is None else str(counted)
+
+
+@pytest.mark.promise("T10")
+def test_an_action_resolved_by_hand_gives_nothing_whatever_it_should_return() -> None:
+    async def story() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                flow = await app.start(GoesOnWithout)
+                await app.settled(flow)
+                await app.resolve_step(flow.id, "counted by hand", by="ann", why="does not matter")
+            assert (await app.outcome(flow)).result == "nothing was counted"
+
+    asyncio.run(story())

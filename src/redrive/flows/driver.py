@@ -213,7 +213,12 @@ class CodeDriver(ActionItems):
         return self._turn(at)
 
     def resolved(self, item: int, at: float) -> list[Ask]:
-        return self.completed(item, "null", at)
+        ask = self._items.pop(item, None)
+        if ask is not None and not ask.future.done():
+            ask.future.ask = None
+            # Not read as what the action gives: there is no result.
+            ask.future.set_result(None)
+        return self._turn(at)
 
     def fired(self, timer: int, at: float) -> list[Ask]:
         ask = self._timers.pop(timer, None)
