@@ -303,6 +303,7 @@ def test_a_flow_that_nobody_can_run_says_why_and_how_to_start_a_worker() -> None
     async def scenario(app: FlowApp) -> list[str]:
         headlines = []
         with app.clock.frozen():
+            await eventually(app.store.list_workers)
             elsewhere = await app.start(Changing, queue="elsewhere")
             headlines.append((await app.explain(elsewhere.id)).headline)
             await killed(app)

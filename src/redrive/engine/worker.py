@@ -93,7 +93,7 @@ class Worker:
         CURRENT.set(UNOWNED)
         name, queues = f"{socket.gethostname()}:{os.getpid()}", self.settings.queues
         new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
-        self.lease = await self._join(new)
+        await self._join(new)
         if self.lease is None:
             return
         self.own_starts = OwnStarts(self)
@@ -137,16 +137,18 @@ class Worker:
                 # Whoever started a flow here is answered, whatever went wrong.
                 self.own_starts.close()
 
-    async def _join(self, new: NewWorker) -> Lease | None:
-        """None when it is told to stop while the store is away: it has nothing to hand over."""
+    async def _join(self, new: NewWorker) -> None:
+        """Without a lease when it is told to stop while the store is away: it has nothing to hand over."""
         joining = self._task(patiently(self.store, self.store.join, new, self.settings.lease))
         stopping = self._task(self.stopping.wait())
         try:
             await asyncio.wait([joining, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return joining.result() if joining.done() else None
         finally:
-            joining.cancel()
             stopping.cancel()
+            if not joining.cancel() and joining.exception() is None:
+                self.lease = joining.result()
+        if joining.done():
+            joining.result()
 
     def stop(self) -> None:
         """Claim nothing more, let running attempts end, and hand over."""
