@@ -9,6 +9,7 @@ from redrive import (
     Jitter,
     Policy,
     PolicyError,
+    RetryAfter,
     RetryPolicy,
     Rule,
     Workflow,
@@ -98,3 +99,10 @@ def test_a_rule_of_a_listed_policy_takes_what_it_leaves_out_from_that_policy() -
 
 def test_a_list_of_policies_that_retry_nothing_retries_nothing() -> None:
     assert attempts_with([Policy(retry_on=NOTHING)], ConnectionResetError("x")) == 1
+
+
+@pytest.mark.promise("R3")
+def test_an_action_that_asks_for_a_retry_gets_it_whatever_the_policies_of_a_list_name() -> None:
+    named = RetryPolicy(attempts=4, exception_types=["NetworkError"])
+    assert attempts_with(named, RetryAfter(1)) == 4
+    assert attempts_with([named, ELSE], RetryAfter(1)) == 4

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.duration import read_duration
 from redrive.failures.matching import ANYTHING, NOTHING, Match, as_match
-from redrive.failures.signals import AttemptTimeout
+from redrive.failures.signals import AttemptTimeout, RetryAfter
 from redrive.notation.read import read_policy
 from redrive.retry.backoff import Backoff
 from redrive.retry.jitter import Jitter
@@ -110,9 +111,9 @@ def _several(listed: Sequence[Any]) -> Policy:
     for index, policy in enumerate(policies):
         _check_listed(policy, index)
     rules = [rule for policy in policies for rule in _rules_of(policy)]
-    if rules and not any(rule.match.matched_by(CUT_ATTEMPT) for rule in rules):
-        # A timeout is not an exception of the action: it is retried whatever the policies name, as the first says.
-        rules.append(msgspec.structs.replace(rules[0], match=Match(names=(AttemptTimeout.__name__,))))
+    for signal, failure in _WHATEVER_IS_NAMED:
+        if rules and not any(rule.match.matched_by(failure) for rule in rules):
+            rules.append(msgspec.structs.replace(rules[0], match=Match(names=(signal.__name__,))))
     said = {policy.idempotent for policy in policies}
     return Policy(
         attempts=None,
@@ -126,6 +127,12 @@ def _several(listed: Sequence[Any]) -> Policy:
         idempotent=False if False in said else True if True in said else None,
     )
 
+
+_WHATEVER_IS_NAMED = (
+    (AttemptTimeout, CUT_ATTEMPT),
+    (RetryAfter, DEFAULT_CLASSIFIER.failure_of(RetryAfter(0), 0.0)),
+)
+"""No exceptions of what the action does: they are retried whatever the policies name, as the first of them says."""
 
 _OF_THE_WHOLE = ("deadline", "attempt_timeout", "timeout_growth", "timeout_retries", "max_retry_after", "floor")
 """What is about all attempts together, and so cannot be about those that one policy of a list answers."""
