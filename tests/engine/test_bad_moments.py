@@ -42,6 +42,12 @@ async def do(what: str) -> str:
     return what
 
 
+async def until_it_runs() -> None:
+    async with asyncio.timeout(10):
+        while not RAN:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+
+
 @workflow(name="moments.TimerBeside")
 class TimerBeside(Workflow):
     async def run(self) -> None:
@@ -61,6 +67,7 @@ def test_a_paused_flow_whose_timer_is_due_leaves_its_worker_in_peace(monkeypatch
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0) as app:
             flow = await app.start(TimerBeside)
+            await until_it_runs()
             await flow.pause(by="me", why="look")
             # In real time: the alarms of a worker are.
             await asyncio.sleep(0.3)
@@ -86,9 +93,7 @@ def test_a_pause_that_nobody_has_read_is_obeyed_before_anything_begins(tmp_path:
         # One place: the second action stands in line.
         async with redrive.open(address, concurrency=1, grace=0) as app:
             flow = await app.start(Both)
-            async with asyncio.timeout(10):
-                while not RAN:  # noqa: ASYNC110 - nobody tells
-                    await asyncio.sleep(0.001)
+            await until_it_runs()
         async with redrive.open(address, worker=False) as app:
             for word in ("pause", "resume", "pause"):
                 await getattr(app.handle(flow.id), word)(by="ann", why="wait")

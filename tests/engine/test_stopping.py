@@ -1,6 +1,8 @@
 """A worker that is told to stop: what it has not begun is not counted, and what it has begun gets its time."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,10 +55,13 @@ def test_an_attempt_that_had_not_begun_is_not_counted(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with redrive.open(address, poll=0.1) as app:
             await idle(app)
-            starting = asyncio.get_running_loop().create_task(app.submit(once()))
-            for _ in range(3):
-                await asyncio.sleep(0)
-            app.stop()
+            with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                starting = asyncio.get_running_loop().create_task(app.submit(once()))
+                await some_turns()
+                app.stop()
+                await some_turns()
+                other.execute("COMMIT")
             handle = await starting
         async with redrive.open(address, poll=0.1) as app:
             assert await app.handle(handle.id).result(timeout=10) == "done"
@@ -76,10 +81,14 @@ def test_an_attempt_that_begins_after_the_stop_has_the_grace_period_too(tmp_path
         async with redrive.open(address, poll=0.1, grace=10) as app:
             await idle(app)
             early = await app.submit(held("early"))
-            starting = asyncio.get_running_loop().create_task(app.submit(held("late")))
-            for _ in range(3):
-                await asyncio.sleep(0)
-            app.stop()
+            with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
+                # The commit that logs its start waits for this, and is over only after the stop.
+                other.execute("BEGIN IMMEDIATE")
+                starting = asyncio.get_running_loop().create_task(app.submit(held("late")))
+                await some_turns()
+                app.stop()
+                await some_turns()
+                other.execute("COMMIT")
             late = await starting
             await some_turns()
             GATES["early"].set()

@@ -57,6 +57,9 @@ def test_an_app_can_be_closed_while_its_postgres_is_away() -> None:
     async def scenario() -> None:
         async with redrive.open(address, lease=0.5, grace=0) as app:
             flow = await app.start(Sleeps)
+            async with asyncio.timeout(10):
+                while app._worker is None or flow.id not in app._worker.runs:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
             await asyncio.to_thread(server.stop)
         await asyncio.to_thread(server.start)
         async with redrive.open(address, poll=0.1) as app:
