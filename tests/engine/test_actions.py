@@ -458,3 +458,30 @@ def test_a_thread_that_hangs_holds_up_no_shutdown(ends: str) -> None:
         may_end.set()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_workflow_may_change_what_an_action_gave_without_changing_what_the_action_keeps(in_thread: bool) -> None:
+    kept = {"a": [1, 2]}
+
+    def plain() -> dict[str, list[int]]:
+        return kept
+
+    async def in_loop() -> dict[str, list[int]]:
+        return kept
+
+    decorate: Any = action(name=f"actions.known {in_thread}")
+    known = decorate(plain if in_thread else in_loop)
+
+    @workflow(name=f"Changes {in_thread}")
+    class Changes(Workflow):
+        async def run(self) -> dict[str, list[int]]:
+            given: dict[str, list[int]] = await self.run_action(known())
+            given["a"].append(3)
+            return given
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        assert await (await app.start(Changes)).result() == {"a": [1, 2, 3]}
+
+    in_virtual_time(scenario)
+    assert kept == {"a": [1, 2]}

@@ -569,8 +569,9 @@ def test_spans_are_short_and_close(seconds: float) -> None:
 
 
 def test_a_result_that_the_code_can_no_longer_read_is_not_blamed_on_the_input() -> None:
+    # In a thread: a result that was made in the loop need not be read again.
     @action(name="explained tally")
-    async def tally() -> str:
+    def tally() -> str:
         # As when a process with other code carries it out.
         @action(name="explained tally")
         async def tally() -> int:

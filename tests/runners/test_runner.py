@@ -17,7 +17,7 @@ class Heard:
     def __init__(self) -> None:
         self.outcomes: list[Attempt] = []
 
-    def succeeded(self, attempt: Attempt, result: str) -> None:
+    def succeeded(self, attempt: Attempt, result: str, read: Any = None) -> None:
         self.outcomes.append(attempt)
 
     def accepted(self, attempt: Attempt) -> None:

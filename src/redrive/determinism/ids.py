@@ -36,13 +36,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drawn.clear)
 
 
+_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+
+
 def ordered_id(wall_now: float) -> str:
     """An id that sorts by the time it was made: a UUID of version 7."""
-    millis = int(wall_now * 1000) & 0xFFFF_FFFF_FFFF
-    chance = int(random_token(), 16)
-    number = (millis << 80) | (0x7 << 76) | (((chance >> 64) & 0xFFF) << 64) | (0b10 << 62) | (chance & (2**62 - 1))
-    text = f"{number:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    millis, chance = (int(wall_now * 1000) & 0xFFFF_FFFF_FFFF).to_bytes(6, "big").hex(), random_token()
+    variant = _VARIANT[chance[0]]
+    return f"{millis[:8]}-{millis[8:]}-7{chance[1:4]}-{variant}{chance[4:7]}-{chance[7:19]}"
 
 
 _ids: ContextVar[Ids] = ContextVar("redrive_ids", default=random_id)

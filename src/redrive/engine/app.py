@@ -201,11 +201,11 @@ class App:
         """Start a background job, a flow of one action: `await app.submit(charge("u1"))`. Settings as in `start`."""
         if not isinstance(call, ActionCall):
             raise TypeError(f"submit takes the call of an @action, such as charge(user=user), not {call!r}")
-        policy = call.action.policy
+        policy = (action := call.action).policy
         if retry is not None or timeout is not None:
             policy = as_policy(policy if retry is None else retry, timeout)
-        flow = new_flow(self.now(), ACTION + call.action.name, write_job(call, policy), key, queue, priority, delay)
-        return await self._add(flow, connection, call.action.signature.read_result)
+        flow = new_flow(self.now(), ACTION + action.name, write_job(call, policy), key, queue, priority, delay)
+        return await self._add(flow, connection, action.signature.read_result)
 
     # Graphs
 

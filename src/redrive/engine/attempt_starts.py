@@ -9,6 +9,7 @@ from redrive.engine.lanes import Lanes
 from redrive.engine.owned_flow import OwnedFlow
 from redrive.engine.retry_rows import retry_row
 from redrive.engine.waits import Waits
+from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.driver import ActionItems, Driver
 from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
@@ -50,7 +51,7 @@ class AttemptStarts(OwnedFlow):
         # Asked last: a probe is not given to what cannot use it.
         held_back = None if lanes is None or not has_turn else self._held_back(ask.step, number, False, at)
         may_begin = has_turn and held_back is None
-        if may_begin and self.desk.take_place(self.driver.place(ask.step)):
+        if may_begin and self.desk.places.take(place := self.driver.place(ask.step)):
             self.active += 1
             self.log(
                 at,
@@ -66,12 +67,12 @@ class AttemptStarts(OwnedFlow):
                 ),
             )
             item = self.history.items[number]
-            item.policy = ask.policy
-            self.desk.journal.then(self.desk.begin, self, item, ask)
+            item.known_policy = ask.policy
+            self.desk.journal.then(self.desk.begin, self, item, place, ask)
         else:
             event = ItemQueued(item=number, step=ask.step, args=args, policy=policy, index=ask.index, undoes=ask.undoes)
             self.log(at, event)
-            self.history.items[number].policy = ask.policy
+            self.history.items[number].known_policy = ask.policy
             if held_back is not None:
                 item = self.history.items[number]
                 self._defer(item, held_back, at)
@@ -95,8 +96,8 @@ class AttemptStarts(OwnedFlow):
             self._defer(item, held_back, at)
             return False
         self.active += 1
-        if self.desk.take_place(self.driver.place(item.step)):
-            self._begin_attempt(item, at)
+        if self.desk.places.take(place := self.driver.place(item.step)):
+            self._begin_attempt(item, place, at)
         else:
             self._line_up(item.number)
         return True
@@ -106,12 +107,12 @@ class AttemptStarts(OwnedFlow):
         items = self.history.items.values()
         return {item.number for item in items if item.state == "running" and not item.accepted}
 
-    def place_found(self, number: int) -> bool:
+    def place_found(self, number: int, place: Place) -> bool:
         """A place was taken for an item that waited in line; False when it no longer needs one."""
         if self.released or number not in self.in_line:
             return False
         del self.in_line[number]
-        self._begin_attempt(self.history.items[number], self.time())
+        self._begin_attempt(self.history.items[number], place, self.time())
         return True
 
     def leave_line(self) -> None:
@@ -172,7 +173,7 @@ class AttemptStarts(OwnedFlow):
         self.in_line[number] = None
         self.desk.queue_for_place(self, number)
 
-    def _begin_attempt(self, item: Item, at: float) -> None:
+    def _begin_attempt(self, item: Item, place: Place, at: float) -> None:
         event = AttemptStarted(
             item=item.number,
             attempt=item.attempt + 1,
@@ -182,4 +183,4 @@ class AttemptStarts(OwnedFlow):
         self.log(at, event)
         if item.number in self.shown:
             self.desk.journal.put_retry(retry_row(self.record, item, "dispatched"))
-        self.desk.journal.then(self.desk.begin, self, item, None)
+        self.desk.journal.then(self.desk.begin, self, item, place)

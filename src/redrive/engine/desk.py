@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from redrive.determinism.dice import Dice
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.journal import Journal
+from redrive.engine.places import Places
 from redrive.engine.under_way import UnderWay
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
@@ -24,20 +25,17 @@ class Desk(Protocol):
     journal: Journal
     dice: Dice
     guard: DependencyGuard
+    places: Places
     under_way: UnderWay
 
     def now(self) -> float:
         """Epoch seconds."""
         ...
 
-    def take_place(self, place: Place) -> bool:
-        """Whether an attempt may begin there now; the place is then taken for it."""
-        ...
-
     def queue_for_place(self, run: "AttemptStarts", item: int) -> None: ...
 
-    def begin(self, run: "AttemptStarts", item: Item, ask: ItemAsk | None) -> None:
-        """Have the attempt made, now that its start is durable."""
+    def begin(self, run: "AttemptStarts", item: Item, place: Place, ask: ItemAsk | None = None) -> None:
+        """Have the attempt made in the place taken for it, now that its start is durable."""
         ...
 
     def after_mail(self, call: Callable[[], None]) -> None:

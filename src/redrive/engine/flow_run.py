@@ -7,6 +7,7 @@ until they are durable is left with the journal.
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -36,7 +37,7 @@ from redrive.flows.failed_item import error_of
 from redrive.flows.history import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
 from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
-from redrive.flows.values import NotReadable
+from redrive.flows.values import NOT_READ, NotReadable
 from redrive.retry.backoff import LONGEST_WAIT
 from redrive.retry.decide import decide
 from redrive.retry.decision import CLEAR, Conditions, RetryAt
@@ -79,7 +80,8 @@ class FlowRun(AttemptStarts):
             self.take(asks, at)
         self.settle(at)
 
-    def succeeded(self, number: int, delivery: str, result: str) -> None:
+    def succeeded(self, number: int, delivery: str, result: str, read: Any = NOT_READ) -> None:
+        """`read`: what reading the result gives, where that is known already."""
         item = self._under_way(number, delivery)
         if item is None:
             return
@@ -92,8 +94,9 @@ class FlowRun(AttemptStarts):
         self.active -= 1
         self.log(at, ItemCompleted(item=number, attempt=item.attempt, result=msgspec.Raw(result.encode())))
         self._item_done(item)
-        self.take(self.driver.completed(number, result, at), at)
-        self.leave_lane(item, at)
+        self.take(self.driver.completed(number, result, at, read), at)
+        if self._lanes is not None:
+            self.leave_lane(item, at)
         self.settle(at)
 
     def completed_by_hand(self, item: Item, said: CompleteItem | ResolveItem) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from redrive.calls.retrier import Retrier
@@ -58,6 +58,16 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
     return answer
 
 
+class _Yield:
+    """Awaited, it gives the loop one turn."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+_YIELD = _Yield()
+
+
 class _Turn:
     """What one flow logs at one time: it becomes one row."""
 
@@ -70,9 +80,6 @@ class _Turn:
         self.at = at
         self.events = [event]
         self.size = len(event)
-
-    def row(self) -> EventRow:
-        return _row((self.flow_id, self.seq, self.at, write_turn(self.events)))
 
 
 class Journal:
@@ -110,6 +117,7 @@ class Journal:
         # A bare future: an event would cost twice as much at each commit.
         self._asleep: asyncio.Future[None] | None = None
         self._idle = asyncio.Event()
+        self._is_awaited = False
         self._clock = current_clock()
 
     def log(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
@@ -164,6 +172,9 @@ class Journal:
         loop = asyncio.get_running_loop()
         while True:
             if not self._is_kicked:
+                # What follows a commit often has its next line ready within a turn of the loop: nobody is to be woken.
+                await _YIELD
+            if not self._is_kicked:
                 self._asleep = loop.create_future()
                 await self._asleep
                 self._asleep = None
@@ -172,7 +183,9 @@ class Journal:
             self.batch, self._then = Batch(number=batch.number + 1), []
             size, self._size = self._size, 0
             if self._turns:
-                batch.events = [turn.row() for turn in self._turns]
+                batch.events = [
+                    _row((turn.flow_id, turn.seq, turn.at, write_turn(turn.events))) for turn in self._turns
+                ]
                 self._turns = []
             if self._retries:
                 batch.retries = list(self._retries.values())
@@ -180,22 +193,18 @@ class Journal:
             if self._heartbeats:
                 batch.heartbeats = list(self._heartbeats.values())
                 self._heartbeats.clear()
-            with self._clock.busy():
-                try:
-                    if size > LARGEST_COMMIT:
-                        await self._write_apart(batch)
-                    else:
-                        await self._write(batch)
-                except _FOR_ALL:
-                    raise
-                except StoreError as error:
-                    await self._write_apart(batch, error)
+            if self._clock is SYSTEM_CLOCK:
+                await self._write_whole(batch, size)
+            else:
+                with self._clock.busy():
+                    await self._write_whole(batch, size)
             self._following.extend(then)
             self._is_writing = False
             self._follow(FOLLOWED_AT_ONCE)
             if self._following:
                 self._more_to_follow.set()
-            elif not self._is_kicked:
+            elif self._is_awaited and not self._is_kicked:
+                self._is_awaited = False
                 self._idle.set()
 
     async def follow(self) -> None:
@@ -227,7 +236,19 @@ class Journal:
         """Wait until all that is known now is written."""
         if not self.is_drained:
             self._idle.clear()
+            self._is_awaited = True
             await self._idle.wait()
+
+    async def _write_whole(self, batch: Batch, size: int) -> None:
+        try:
+            if size > LARGEST_COMMIT:
+                await self._write_apart(batch)
+            else:
+                await self._write(batch)
+        except _FOR_ALL:
+            raise
+        except StoreError as error:
+            await self._write_apart(batch, error)
 
     async def _write(self, batch: Batch) -> None:
         try:
@@ -262,14 +283,15 @@ class Journal:
             for item in [item for item in rows if item[0] == flow_id]:
                 del rows[item]
 
-    async def _commit(self, batch: Batch) -> None:
+    def _commit(self, batch: Batch) -> Awaitable[None]:
+        return self._commit_born(batch) if batch.born else self._store.commit(self._lease, batch)
+
+    async def _commit_born(self, batch: Batch) -> None:
         try:
             await self._store.commit(self._lease, batch)
         except _FOR_ALL:
             raise
         except StoreError:
-            if not batch.born:
-                raise
             born = batch.leave_out_born()
             for flow in born:
                 # They are added in another way, and their logs begin anew.

@@ -1,5 +1,6 @@
 """What a flow is started with, whatever it runs: checked, and as it is stored."""
 
+import functools
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -61,6 +62,11 @@ def new_flow(
     )
 
 
+@functools.lru_cache(maxsize=1000)
+def _is_name(queue: str) -> bool:
+    return 0 < len(queue) <= 200 and is_storable(queue)
+
+
 def check_queue(queue: str) -> None:
-    if not isinstance(queue, str) or not queue or len(queue) > 200 or not is_storable(queue):
+    if not isinstance(queue, str) or not _is_name(queue):
         raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")

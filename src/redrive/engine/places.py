@@ -17,6 +17,7 @@ class Places:
         """True: no attempt begins any more."""
 
     def take(self, place: Place) -> bool:
+        """Whether an attempt may begin there now; the place is then taken for it."""
         if self.closed or self._taken[place] >= self.limits[place]:
             return False
         self._taken[place] += 1

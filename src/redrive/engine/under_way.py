@@ -33,7 +33,10 @@ class UnderWay:
         if self._attempts.get(key) is not attempt:
             return False
         del self._attempts[key]
-        self._free_place(attempt)
+        if attempt.thread_call is None:
+            self._places.free(attempt.place)
+        else:
+            self._free_place(attempt)
         return True
 
     def stop(self, flow_id: str, item: int) -> None:

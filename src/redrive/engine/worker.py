@@ -39,6 +39,7 @@ from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
 from redrive.flows.history import Item
 from redrive.flows.registry import UnknownDefinition, known_definitions
+from redrive.flows.values import NOT_READ
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.errors import StoreError
@@ -200,11 +201,9 @@ class Worker:
 
     # What runs ask of their worker
 
-    def take_place(self, place: Place) -> bool:
-        return self.places.take(place)
-
     def queue_for_place(self, run: AttemptStarts, item: int) -> None:
-        self.places.line_up(run.driver.place(run.history.items[item].step), lambda: run.place_found(item))
+        place = run.driver.place(run.history.items[item].step)
+        self.places.line_up(place, lambda: run.place_found(item, place))
 
     def after_mail(self, call: Callable[[], None]) -> None:
         self._after_mail.append(call)
@@ -216,8 +215,8 @@ class Worker:
     def rebuild(self, run: FlowRun) -> None:
         self._rebuilding.begin(run)
 
-    def begin(self, run: AttemptStarts, item: Item, ask: ItemAsk | None) -> None:
-        delivery, place = item.delivery, run.driver.place(item.step)
+    def begin(self, run: AttemptStarts, item: Item, place: Place, ask: ItemAsk | None = None) -> None:
+        delivery = item.delivery
         if run.released or item.state != "running" or delivery is None:
             self.places.free(place)
             self.guard.ignored((run.id, item.number), self.now())
@@ -230,7 +229,7 @@ class Worker:
             step=item.step,
             number=item.attempt,
             delivery_token=delivery,
-            policy=item.policy,
+            policy=item.known_policy or item.policy,
             timeout=timeout,
             timeout_at=item.timeout_at,
             details=item.details,
@@ -318,13 +317,13 @@ class Worker:
 
     # What the runner reports
 
-    def succeeded(self, attempt: Attempt, result: str) -> None:
+    def succeeded(self, attempt: Attempt, result: str, read: Any = NOT_READ) -> None:
         run = self._over(attempt)
         if run is not None:
             if self.guard.permits:
                 self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
             try:
-                run.succeeded(attempt.item, attempt.delivery_token, result)
+                run.succeeded(attempt.item, attempt.delivery_token, result, read)
             except Exception:  # noqa: BLE001 - one flow's trouble is not another's
                 self.set_aside(run)
 

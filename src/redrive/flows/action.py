@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from redrive.flows.loop import running_flow_loop
+from redrive.determinism.event_loops import OUTER
+from redrive.flows.loop import FlowLoop, running_flow_loop
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.flows.values import Arguments, Signature
@@ -52,7 +53,7 @@ class ActionCall(Coroutine[Any, Any, T]):
         self._arguments = arguments
         self._made_at = made_at
         """The file and line, until someone takes the call up."""
-        self._loop = running_flow_loop()
+        self._loop: FlowLoop | None = OUTER.inside
         self._coroutine: Coroutine[Any, Any, T] | None = None
 
     # Whoever looks into it has taken it up, to carry it out or to refuse it.
@@ -74,7 +75,8 @@ class ActionCall(Coroutine[Any, Any, T]):
     def __await__(self) -> Generator[Any, Any, T]:
         loop = running_flow_loop()
         if loop is not None:
-            return loop.schedule(self, self.action.policy).__await__()
+            action = self.action
+            return loop.schedule(action.name, self._arguments, action.policy).__await__()
         return self._started().__await__()
 
     def send(self, value: Any) -> Any:
@@ -127,7 +129,7 @@ async def call_action(call: ActionCall[T], policy: Policy) -> T:
     """In a workflow: a work item, carried out by the engine. Anywhere else: the function, called here and now."""
     loop = running_flow_loop()
     if loop is not None:
-        return cast("T", await loop.schedule(call, policy))
+        return cast("T", await loop.schedule(call.action.name, call.arguments, policy))
     action = call.action
     if inspect.iscoroutinefunction(action.function):
         return cast("T", await action.signature.call_with(action.function, call.arguments.values))

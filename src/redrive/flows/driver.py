@@ -16,7 +16,7 @@ from redrive.flows.job import read_job
 from redrive.flows.loop import FlowLoop
 from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, UnknownDefinition, action_named, workflow_named
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.flows.values import NotReadable
+from redrive.flows.values import NOT_READ, NotReadable
 from redrive.flows.workflow import Workflow
 
 
@@ -25,7 +25,9 @@ class Driver(Protocol):
 
     def start(self, at: float) -> list[Ask]: ...
 
-    def completed(self, item: int, result: str, at: float) -> list[Ask]: ...
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
+        """`read`: what reading the result as the handler's gives, where that is known already."""
+        ...
 
     def failed(self, item: int, error: BaseException, at: float) -> list[Ask]: ...
 
@@ -175,8 +177,8 @@ class CodeDriver(ActionItems):
     def called(self, values: Any) -> Coroutine[Any, Any, Any]:
         raise NotImplementedError
 
-    def read_result(self, step: str, result: str) -> Any:
-        """What an action gave, as the code sees it."""
+    def read_result(self, step: str, result: str, read: Any) -> Any:
+        """What an action gave, as the code sees it. `read` is as for `completed`."""
         raise NotImplementedError
 
     def write_result(self, value: Any) -> str:
@@ -194,13 +196,13 @@ class CodeDriver(ActionItems):
         self._main = loop.create_task(coroutine, name="run", context=loop.context)
         return self._turn(at)
 
-    def completed(self, item: int, result: str, at: float) -> list[Ask]:
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
         ask = self._items.pop(item, None)
         if ask is not None and not ask.future.done():
             future = ask.future
             future.ask = None
             try:
-                future.set_result(self.read_result(ask.step, result))
+                future.set_result(self.read_result(ask.step, result, read))
             except NotReadable as error:
                 future.set_exception(error)
         return self._turn(at)
@@ -297,8 +299,8 @@ class WorkflowDriver(CodeDriver):
         coroutine: Coroutine[Any, Any, Any] = self._workflow.signature.call_with(self._workflow().run, values)
         return coroutine
 
-    def read_result(self, step: str, result: str) -> Any:
-        return action_named(step).signature.read_result(result)
+    def read_result(self, step: str, result: str, read: Any) -> Any:
+        return action_named(step).signature.read_result(result) if read is NOT_READ else read
 
     def write_result(self, value: Any) -> str:
         return self._workflow.signature.write_result(value)
@@ -317,7 +319,7 @@ class ActionDriver(ActionItems):
         job = read_job(self._input)
         return [ItemAsk(self._action, bytes(job.args).decode(), None, read_stored_policy(job.policy), None, "")]
 
-    def completed(self, item: int, result: str, at: float) -> list[Ask]:
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
         return [EndAsk("completed", result=result)]
 
     def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:

@@ -1,5 +1,7 @@
 """A graph at work: the planner says what comes next, and this turns it into asks."""
 
+from typing import Any
+
 import msgspec
 
 from redrive.failures.signals import Permanent
@@ -12,7 +14,7 @@ from redrive.flows.graphs.progress import GraphProgress, StepStatus
 from redrive.flows.graphs.spec import ActionHandler, GraphInput, HttpHandler, Plan, StepSpec
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.flows.values import NotReadable
+from redrive.flows.values import NOT_READ, NotReadable
 from redrive.notation.errors import NotationError
 from redrive.retry.policy import Policy
 
@@ -81,7 +83,7 @@ class GraphDriver:
         self._progress = GraphProgress(read.plan, read.inputs)
         return self._asked(self._progress.start())
 
-    def completed(self, item: int, result: str, at: float) -> list[Ask]:
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
         key = self._keys.pop(item)
         del self._asks[key]
         return self._asked(self._progress.completed(key, msgspec.json.decode(result)))

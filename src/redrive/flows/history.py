@@ -80,17 +80,14 @@ class Item(msgspec.Struct, eq=False, gc=False):
     failures: list[FailedAttempt] = []
     details: msgspec.Raw | None = None
     gave_up: GiveUp | None = None
-    _policy: Policy | None = None
+    known_policy: Policy | None = None
+    """The policy, once it was read."""
 
     @property
     def policy(self) -> Policy:
-        if self._policy is None:
-            self._policy = read_stored_policy(self.raw_policy)
-        return self._policy
-
-    @policy.setter
-    def policy(self, policy: Policy) -> None:
-        self._policy = policy
+        if self.known_policy is None:
+            self.known_policy = read_stored_policy(self.raw_policy)
+        return self.known_policy
 
     @property
     def so_far(self) -> History | None:
@@ -157,7 +154,12 @@ class FlowHistory:
             apply(self, at, event)
 
     def _item_started(self, at: float, event: ItemStarted) -> None:
-        self._add(at, event).begin(at, 1, event.delivery, event.timeout_at)
+        item = self._add(at, event)
+        item.state = "running"
+        item.attempt = 1
+        item.delivery = event.delivery
+        item.timeout_at = event.timeout_at
+        item.started_at = at
 
     def _item_queued(self, at: float, event: ItemQueued) -> None:
         self._add(at, event)

@@ -15,12 +15,15 @@ from contextvars import Context, copy_context
 from types import CoroutineType, FrameType
 from typing import Any, NoReturn
 
+import msgspec
+
 from redrive.determinism.clock import put_clock
 from redrive.determinism.dice import Dice, put_dice
 from redrive.determinism.event_loops import OUTER
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.flow_clock import FlowClock
 from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
+from redrive.flows.values import Arguments
 from redrive.retry.backoff import LONGEST_WAIT
 from redrive.retry.policy import Policy
 
@@ -76,16 +79,13 @@ class FlowTask(asyncio.Task[Any]):
         return self is other
 
 
-class _Soon:
+class _Soon(msgspec.Struct, eq=False):
     """A callback that is to run in this turn."""
 
-    __slots__ = ("args", "callback", "context", "is_cancelled")
-
-    def __init__(self, callback: Callable[..., Any], args: Any, context: Context) -> None:
-        self.callback = callback
-        self.args = args
-        self.context = context
-        self.is_cancelled = False
+    callback: Callable[..., Any]
+    args: Any
+    context: Context
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
         self.is_cancelled = True
@@ -166,7 +166,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
 
     def _enter(self) -> tuple[Any, Any]:
         outer = asyncio._get_running_loop()
-        before = outer, _step_out(outer)
+        before = outer, None if _step_out is None else _step_out(outer)
         if outer is not OUTER.loop:
             OUTER.loop, OUTER.hooks = outer, sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
@@ -179,7 +179,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         sys.set_asyncgen_hooks(*OUTER.hooks)
         OUTER.inside = outer if isinstance(outer, FlowLoop) else None
         asyncio._set_running_loop(outer)
-        _step_in(outer, task)
+        if task is not None:
+            _step_in(outer, task)
 
     def _end_generator(self, generator: Any) -> None:
         if not self._closed:
@@ -189,11 +190,11 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         if not timer.is_cancelled:
             self._ready.append(timer)
 
-    def schedule(self, call: Any, policy: Policy) -> FlowFuture:
+    def schedule(self, step: str, arguments: Arguments, policy: Policy) -> FlowFuture:
         """Ask for an action; the future brings its outcome."""
-        future, arguments = self.create_future(), call.arguments
+        future = self.create_future()
         where = self._where() if self.replaying else ""
-        ask = ItemAsk(call.action.name, arguments.encoded, arguments.values, policy, future, where)
+        ask = ItemAsk(step, arguments.encoded, arguments.values, policy, future, where)
         future.ask = ask
         self.asks.append(ask)
         return future
@@ -287,8 +288,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             self.tasks = [one for one in self.tasks if not one.done()]
         return task
 
-    def get_debug(self) -> bool:
-        return False
+    # False, without a frame of its own: asyncio asks at each future.
+    get_debug = staticmethod(bool)
 
     def is_running(self) -> bool:
         return True
@@ -375,12 +376,7 @@ if sys.version_info >= (3, 12):
         return asyncio.tasks._swap_current_task(loop, None)
 
     def _step_in(loop: Any, task: Any) -> None:
-        if task is not None:
-            asyncio.tasks._swap_current_task(loop, task)
+        asyncio.tasks._swap_current_task(loop, task)
 else:
-
-    def _step_out(loop: Any) -> Any:
-        return None
-
-    def _step_in(loop: Any, task: Any) -> None:
-        return None
+    _step_out: Any = None
+    _step_in: Any = None

@@ -36,7 +36,8 @@ class ScriptDriver(CodeDriver):
         program, stored = values
         return program.run(self._name, stored.function, stored.inputs)
 
-    def read_result(self, step: str, result: str) -> Any:
+    def read_result(self, step: str, result: str, read: Any) -> Any:
+        # As plain data, whatever the action's type hints make of it.
         return msgspec.json.decode(result)
 
     def write_result(self, value: Any) -> str:

@@ -9,8 +9,10 @@ import msgspec
 
 from redrive.flows.json_forms import LONGEST_JSON, JsonForm, NotReadable, NotStorable
 
-__all__ = ["LONGEST_JSON", "Arguments", "NotReadable", "NotStorable", "Signature"]
+__all__ = ["LONGEST_JSON", "NOT_READ", "Arguments", "NotReadable", "NotStorable", "Signature"]
 
+NOT_READ: Any = object()
+"""In place of what reading a result gives."""
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _PLAIN = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -107,8 +109,12 @@ class Signature:
                 kwargs[name] = values[name]
         return function(*args, **kwargs)
 
+    def stored_result(self, value: Any) -> tuple[str, Any]:
+        """The result as it is stored, and as reading that gives it."""
+        return (self._result or self._form_of_result()).write(value)
+
     def write_result(self, value: Any) -> str:
-        return (self._result or self._form_of_result()).write(value)[0]
+        return self.stored_result(value)[0]
 
     def read_result(self, encoded: str) -> Any:
         return (self._result or self._form_of_result()).read(encoded)

@@ -43,14 +43,15 @@ class Workflow:
         """
         if not isinstance(call, ActionCall):
             raise TypeError(f"run_action takes the call of an @action, such as charge(user=user), not {call!r}")
-        policy = call.action.policy
+        action = call.action
+        policy = action.policy
         if retry is not None or timeout is not None:
             policy = as_policy(policy if retry is None else retry, timeout)
             write_stored_policy(policy)
         loop = running_flow_loop()
         if loop is None:
             return await call_action(call, policy)
-        result: T = await loop.schedule(call, policy)
+        result: T = await loop.schedule(action.name, call.arguments, policy)
         return result
 
 

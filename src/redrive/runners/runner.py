@@ -14,7 +14,7 @@ from redrive.failures.signals import AttemptTimeout
 from redrive.flows.action import Action, Place
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.values import NotReadable, NotStorable
+from redrive.flows.values import NOT_READ, NotReadable, NotStorable
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
 from redrive.runners.http.settings import HttpSettings
 
@@ -24,7 +24,9 @@ _POISON = (NotStorable, NotReadable)
 class Reports(Protocol):
     """Where outcomes go, in the event loop."""
 
-    def succeeded(self, attempt: Attempt, result: str) -> None: ...
+    def succeeded(self, attempt: Attempt, result: str, read: Any = NOT_READ) -> None:
+        """`read`: what reading the result gives, where that is known already."""
+        ...
 
     def accepted(self, attempt: Attempt) -> None:
         """How it ended will be told later."""
@@ -117,11 +119,11 @@ class Runner:
             else:
                 with clock.cut_at(clock.monotonic() + attempt.timeout):
                     result = await signature.call_with(action.function, values)
-            text = signature.write_result(result)
+            text, read = signature.stored_result(result)
         except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
             self._ended(attempt, error)
         else:
-            self._reports.succeeded(attempt, text)
+            self._reports.succeeded(attempt, text, read)
         finally:
             close_scope(scope)
             self._is_over(attempt)

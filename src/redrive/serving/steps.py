@@ -15,7 +15,7 @@ from redrive.failures.failure import Failure
 from redrive.flows.action import Action, Place
 from redrive.flows.named_arguments import WrongArguments
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values import LONGEST_JSON
+from redrive.flows.values import LONGEST_JSON, NOT_READ
 from redrive.runners.attempt import Attempt
 from redrive.runners.http import request as wire
 from redrive.runners.runner import Runner
@@ -94,7 +94,7 @@ class StepServer:
         finally:
             del self._outcomes[attempt]
 
-    def succeeded(self, attempt: Attempt, result: str) -> None:
+    def succeeded(self, attempt: Attempt, result: str, read: Any = NOT_READ) -> None:
         self._answer(attempt, outputs_answer(result))
 
     def accepted(self, attempt: Attempt) -> None:

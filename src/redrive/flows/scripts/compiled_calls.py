@@ -128,7 +128,7 @@ class Calls(Expressions):
             assert loop is not None  # noqa: S101 - scripts run nowhere else
             frame.execution.held.rest()
             try:
-                return await loop.schedule(call, policy)
+                return await loop.schedule(call.action.name, call.arguments, policy)
             finally:
                 frame.execution.steps = 0
 

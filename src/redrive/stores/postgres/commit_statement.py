@@ -6,6 +6,7 @@ has U+001F in it, so that separates texts; numbers are written the way PostgreSQ
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -80,6 +81,10 @@ _FEW_EVENTS = """
 INSERT INTO events (flow_id, seq, at, body)
 SELECT e.flow_id, e.seq, to_timestamp(e.at), e.body::json
 FROM lease, (VALUES {rows}) AS e (flow_id, seq, at, body) RETURNING 1
+"""
+_ONE_EVENT = """
+INSERT INTO events (flow_id, seq, at, body)
+SELECT $4::text, $5::integer, to_timestamp($6::float8), $7::text::json FROM lease RETURNING 1
 """
 
 _PUT = """
@@ -159,6 +164,8 @@ def _statement(parts: tuple[str, ...], channel: str) -> str:
 @cache
 def _few_events(count: int) -> str:
     """For batches of a few events and nothing else: most of them, where flows go step by step."""
+    if count == 1:
+        return f"WITH {_LEASE} {_ONE_EVENT}"
     first = range(4, 4 + 4 * count, 4)
     rows = ", ".join(f"(${one}::text, ${one + 1}::integer, ${one + 2}::float8, ${one + 3}::text)" for one in first)
     return f"WITH {_LEASE} {_FEW_EVENTS.format(rows=rows)}"
@@ -167,7 +174,7 @@ def _few_events(count: int) -> str:
 def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
     """The statement, and its parameters after the lease's epoch, the batch's number and the lease's fence."""
     if 0 < len(batch.events) <= _FEW and batch.is_events_only:
-        return _few_events(len(batch.events)), [value for row in batch.events for value in row]
+        return _few_events(len(batch.events)), list(chain.from_iterable(batch.events))
     parts: list[str] = []
     parameters: list[Any] = []
 

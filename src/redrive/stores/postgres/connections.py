@@ -16,6 +16,7 @@ from redrive.stores.postgres.faults import (
     statement_failed,
 )
 from redrive.stores.postgres.names import public_address, quoted
+from redrive.stores.postgres.turns import Turns
 
 try:
     import asyncpg  # type: ignore[import-untyped]  # it has no annotations
@@ -110,7 +111,7 @@ class Lane:
         self._server = server
         self._setup = setup
         self._lengthy = lengthy
-        self._turn = asyncio.Lock()
+        self._turns = Turns()
         self._connection: Any = None
         self._closed = False
         self._in_use_since: float | None = None
@@ -119,7 +120,10 @@ class Lane:
 
     async def run(self, use: Callable[[Any], Awaitable[T]], writes: bool = False) -> T:
         """Use the connection. What goes wrong is told in the store's own errors; it is opened again the next time."""
-        async with self._turn:
+        if self._turns.taken:
+            await self._turns.wait()
+        self._turns.taken = True
+        try:
             if self._closed:
                 raise StoreUnavailable(f"{self._server.address}: the store is closed")
             if self._connection is None or self._connection.is_closed():
@@ -133,8 +137,9 @@ class Lane:
                 # Not `from error`: what the server adds to it repeats values.
                 told = TimeoutError() if self._gave_up else error
                 raise statement_failed(self._server.address, told, self._lost(error), writes) from None
-            finally:
-                self._in_use_since = None
+        finally:
+            self._in_use_since = None
+            self._turns.hand_on()
 
     def _look(self) -> None:
         """A server that has not answered in time is given up; who waits for it hears of a lost connection."""
@@ -162,12 +167,17 @@ class Lane:
         return lost
 
     async def disconnect(self) -> None:
-        async with self._turn:
+        if self._turns.taken:
+            await self._turns.wait()
+        self._turns.taken = True
+        try:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
             if self._connection is not None and not self._connection.is_closed():
                 await close_quietly(self._connection)
+        finally:
+            self._turns.hand_on()
 
     async def close(self) -> None:
         self._closed = True

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import enum
+import math
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -94,9 +95,10 @@ class DatabaseThread:
     def _ask(self, flush: str, work: Callable[..., Any], args: tuple[Any, ...]) -> "asyncio.Future[Any]":
         if self._thread is None:
             raise StoreError(f"{self._where}: the store is not open")
-        waiting = _waiting()
-        self._jobs.put((waiting, flush, work, args))
-        return waiting[1]
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put(((loop, answer), flush, work, args))
+        return answer
 
     def look(self, look: Look | None) -> None:
         """Call `look(connection)` every few milliseconds from now on, between pieces of work; None ends that."""
@@ -151,15 +153,17 @@ class DatabaseThread:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Wait for our turn. SQLite's own wait is unfair: its naps grow, and who naps longest comes last again."""
-        end = SYSTEM_CLOCK.monotonic() + self._busy_timeout
+        end = math.inf
         while True:
             try:
                 connection.execute(self._begin_with)
                 return
             except sqlite3.OperationalError as error:
-                if not is_busy(error) or SYSTEM_CLOCK.monotonic() >= end:
+                now = SYSTEM_CLOCK.monotonic()
+                end = min(end, now + self._busy_timeout)
+                if not is_busy(error) or now >= end:
                     raise
-            SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.monotonic() + NAP)
+            SYSTEM_CLOCK.sleep_until(now + NAP)
 
     def _transact(
         self, connection: sqlite3.Connection, flush: str, work: Callable[..., Any], args: tuple[Any, ...]

@@ -42,7 +42,8 @@ class OpenedFile:
     def __init__(self, path: str, where: str) -> None:
         self._path = os.path.abspath(path)
         self._where = where
-        self._opened = os.stat(self._path)
+        opened = os.stat(self._path)
+        self._opened = (opened.st_ino, opened.st_dev)
 
     def check(self) -> None:
         """StoreUnusable when the path no longer leads to it."""
@@ -53,7 +54,7 @@ class OpenedFile:
         except OSError:
             # Whatever that is, it is the database's to tell.
             return
-        if found is None or not os.path.samestat(found, self._opened):
+        if found is None or (found.st_ino, found.st_dev) != self._opened:
             raise StoreUnusable(
                 f"{self._where}: the file was deleted, moved or replaced while it was in use;"
                 " put it back and open the store again"
