@@ -243,6 +243,9 @@ def test_dead_letters_are_listed_and_shown(run: Command) -> None:
         found = run("dead", "list", *filters, "--json").data["dead_letters"]
         assert [letter["flow_id"] for letter in found] == expected
     assert "there are more: add --after" in run("dead", "--limit", "1").err
+    following = run("dead", "--after", flow_id, "--json").data["dead_letters"]
+    assert [letter["flow_id"] for letter in following] == [refused]
+    assert run("dead", "--after", "gone").refused().startswith("no flow gone in sqlite:")
     assert (
         run("dead", "--kind", "bogus")
         .refused()

@@ -7,6 +7,8 @@ import pytest
 from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
+from redrive.server.paging import cursor_after
+
 SAID = {"by": "anna", "why": "the bank is back"}
 
 
@@ -44,6 +46,8 @@ def test_dead_letters_are_listed_in_pages_by_filters(server: Serving) -> None:
     ).json()
     found = [letter["flow_id"] for page in (first, second) for letter in page["dead_letters"]]
     assert (sorted(found), second["next"]) == (sorted(ids), None)
+    for made_up in ("", "x", "nan x", "inf x", "-1 x", "1e300 x"):
+        assert problem(server.client.get("/v1/dead-letters", params={"cursor": cursor_after(made_up)}), 422)
     assert listed(server, queue="graveyard", kind="exhausted") == []
     assert listed(server, queue="graveyard", state="redriven") == []
     assert problem(server.client.get("/v1/dead-letters?state=alive"), 400)["parameter"] == "state"

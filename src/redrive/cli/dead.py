@@ -57,8 +57,9 @@ def list_command(
 
     async def listed(app: "App") -> "list[DeadLetter]":
         query = await _query(app, definition, step, kind, error, queue)
+        last = (await _letters(app, [after], None))[0].place if after else None
         return await app.dead_letters(
-            _changed(query, state=None if state == "any" else state, after=after or None, limit=limit + 1)
+            _changed(query, state=None if state == "any" else state, after=last, limit=limit + 1)
         )
 
     found = ask(store, listed)
@@ -222,13 +223,14 @@ async def _chosen(
         letters = await _letters(app, flows, "dead")
         return [letter.flow_id for letter in letters], frozenset(_of_their_text(letters))
     query = _changed(await _query(app, *filters), limit=MOST)
-    chosen: list[str] = []
+    # By flow: one that dies again meanwhile comes twice.
+    chosen: dict[str, None] = {}
     hopeless: set[str] = set()
     while page := await app.dead_letters(query):
-        chosen += [letter.flow_id for letter in page]
+        chosen |= dict.fromkeys(letter.flow_id for letter in page)
         hopeless.update(_of_their_text(page))
-        query = _changed(query, after=page[-1].flow_id)
-    return chosen, frozenset(hopeless)
+        query = _changed(query, after=page[-1].place)
+    return list(chosen), frozenset(hopeless)
 
 
 def _of_their_text(letters: "list[DeadLetter]") -> Iterator[str]:

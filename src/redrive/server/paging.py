@@ -21,5 +21,9 @@ def read_cursor(cursor: str | None) -> str | None:
     except (binascii.Error, UnicodeError, ValueError):
         text = ""
     if not text.startswith(_MARK) or "\x00" in text:
-        raise Refused(422, "this is no cursor; leave it out, or use the `next` of the page before", parameter="cursor")
+        raise no_cursor()
     return text.removeprefix(_MARK)
+
+
+def no_cursor() -> Refused:
+    return Refused(422, "this is no cursor; leave it out, or use the `next` of the page before", parameter="cursor")

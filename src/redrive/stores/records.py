@@ -143,6 +143,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     settled_at: float | None = None
     """and when."""
 
+    @property
+    def place(self) -> tuple[float, str]:
+        """Where it stands in a list, oldest first."""
+        return self.at, self.flow_id
+
 
 class HeartbeatRow(NamedTuple):
     """The latest details that a running attempt left for the one that may follow it."""
@@ -289,8 +294,8 @@ class DeadQuery(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     error_type: str | None = None
     queue: str | None = None
-    after: str | None = None
-    """The flow id of the last letter of the previous page."""
+    after: tuple[float, str] | None = None
+    """The `place` of the last letter of the previous page. The letter itself may be gone, or have died again."""
     limit: int = 100
 
 

@@ -1,6 +1,7 @@
 """What failed for good: look at it, put it back to work, or settle it."""
 
-from datetime import datetime
+import contextlib
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -12,7 +13,7 @@ from redrive.engine.definition_names import full_name
 from redrive.engine.explain_words import utc
 from redrive.flows.endings import DeadKind
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
-from redrive.server.paging import cursor_after, read_cursor
+from redrive.server.paging import cursor_after, no_cursor, read_cursor
 from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_body, read_query
 from redrive.server.served import app_of
@@ -20,6 +21,7 @@ from redrive.stores.records import DeadLetter, DeadQuery, DeadState
 
 TAG = "dead letters"
 SETTLED_AT_ONCE = 500
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 MOST_SETTLED = 10_000
 """In one request; whoever has more asks again."""
 
@@ -103,13 +105,27 @@ def _view(letter: DeadLetter) -> DeadLetterAnswer:
 )
 async def list_letters(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, DeadLetterFilter)
-    after = read_cursor(wanted.cursor)
+    after = _read_place(read_cursor(wanted.cursor))
     app = app_of(request)
     query = await _query(app, wanted, state=wanted.state, after=after, limit=wanted.limit + 1)
     found = await app.dead_letters(query)
     shown = found[: wanted.limit]
-    following = cursor_after(shown[-1].flow_id) if len(found) > len(shown) else None
+    following = cursor_after(_written_place(shown[-1])) if len(found) > len(shown) else None
     return answer(DeadLetterPage(dead_letters=[_view(one) for one in shown], next=following))
+
+
+def _written_place(letter: DeadLetter) -> str:
+    return f"{letter.at!r} {letter.flow_id}"
+
+
+def _read_place(text: str | None) -> tuple[float, str] | None:
+    if text is None:
+        return None
+    at, _, flow_id = text.partition(" ")
+    with contextlib.suppress(ValueError):
+        if 0 <= (seconds := float(at)) < _LATEST:
+            return seconds, flow_id
+    raise no_cursor()
 
 
 @get(
@@ -202,11 +218,12 @@ async def _chosen(app: App, wanted: Settle) -> tuple[list[str], bool]:
     if isinstance(wanted.flows, list):
         return list(dict.fromkeys(wanted.flows)), False
     query = await _query(app, wanted.filter if isinstance(wanted.filter, Chosen) else Chosen(), limit=1000)
-    chosen: list[str] = []
+    # By flow: one that dies again meanwhile comes twice.
+    chosen: dict[str, None] = {}
     while len(chosen) < MOST_SETTLED and (page := await app.dead_letters(query)):
-        chosen += [letter.flow_id for letter in page]
-        query = msgspec.structs.replace(query, after=page[-1].flow_id)
-    return chosen[:MOST_SETTLED], len(chosen) >= MOST_SETTLED
+        chosen |= dict.fromkeys(letter.flow_id for letter in page)
+        query = msgspec.structs.replace(query, after=page[-1].place)
+    return list(chosen)[:MOST_SETTLED], len(chosen) >= MOST_SETTLED
 
 
 router = Router(

@@ -1,8 +1,7 @@
 """The memory store: pure dicts, no threads. Its verbs never suspend, so each is one step of the event loop."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -33,8 +32,6 @@ from redrive.stores.records import (
     StepRow,
     WorkerRecord,
 )
-
-Row = TypeVar("Row")
 
 
 class MemoryStore:
@@ -270,11 +267,11 @@ class MemoryStore:
         return heapq.nsmallest(query.limit, wanted, key=lambda row: (row.scheduled_at, row.flow_id, row.item))
 
     async def list_dead(self, query: DeadQuery) -> list[DeadLetter]:
-        oldest_first = sorted(self._data.dead.values(), key=lambda letter: (letter.at, letter.flow_id))
         wanted = (
             letter
-            for letter in _after([(letter.flow_id, letter) for letter in oldest_first], query.after)
-            if (not query.flow_ids or letter.flow_id in query.flow_ids)
+            for letter in sorted(self._data.dead.values(), key=lambda letter: letter.place)
+            if (query.after is None or letter.place > query.after)
+            and (not query.flow_ids or letter.flow_id in query.flow_ids)
             and all(
                 getattr(query, field) in (None, getattr(letter, field))
                 for field in ("state", "definition", "step", "kind", "error_type", "queue")
@@ -358,12 +355,3 @@ def _added(flow: NewFlow) -> FlowRecord:
         mail_read=0,
         finished_at=None,
     )
-
-
-def _after(rows: list[tuple[str, Row]], last: str | None) -> Iterator[Row]:
-    """The rows behind the one with the id `last`, or all of them; none when that one is gone."""
-    following = last is None
-    for row_id, row in rows:
-        if following:
-            yield row
-        following = following or row_id == last

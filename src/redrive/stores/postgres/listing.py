@@ -20,9 +20,10 @@ class _Conditions:
                 self.add(f"{column} = {{}}", value)
         return self
 
-    def add(self, condition: str, value: Any) -> None:
-        self.values.append(value)
-        self.texts.append(condition.format(f"${len(self.values)}"))
+    def add(self, condition: str, *values: Any) -> None:
+        first = len(self.values) + 1
+        self.values += values
+        self.texts.append(condition.format(*(f"${first + index}" for index in range(len(values)))))
 
     def statement(self, select: str, order: str, limit: int) -> tuple[str, list[Any]]:
         where = f"WHERE {' AND '.join(self.texts)}" if self.texts else ""
@@ -50,9 +51,6 @@ def dead_list(query: DeadQuery) -> tuple[str, list[Any]]:
     if query.flow_ids:
         wanted.add("flow_id = ANY ({}::text[])", list(query.flow_ids))
     if query.after is not None:
-        wanted.add(
-            "(dead_letters.at, flow_id) > (SELECT d.at, d.flow_id FROM dead_letters AS d WHERE d.flow_id = {})",
-            query.after,
-        )
+        wanted.add("(dead_letters.at, flow_id) > (to_timestamp({}), {})", *query.after)
     select = f"SELECT {selected(DEAD_LETTER, 'dead_letters')} FROM dead_letters"
     return wanted.statement(select, "dead_letters.at, flow_id", query.limit)

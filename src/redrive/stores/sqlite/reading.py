@@ -104,7 +104,7 @@ def list_dead(connection: sqlite3.Connection, query: DeadQuery) -> list[DeadLett
         ("kind = ?", query.kind),
         ("error_type = ?", query.error_type),
         ("queue = ?", query.queue),
-        ("(at, flow_id) > (SELECT at, flow_id FROM dead_letters WHERE flow_id = ?)", query.after),
+        ("(at, flow_id) > (?, ?)", query.after),
     ]
     return [dead_letter(row) for row in _select(connection, _DEAD, filters, "at, flow_id", query.limit)]
 
@@ -117,7 +117,8 @@ def list_queues(connection: sqlite3.Connection) -> list[QueueRecord]:
 
 
 def _select(connection: sqlite3.Connection, rows: str, filters: _Filters, order: str, limit: int) -> sqlite3.Cursor:
-    """The first rows that pass the filters; those with None let everything pass."""
+    """The first rows that pass the filters; those with None let everything pass, those with a tuple take several."""
     used = [(condition, value) for condition, value in filters if value is not None]
     conditions = "".join(f" AND {condition}" for condition, _ in used)
-    return connection.execute(f"{rows}{conditions} ORDER BY {order} LIMIT ?", [*(value for _, value in used), limit])
+    values = [one for _, value in used for one in (value if isinstance(value, tuple) else (value,))]
+    return connection.execute(f"{rows}{conditions} ORDER BY {order} LIMIT ?", [*values, limit])

@@ -53,12 +53,33 @@ class DeadLetterConformance:
         assert [one.at for one in everything] == sorted(one.at for one in letters)
         assert {one.flow_id for one in everything} == {one.flow_id for one in letters}
         paged: list[DeadLetter] = []
-        while page := await store.list_dead(DeadQuery(limit=3, after=paged[-1].flow_id if paged else None)):
+        while page := await store.list_dead(DeadQuery(limit=3, after=paged[-1].place if paged else None)):
             assert len(page) <= 3
             paged += page
             # Settling what was seen does not lose the place.
             await store.settle_dead([one.flow_id for one in page], "discarded", "me", "seen", NOW, None)
         assert paged == everything
+
+    @scenario
+    async def test_a_page_follows_the_one_before_though_its_last_letter_died_again_or_is_gone(
+        self, stores: Stores
+    ) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await fail(store, lease, 1, *(msgspec.structs.replace(letter(f"f{one}"), at=NOW + one / 7) for one in range(6)))
+        last = (await store.list_dead(DeadQuery(limit=3)))[-1]
+        assert last.flow_id == "f2"
+        await store.settle_dead(["f2"], "redriven", "me", "fixed", NOW + 9, "{}")
+        await claim(store, lease)
+        again = msgspec.structs.replace(last, at=NOW + 10)
+        change = FlowChange(flow_id="f2", status="failed", mail_read=1, finished_at=NOW - 10)
+        await store.commit(lease, Batch(number=2, flows=[change], dead=[again]))
+        following = await store.list_dead(DeadQuery(after=last.place))
+        assert [one.flow_id for one in following] == ["f3", "f4", "f5", "f2"]
+        await store.settle_dead(["f2"], "discarded", "me", "enough", NOW + 11, None)
+        assert await store.prune(NOW - 5, 10) == 1
+        following = await store.list_dead(DeadQuery(after=last.place, state=None))
+        assert [one.flow_id for one in following] == ["f3", "f4", "f5"]
 
     @scenario
     async def test_letters_are_narrowed_by_what_is_asked(self, stores: Stores) -> None:
