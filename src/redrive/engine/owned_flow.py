@@ -51,7 +51,10 @@ class OwnedFlow:
     def log(self, at: float, event: AnyEvent) -> None:
         """Append a line, and let the history know."""
         self.history.apply(at, event)
-        self.write(at, event)
+        # As `write`, which would be one call more for every line.
+        self.seq += 1
+        self.last_at = at
+        self.desk.journal.log(self.id, self.seq, at, write_event(event))
 
     def write(self, at: float, event: AnyEvent) -> None:
         """Append a line that the history knows already."""

@@ -144,7 +144,7 @@ class PostgresStore:
 
         async def commit(connection: Any) -> Any:
             try:
-                return await connection.fetchval(statement, lease.epoch, batch.number, fence, *parameters)
+                return await connection.execute(statement, lease.epoch, batch.number, fence, *parameters)
             except Exception as error:
                 if getattr(error, "sqlstate", None) != REFUSED:
                     raise
@@ -154,11 +154,11 @@ class PostgresStore:
             )
 
         try:
-            held = await self._commits.run(commit, writes=True)
+            status: str = await self._commits.run(commit, writes=True)
         except (CommitUnknown, asyncio.CancelledError):
             self._unsure.add(lease.epoch)
             raise
-        if not held:
+        if status.endswith(" 0"):
             raise lease_lost(lease)
 
     async def committed(self, lease: Lease) -> int:
