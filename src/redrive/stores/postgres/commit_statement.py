@@ -93,12 +93,10 @@ _PUT = """
     ON CONFLICT ({key}) DO UPDATE SET ({columns}) = ROW ({excluded})
 )"""
 
-# Dividing by zero is how a statement can refuse itself.
+# Dividing by zero is how a statement can refuse itself; faults.py tells of it.
 _OWNED = "1 / ((SELECT count(*) FROM changed) = json_array_length({0}::text::json))::int"
 _NOT_LIMITED = "1 / (NOT EXISTS (SELECT FROM born JOIN queue_limits ON queue_limits.name = born.queue))::int"
 _TOLD = "(SELECT count(pg_notify({channel}, '')) FROM (SELECT FROM {table} WHERE status = 'ready' LIMIT 1) AS one)"
-REFUSED = "22012"
-"""The SQLSTATE that comes of changing a flow which the worker does not own, and of adding one that must be claimed."""
 
 
 def _put(table: str, columns: Sequence[str], key: str) -> str:

@@ -32,6 +32,9 @@ _UNUSABLE = {
     "0A": "this server cannot do what redrive needs",
 }
 
+# Division by zero: what a commit does on purpose.
+_REFUSED_ITSELF = "22012"
+
 # What passes: connections, resources, the operator's doing, locks and lost races, a standby that cannot write yet.
 _PASSING = ("08", "53", "57", "55", "40", "25", "58", "XX")
 
@@ -56,6 +59,11 @@ def statement_failed(address: str, error: Exception, lost: bool, writes: bool) -
         return StoreUnavailable(f"{address}: it cannot be done at the moment ({_said(error)}); nothing was changed")
     if advice := _advice(state):
         return StoreUnusable(f"{address}: {_said(error)}; {advice}")
+    if state == _REFUSED_ITSELF:
+        return StoreError(
+            f"{address}: a worker does not own all flows of its commit, or adds some that must be claimed; "
+            "nothing was written"
+        )
     return StoreError(f"{address}: {_said(error)}; nothing was changed")
 
 

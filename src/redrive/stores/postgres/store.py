@@ -10,7 +10,7 @@ from redrive.stores.errors import CommitUnknown, StoreError
 from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
 from redrive.stores.postgres.columns import flow_record
-from redrive.stores.postgres.commit_statement import REFUSED, commit_statement
+from redrive.stores.postgres.commit_statement import commit_statement
 from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server, transaction
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.postgres.listening import Listening
@@ -141,20 +141,11 @@ class PostgresStore:
     async def commit(self, lease: Lease, batch: Batch) -> None:
         statement, parameters = commit_statement(batch, self._channel_literal)
         fence = self._fences.get(lease.epoch, 0)
-
-        async def commit(connection: Any) -> Any:
-            try:
-                return await connection.execute(statement, lease.epoch, batch.number, fence, *parameters)
-            except Exception as error:
-                if getattr(error, "sqlstate", None) != REFUSED:
-                    raise
-            raise StoreError(
-                f"{self.address}: {lease.worker} does not own all flows of its commit, or adds some that must be "
-                "claimed; nothing was written"
-            )
-
         try:
-            status: str = await self._commits.run(commit, writes=True)
+            status: str = await self._commits.run(
+                lambda connection: connection.execute(statement, lease.epoch, batch.number, fence, *parameters),
+                writes=True,
+            )
         except (CommitUnknown, asyncio.CancelledError):
             self._unsure.add(lease.epoch)
             raise
