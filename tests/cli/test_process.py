@@ -66,3 +66,22 @@ def test_streams_that_cannot_be_used_are_one_line_and_exit_code_2(words: str) ->
     assert finished.returncode == 2
     assert len(finished.stderr.splitlines()) == 1
     assert "Traceback" not in finished.stderr
+
+
+def test_closed_standard_input_and_error_do_not_matter(tmp_path: Path) -> None:
+    """Else the sockets of the event loop take their places."""
+    (tmp_path / "hello.py").write_text(
+        "import redrive\n\n\n@redrive.action\nasync def hello() -> str:\n    return 'hi'\n"
+    )
+    command = " ".join([*REDRIVE, "run", "hello.py:hello", "--store", "sqlite:///a.db", "<&-", "2>&-"])
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, check=False, cwd=tmp_path)  # noqa: S603, S607 - our own words
+    assert (ran.returncode, ran.stdout) == (0, b'"hi"\n')
+
+
+def test_a_deleted_folder_is_named_as_what_is_wrong(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    command = " ".join(["rmdir", str(folder), "&&", *REDRIVE, "run", "shop:Order", "--store", "memory://"])
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, check=False, cwd=folder)  # noqa: S603, S607 - our own words
+    assert ran.returncode == 2
+    assert b"the current folder was deleted" in ran.stderr

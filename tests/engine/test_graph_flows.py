@@ -7,6 +7,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action
+from redrive.engine.completions import BadCompletion, read_completion
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCancelled, ItemCompleted, ItemStarted, StepSettled
 from redrive.flows.graphs.builder import Graph
 from redrive.testing import FlowApp, FlowOutcome, flow_app
@@ -413,3 +414,8 @@ def test_a_crash_at_any_commit_after_a_redrive(crash: tuple[int, Any]) -> None:
     BROKEN.add("pack 1")
     outcome = asyncio.run(live(packing(parallelism=1, attempts=5), {"lines": [0, 1, 2, 3]}, crash, again=True))
     assert outcome.result == {"boxes": [0, 10, 20, 30]}
+
+
+def test_a_completion_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(BadCompletion, match="nested deeper than the 500 levels"):
+        read_completion(b"[" * 600 + b"]" * 600, "application/json", 0.0)

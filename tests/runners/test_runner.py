@@ -1,11 +1,14 @@
 """The runner itself: what it keeps of attempts that are cancelled."""
 
 import asyncio
+import sys
+import threading
 from typing import Any
 
 import pytest
 
 from redrive.flows.action import Action, Place, action
+from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
@@ -64,6 +67,40 @@ def test_an_attempt_that_is_cancelled_before_it_began_leaves_nothing_behind(
         assert await runner.drain(10.0) == []
         assert not runner._cancelled
         assert not heard.outcomes
+        await runner.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_an_attempt_that_cannot_be_set_up_is_reported_as_failed(
+    monkeypatch: pytest.MonkeyPatch, over_http: bool
+) -> None:
+    """No thread can be started, or what sends HTTP requests is not installed: nobody waits for ever."""
+    ran = []
+
+    @action(name="runner.noted")
+    def noted() -> None:
+        ran.append(True)
+
+    def no_thread(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scenario() -> None:
+        heard = Heard()
+        runner = Runner(heard, 1, 1)
+        attempt = an_attempt(noted, "loop" if over_http else "thread")
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "redrive.runners.http.http_runner", None)
+            patch.setattr(threading.Thread, "start", no_thread)
+            runner.start(HttpHandler(endpoint="http://127.0.0.1:9/") if over_http else noted, attempt, "{}")
+            assert await runner.drain(10.0) == []
+        assert heard.outcomes == [attempt]
+        # The next one gets its thread, and what was left with the pool is not done by it.
+        following = an_attempt(noted, "thread")
+        runner.start(noted, following, "{}")
+        assert await runner.drain(10.0) == []
+        assert (heard.outcomes, ran) == ([attempt, following], [True])
         await runner.close()
 
     asyncio.run(scenario())

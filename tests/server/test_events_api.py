@@ -1,13 +1,19 @@
 """The log of a flow over HTTP: in pages, and as it happens, from any line on."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from tests.server import shop  # noqa: F401 - it registers what the flows run
+from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
+
+import redrive
+from redrive.server.settings import ServerSettings
+from redrive.server.streams import Streams
+from redrive.stores.records import EventRow
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -154,3 +160,26 @@ def test_streams_end_when_the_server_stops() -> None:
             source.events(1)
             server.stop()
             assert source.events() == []
+
+
+def test_a_stream_gives_the_last_events_of_a_flow_that_ends_while_it_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", worker=False) as app:
+            handle = await app.submit(shop.pay(cents=1, failures=0))
+            read, working = app.store.read_events_after, list[asyncio.Task[None]]()
+
+            async def read_and_let_it_end(flow_id: str, after: int, limit: int) -> list[EventRow]:
+                rows = await read(flow_id, after, limit)
+                if not working:
+                    working.append(asyncio.create_task(app.work()))
+                    await handle.result(timeout=10)
+                return rows
+
+            monkeypatch.setattr(app.store, "read_events_after", read_and_let_it_end)
+            pieces = [piece async for piece in await Streams(ServerSettings()).begin(app, handle.id, 0)]
+            app.stop()
+            await working[0]
+            assert sum(piece.startswith(b"id: ") for piece in pieces) == len(await app.log(handle.id))
+            assert pieces[-1].startswith(b"event: end")
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))

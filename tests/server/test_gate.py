@@ -289,3 +289,10 @@ def test_metrics_are_there_for_prometheus(guarded: Serving, keys: dict[str, str]
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")
     assert "redrive_retries" in answer.text
+
+
+def test_what_an_endpoint_can_do_may_be_asked(guarded: Serving, keys: dict[str, str]) -> None:
+    problem(guarded.client.options("/v1/flows"), 401)
+    answer = guarded.client.options("/v1/flows", headers=bearer(keys["read"]))
+    assert answer.status_code == 204
+    assert "OPTIONS" in answer.headers["allow"]

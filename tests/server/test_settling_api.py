@@ -132,3 +132,11 @@ def test_workers_are_listed(server: Serving) -> None:
     (worker,) = server.until(lambda: server.client.get("/v1/workers").json()["workers"], bool)
     assert worker["alive"]
     assert "workflow:SrvOrder" in worker["definitions"]
+
+
+@pytest.mark.parametrize("why", ["\x00", "a\x00b", " ", ""])
+def test_a_reason_that_says_nothing_or_cannot_be_stored_is_refused(server: Serving, why: str) -> None:
+    flow_id = dead(server)
+    for path in (f"/v1/dead-letters/{flow_id}/redrive", f"/v1/flows/{flow_id}/cancel"):
+        problem(server.client.post(path, json={"why": why, "by": "anna"}), 400)
+    problem(server.client.post(f"/v1/flows/{flow_id}/cancel", json={"why": "late", "by": "anna\n"}), 400)

@@ -113,6 +113,11 @@ def test_a_completion_for_an_attempt_that_is_over_is_a_duplicate_or_stale(server
     problem(server.client.post(f"/v1/completions/{flow_id}.1.{first}", json={"x": 1}), 409)
     again = server.client.post(f"/v1/completions/{flow_id}.1.{second}", json={"x": 1})
     assert (again.status_code, again.json()) == (200, {"outcome": "duplicate"})
+    # The same told again does no harm, also of a failure; the opposite is not the same.
+    failed = {"success": False, "error": "no"}
+    again = server.client.post(f"/v1/completions/{flow_id}.1.{first}", json=failed)
+    assert (again.status_code, again.json()) == (200, {"outcome": "duplicate"})
+    problem(server.client.post(f"/v1/completions/{flow_id}.1.{second}", json=failed), 409)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,17 @@ from io import TextIOWrapper
 from redrive.cli.exit_codes import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
 
 
+def _open_what_is_closed() -> None:
+    """Else the first files that are opened take the places of standard input and error, and are used as such."""
+    for place in (0, 2):
+        try:
+            os.fstat(place)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 good, 1 for what the command itself reports, 2 for bad input."""
     from redrive.cli.app import run
@@ -15,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         os.write(2, b"redrive: standard output is closed; there is nowhere to write the answer\n")
         return BAD_INPUT
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that cannot show a character gets its number, not a traceback.

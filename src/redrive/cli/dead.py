@@ -180,11 +180,19 @@ def _settle(
     if not flows and chosen and not yes:
         _confirm(what, len(chosen))
 
+    from redrive.engine.handle import NotPossible  # loaded here: `redrive --help` is quick
+
     async def settle(app: "App") -> list[str]:
         verb = app.redrive if what == "redrive" else app.discard
         settled: list[str] = []
+        refused: NotPossible | None = None
         for first in range(0, len(chosen), SETTLED_AT_ONCE):
-            settled += await verb(chosen[first : first + SETTLED_AT_ONCE], by=name, why=said)
+            try:
+                settled += await verb(chosen[first : first + SETTLED_AT_ONCE], by=name, why=said)
+            except NotPossible as error:
+                refused = error
+        if refused is not None and not settled:
+            raise refused
         return settled
 
     settled = ask(store, settle) if chosen else []

@@ -177,8 +177,12 @@ def _definitions_in(module: ModuleType | None) -> set[str]:
 
 def _module(name: str) -> ModuleType:
     """A dotted module, or a path to a .py file. The current folder is on the path, as with `python -m`."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        raise BadInput("the current folder was deleted; change to one that exists") from None
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     path = Path(name)
     if name.endswith(".py") or os.sep in name:
         name = _from_file(path)

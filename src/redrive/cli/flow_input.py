@@ -20,7 +20,7 @@ def read_input(definition: Definition, text: str) -> Call:
 
     try:
         data = msgspec.json.decode(text.encode())
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadInput(f"--input is no JSON: {redact(str(error), 200)}; write --input '{{\"name\": ...}}'") from None
     if not isinstance(data, dict):
         raise BadInput(f"--input is no JSON object but {redact(text, 60)}; write --input '{{\"name\": ...}}'")

@@ -99,7 +99,7 @@ def complete_command(
     """
     try:
         outputs = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise BadInput(f"--outputs is no JSON: {error}; write --outputs '{{\"name\": ...}}'") from None
     _by_hand("complete", flow, step, index, why, by, store, outputs)
 

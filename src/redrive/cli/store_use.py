@@ -67,7 +67,7 @@ def usable(store: str, creates: bool, memory: bool = False) -> "Store":
 @contextmanager
 def one_line_errors() -> "Iterator[None]":
     """What stores, flows and their definitions refuse is bad input."""
-    from redrive.engine.handle import FlowFinished, FlowNotFound
+    from redrive.engine.handle import FlowFinished, FlowNotFound, NotPossible
     from redrive.engine.starting import KeyTaken
     from redrive.flows.registry import UnknownDefinition
     from redrive.flows.values import NotReadable, NotStorable
@@ -75,7 +75,9 @@ def one_line_errors() -> "Iterator[None]":
 
     try:
         yield
-    except (StoreError, FlowNotFound, FlowFinished, KeyTaken, UnknownDefinition, NotStorable, NotReadable) as error:
+    except (StoreError, FlowNotFound, FlowFinished, NotPossible, KeyTaken, NotStorable, NotReadable) as error:
+        raise BadInput(str(error)) from error
+    except UnknownDefinition as error:
         raise BadInput(str(error)) from error
 
 

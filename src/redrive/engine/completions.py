@@ -9,9 +9,10 @@ import msgspec
 from redrive.engine.outcomes import failure_from
 from redrive.failures.failure import Failure
 from redrive.failures.signals import Permanent
-from redrive.flows.events import AttemptStarted, ItemCompleted, ItemStarted
+from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCompleted, ItemStarted
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.history import Line, fold
+from redrive.flows.json_forms import DEEPEST_JSON, is_too_deep
 from redrive.runners.http.answers import Answer, outcome_of
 from redrive.runners.http.errors import HttpStepError
 
@@ -19,6 +20,8 @@ CompletionOutcome = Literal["accepted", "duplicate", "stale", "unknown"]
 PROBLEM = "application/problem+json"
 _ANY_HANDLER = HttpHandler(endpoint="")
 _LARGEST = 2**31
+_NOT_TOLD = ("timeout", "lost")
+"""Kinds of failures that come of hearing nothing."""
 
 
 class BadCompletion(ValueError):
@@ -39,22 +42,30 @@ def read_token(text: str) -> CompletionToken | None:
     return CompletionToken(parts[0], int(parts[1]), parts[2])
 
 
-def standing_of(lines: Sequence[Line], token: CompletionToken) -> CompletionOutcome:
-    """What a completion with this token is to the flow with this log."""
-    attempt = None
+def standing_of(lines: Sequence[Line], token: CompletionToken, succeeded: bool | None = None) -> CompletionOutcome:
+    """What a completion with this token is to the flow with this log.
+
+    `succeeded`: what it tells; None while that is not known, and the same may have been told before.
+    """
+    attempt, number, told = None, 0, dict[int, bool]()
     for _, _, event in lines:
-        if isinstance(event, ItemStarted | AttemptStarted) and event.item == token.item:
+        if getattr(event, "item", None) != token.item:
+            continue
+        if isinstance(event, ItemStarted | AttemptStarted):
             number = event.attempt if isinstance(event, AttemptStarted) else 1
             if hmac.compare_digest(event.delivery.encode(), token.delivery.encode()):
                 attempt = number
+        elif isinstance(event, ItemCompleted):
+            told[number] = True
+        elif isinstance(event, AttemptFailed) and event.failure.kind not in _NOT_TOLD:
+            told[number] = False
     if attempt is None:
         return "unknown"
     history = fold(list(lines))
     item = history.items.get(token.item)
     if history.ending is None and item is not None and item.state == "running" and item.attempt == attempt:
         return "accepted"
-    done = any(isinstance(event, ItemCompleted) and event.item == token.item for _, _, event in lines)
-    return "duplicate" if done and item is not None and item.attempt == attempt else "stale"
+    return "duplicate" if attempt in told and succeeded in (None, told[attempt]) else "stale"
 
 
 def read_completion(body: bytes, content_type: str, wall_now: float) -> tuple[msgspec.Raw, Failure | None]:
@@ -63,6 +74,8 @@ def read_completion(body: bytes, content_type: str, wall_now: float) -> tuple[ms
         data: Any = msgspec.json.decode(body) if body.strip() else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise BadCompletion(f"the body is not JSON: {error}") from None
+    if is_too_deep(body):
+        raise BadCompletion(f"the body is nested deeper than the {DEEPEST_JSON} levels allowed")
     status = 200
     if content_type.partition(";")[0].strip().lower() == PROBLEM:
         told = data.get("status") if isinstance(data, dict) else None

@@ -144,6 +144,7 @@ class GraphFlows:
                 outputs_of(_spec_of(record, added.step), msgspec.json.decode(outputs))
             except OutputError as error:
                 raise BadCompletion(str(error)) from None
+        standing = standing_of(lines, read, failure is None)
         if standing != "duplicate":
             # One that comes too late is told too: the flow's log notes that it was refused.
             said = Completion(item=read.item, delivery=read.delivery, outputs=outputs, failure=failure)

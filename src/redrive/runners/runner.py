@@ -10,7 +10,7 @@ from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock, current_clock
 from redrive.determinism.thread_cut import CutShort
 from redrive.failures.failure import Failure, JudgedError
-from redrive.failures.signals import AttemptTimeout
+from redrive.failures.signals import AttemptTimeout, Permanent
 from redrive.flows.action import Action, Place
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
@@ -129,13 +129,10 @@ class Runner:
             self._is_over(attempt)
 
     async def _over_http(self, handler: HttpHandler, attempt: Attempt, body: str) -> None:
-        if self._http is None:
-            # Loaded here: few need it.
-            from redrive.runners.http.http_runner import HttpRunner
-
-            self._http = HttpRunner(self._http_settings)
         clock = self._clock
         try:
+            if self._http is None:
+                self._http = self._http_runner()
             if attempt.timeout is None:
                 answer = await self._http.call(handler, attempt, body)
             else:
@@ -151,31 +148,52 @@ class Runner:
         finally:
             self._is_over(attempt)
 
+    def _http_runner(self) -> Any:
+        # Loaded here: few need it.
+        try:
+            from redrive.runners.http.http_runner import HttpRunner
+        except ImportError as error:
+            raise Permanent(str(error)) from None
+        return HttpRunner(self._http_settings)
+
     async def _in_thread(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.limits["thread"], thread_name_prefix="redrive-action")
-        loop = asyncio.get_running_loop()
-        attempt.beat_from_thread(loop)
-        context = copy_context()
+        def begin() -> "asyncio.Future[str]":
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self.limits["thread"], thread_name_prefix="redrive-action")
+            attempt.beat_from_thread(asyncio.get_running_loop())
+            context, begins = copy_context(), [True]
 
-        def work() -> str:
-            return context.run(_call_function, action, attempt, arguments, self._clock)
+            def work() -> str:
+                # The pool keeps work though it could not start a thread for it.
+                return context.run(_call_function, action, attempt, arguments, self._clock) if begins else ""
 
-        attempt.thread_call = self._threads.submit(work)
-        await self._outcome(attempt, asyncio.wrap_future(attempt.thread_call))
+            try:
+                attempt.thread_call = self._threads.submit(work)
+            except BaseException:
+                begins.clear()
+                raise
+            return asyncio.wrap_future(attempt.thread_call)
+
+        await self._outcome(attempt, begin)
 
     async def _in_process(self, action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any]) -> None:
-        if self._processes is None:
-            # Loaded here: few need it.
-            from redrive.runners.process_pool import ProcessPool
+        def begin() -> "asyncio.Future[str]":
+            if self._processes is None:
+                # Loaded here: few need it.
+                from redrive.runners.process_pool import ProcessPool
 
-            self._processes = ProcessPool(self.limits["process"])
-        text = arguments if isinstance(arguments, str) else action.signature.bind((), arguments).encoded
-        await self._outcome(attempt, asyncio.ensure_future(self._processes.call(action, attempt, text)))
+                self._processes = ProcessPool(self.limits["process"])
+            text = arguments if isinstance(arguments, str) else action.signature.bind((), arguments).encoded
+            outcome: asyncio.Future[str] = asyncio.ensure_future(self._processes.call(action, attempt, text))
+            return outcome
 
-    async def _outcome(self, attempt: Attempt, outcome: "asyncio.Future[str]") -> None:
+        await self._outcome(attempt, begin)
+
+    async def _outcome(self, attempt: Attempt, begin: "Callable[[], asyncio.Future[str]]") -> None:
         clock = self._clock
         try:
+            # What stands in the way of it is an outcome too.
+            outcome = begin()
             if attempt.timeout is None:
                 text = await outcome
             else:

@@ -101,14 +101,15 @@ class Gate:
 
 def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """For Litestar: may the caller use this endpoint?"""
-    operation: Operation = handler.opt["operation"]
-    if operation.role is None:
+    # What Litestar adds by itself (OPTIONS) is for all who may ask anything.
+    operation: Operation | None = handler.opt.get("operation")
+    if operation is not None and operation.role is None:
         return
     scope: Any = connection.scope
     caller: Caller | Refused = scope[CALLER]
     if isinstance(caller, Refused):
         raise caller
-    if not caller.may(operation.role):
+    if operation is not None and operation.role is not None and not caller.may(operation.role):
         raise Refused(403, f"this needs a key with the role {operation.role}; yours has the role {caller.role}")
 
 

@@ -11,9 +11,10 @@ from redrive.server.settings import MOST_LISTED
 
 CALLER = "redrive.caller"
 """Where the gate puts who asks."""
-CONTROL = r"^[^\x00-\x1f\x7f]*$"
+# With the second half, because in Python alone `$` lets a last line break pass.
+CONTROL = r"^[^\x00-\x1f\x7f]*$(?!\n)"
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=CONTROL)]
-Reason = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[^\x00]*\S[^\x00]*$")]
+Reason = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
 Who = Annotated[str, Meta(max_length=200, pattern=CONTROL)]
 Limit = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
 Cursor = Annotated[str, Meta(max_length=500)]

@@ -91,6 +91,9 @@ class Streams:
                         continue
                     # A flow and its last event end in one commit; one that was redriven has not ended.
                     if may_have_ended and (status := await _ending(app, flow_id)):
+                        if await events_after(app, flow_id, after, 1):
+                            # It ended between the two looks.
+                            continue
                         yield b'event: end\ndata: {"status":"%s"}\n\n' % status.encode()
                         return
                     may_have_ended = False

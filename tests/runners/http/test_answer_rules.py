@@ -71,3 +71,5 @@ def test_a_status_decides_where_the_body_does_not(status: int, body: Any) -> Non
 def test_outputs_nested_too_deeply_are_refused() -> None:
     with pytest.raises(Permanent, match="not JSON"):
         read(200, b"[" * 100_000 + b"]" * 100_000)
+    with pytest.raises(Permanent, match="nested deeper than the 500 levels"):
+        read(200, b"[" * 600 + b"]" * 600)

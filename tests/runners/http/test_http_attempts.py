@@ -72,6 +72,16 @@ def test_an_answer_cut_off_inside_a_packed_body_may_come_whole_next_time() -> No
         assert outcome(server.url) == {"outputs": "all of it"}
 
 
+@pytest.mark.promise("A2")
+def test_packed_bodies_are_read_as_their_format_has_it() -> None:
+    """No body at all is none that was cut off; packed pieces that follow each other are one."""
+    pieces = gzip.compress(b'{"outputs":') + gzip.compress(b' "all of it"}')
+    replies = [Reply(body=body, headers={"Content-Encoding": "gzip"}) for body in (b"", pieces)]
+    with FlakyServer(*replies) as server:
+        assert outcome(server.url) is None
+        assert outcome(server.url) == {"outputs": "all of it"}
+
+
 @pytest.mark.promise("A2", "P10")
 def test_a_refused_connection_passes_and_certainly_did_nothing() -> None:
     with socket.socket() as taken:
@@ -211,8 +221,11 @@ def test_an_answer_that_cannot_be_used_is_permanent_and_says_what_to_do(
     assert failed.status is not None
 
 
-def test_a_small_body_that_unpacks_to_a_huge_one_takes_no_memory() -> None:
-    bomb = Reply(body=gzip.compress(b" " * BOMB), headers={"Content-Encoding": "gzip"})
+@pytest.mark.parametrize(
+    "body", [gzip.compress(b" " * BOMB), gzip.compress(b"{}") + bytes(BOMB)], ids=["bomb", "more after its end"]
+)
+def test_a_body_that_is_larger_than_it_seems_takes_no_memory(body: bytes) -> None:
+    bomb = Reply(body=body, headers={"Content-Encoding": "gzip"})
     with FlakyServer(then=bomb) as server:
         tracemalloc.start()
         try:

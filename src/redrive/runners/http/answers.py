@@ -9,6 +9,7 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Category
 from redrive.failures.redaction import redact
 from redrive.flows.graphs.spec import HttpHandler
+from redrive.flows.json_forms import DEEPEST_JSON, is_too_deep
 from redrive.runners.http.errors import BadAnswer, HttpStepError, WorkFailed
 
 ACCEPTED_STATUS = 202
@@ -69,6 +70,11 @@ def outcome_of(answer: Answer, handler: HttpHandler, largest: int, wall_now: flo
     if data is _UNREADABLE:
         raise BadAnswer(
             f"the handler answered {answer.status} with a body that is not JSON; {_WHAT_TO_ANSWER}", answer.status
+        )
+    if is_too_deep(answer.body):
+        raise BadAnswer(
+            f"the answer is nested deeper than the {DEEPEST_JSON} levels allowed; answer with a flat list, or text",
+            answer.status,
         )
     return _outputs(answer.body) if is_envelope else answer.body.decode()
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from redrive.engine.app import App
 from redrive.engine.definition_names import full_name
 from redrive.engine.explain_words import utc
+from redrive.engine.handle import NotPossible
 from redrive.flows.endings import DeadKind
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, no_cursor, read_cursor
@@ -186,9 +187,15 @@ def _settle_many(verb: str, summary: str) -> Any:
         app = app_of(request)
         chosen, more = await _chosen(app, wanted)
         settled: list[str] = []
+        refused: NotPossible | None = None
         for first in range(0, len(chosen), SETTLED_AT_ONCE):
             some = chosen[first : first + SETTLED_AT_ONCE]
-            settled += await _verb(app, verb)(some, by=by(request, wanted.by), why=wanted.why)
+            try:
+                settled += await _verb(app, verb)(some, by=by(request, wanted.by), why=wanted.why)
+            except NotPossible as error:
+                refused = error
+        if refused is not None and not settled:
+            raise refused
         return answer(Settled(settled=settled, more=more))
 
     about = opt(
