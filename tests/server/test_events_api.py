@@ -11,6 +11,7 @@ from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
 import redrive
+from redrive.server.keys import Caller, KeyRing
 from redrive.server.settings import ServerSettings
 from redrive.server.streams import Streams
 from redrive.stores.records import EventRow
@@ -176,7 +177,8 @@ def test_a_stream_gives_the_last_events_of_a_flow_that_ends_while_it_looks(monke
                 return rows
 
             monkeypatch.setattr(app.store, "read_events_after", read_and_let_it_end)
-            pieces = [piece async for piece in await Streams(ServerSettings()).begin(app, handle.id, 0)]
+            streams = Streams(ServerSettings(), KeyRing(app.store, 1.0))
+            pieces = [piece async for piece in await streams.begin(app, handle.id, 0, Caller("read"))]
             app.stop()
             await working[0]
             assert sum(piece.startswith(b"id: ") for piece in pieces) == len(await app.log(handle.id))

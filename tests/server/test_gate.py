@@ -128,6 +128,18 @@ def test_a_revoked_key_is_out(guarded: Serving) -> None:
     problem(guarded.client.get("/v1/flows", headers=bearer(key)), 401)
 
 
+def test_a_revoked_key_ends_the_streams_that_it_opened(guarded: Serving) -> None:
+    key = guarded.key("read", "short-lived")
+    flow = guarded.ask(lambda app: app.submit(shop.pay(cents=1)))
+    asked = {**bearer(key), "Accept": "text/event-stream"}
+    with guarded.client.stream("GET", f"/v1/flows/{flow.id}/events", headers=asked, timeout=20) as answer:
+        lines = answer.iter_lines()
+        assert next(lines)
+        assert guarded.ask(lambda app: app.store.drop_key(key.split("_")[1]))
+        # Else it would go on until the flow ends, and nobody works on that.
+        assert not [line for line in lines if line.startswith("event")]
+
+
 def test_the_store_keeps_a_digest_of_a_key_only() -> None:
     row, key = new_key("ci", "read", 0.0)
     secret = key.split("_")[2]

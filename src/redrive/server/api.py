@@ -8,7 +8,6 @@ from litestar.datastructures import State
 from redrive.engine.app import App
 from redrive.server import openapi
 from redrive.server.gate import Gate, guard
-from redrive.server.keys import KeyRing
 from redrive.server.problems import answer_for
 from redrive.server.resources import completions, dead_letters, flow_events, flow_steps, flows, health, steps, waiting
 from redrive.server.served import Served
@@ -44,7 +43,7 @@ class Api:
             openapi_config=None,
             logging_config=None,
         )
-        self.asgi = Gate(inner, KeyRing(app.store, settings.keys_for), settings, on_loopback=on_loopback)
+        self.asgi = Gate(inner, self._served.keys, settings, on_loopback=on_loopback)
 
     def stop(self) -> None:
         """End the event streams, and count no more."""

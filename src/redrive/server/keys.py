@@ -58,6 +58,13 @@ class KeyRing:
             return None
         return Caller(row.role, row.id, row.name)
 
+    async def lets_in(self, caller: Caller) -> bool:
+        """Whether who got in would still."""
+        if not caller.id:
+            return True
+        await self._refresh()
+        return caller.id in self._keys
+
     async def _refresh(self) -> None:
         now = SYSTEM_CLOCK.monotonic()
         if now >= self._until:

@@ -1,10 +1,11 @@
-"""What the endpoints share: the app, the settings, the open streams."""
+"""What the endpoints share: the app, the settings, the keys, the open streams."""
 
 from typing import Any
 
 from litestar import Request
 
 from redrive.engine.app import App
+from redrive.server.keys import KeyRing
 from redrive.server.settings import ServerSettings
 from redrive.server.streams import Streams
 
@@ -13,7 +14,8 @@ class Served:
     def __init__(self, app: App, settings: ServerSettings) -> None:
         self.app = app
         self.settings = settings
-        self.streams = Streams(settings)
+        self.keys = KeyRing(app.store, settings.keys_for)
+        self.streams = Streams(settings, self.keys)
 
 
 def served(request: Request[Any, Any, Any]) -> Served:

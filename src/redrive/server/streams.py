@@ -9,6 +9,7 @@ import msgspec
 from redrive.determinism.clock import current_clock
 from redrive.engine.app import App
 from redrive.flows.events import ENDINGS
+from redrive.server.keys import Caller, KeyRing
 from redrive.server.problems import Refused
 from redrive.server.settings import ServerSettings
 from redrive.stores.errors import StoreUnavailable
@@ -54,24 +55,25 @@ def _views(row: EventRow) -> list[EventView]:
 class Streams:
     """Those that are open. When the server stops, so do they."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, keys: KeyRing) -> None:
         self._settings = settings
+        self._keys = keys
         self._open = 0
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
         self._stopping.set()
 
-    async def begin(self, app: App, flow_id: str, after: int) -> AsyncIterator[bytes]:
+    async def begin(self, app: App, flow_id: str, after: int, caller: Caller) -> AsyncIterator[bytes]:
         """The events of the flow behind `after`; Refused when too many streams are open."""
         if self._open >= self._settings.streams or self._stopping.is_set():
             raise Refused(503, "too many event streams are open; try again later", headers={"Retry-After": "5"})
-        stream = self._stream(app, flow_id, after)
+        stream = self._stream(app, flow_id, after, caller)
         # Once it has begun it is counted off however it goes, even when nobody reads on.
         await anext(stream)
         return stream
 
-    async def _stream(self, app: App, flow_id: str, after: int) -> AsyncIterator[bytes]:
+    async def _stream(self, app: App, flow_id: str, after: int, caller: Caller) -> AsyncIterator[bytes]:
         clock = current_clock()
         self._open += 1
         try:
@@ -81,6 +83,8 @@ class Streams:
             may_have_ended = True
             while not self._stopping.is_set():
                 with contextlib.suppress(StoreUnavailable):
+                    if not await self._keys.lets_in(caller):
+                        return
                     events = await events_after(app, flow_id, after, A_PAGE)
                     for event in events:
                         # JSON has no line breaks of its own, so that it is one line of data.

@@ -6,7 +6,7 @@ from litestar import Request, Response, Router, get
 from litestar.response import Stream
 from msgspec import Meta
 
-from redrive.server.operations import Answer, Ask, Limit, Says, answer, opt
+from redrive.server.operations import CALLER, Answer, Ask, Limit, Says, answer, opt
 from redrive.server.problems import Refused
 from redrive.server.reading import header, path_parameter, read_query
 from redrive.server.served import served
@@ -64,7 +64,8 @@ async def events(request: Request[Any, Any, Any]) -> Response[Any]:
     if last and record.status in FINISHED and not await app.store.read_events_after(flow_id, after, 1):
         # The one answer after which a browser does not come back.
         return Response(None, status_code=204)
-    return Stream(await shared.streams.begin(app, flow_id, after), media_type=EVENT_STREAM)
+    scope: Any = request.scope
+    return Stream(await shared.streams.begin(app, flow_id, after, scope[CALLER]), media_type=EVENT_STREAM)
 
 
 def _wants_stream(request: Request[Any, Any, Any]) -> bool:
