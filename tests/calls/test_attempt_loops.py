@@ -1,11 +1,14 @@
 """Loops over attempts that are left, cancelled, or suspended halfway."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
 import redrive
+from redrive.determinism.clock import SystemClock, use_clock
 from redrive.testing import VirtualClock, virtual_clock
 
 
@@ -78,3 +81,34 @@ def test_a_timeout_that_would_cut_the_consumer_of_an_async_generator_is_refused(
             await anext(aiter(rows()))
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_interrupted_wait_gives_its_retry_back_to_the_budget(is_async: bool) -> None:
+    dependency = redrive.Dependency("payments", circuit=None, budget=redrive.Budget())
+    settings: Any = {"dependency": dependency, "backoff": 5, "deadline": None}
+
+    class Interrupted(SystemClock):
+        def sleep_until(self, when: float) -> None:
+            raise KeyboardInterrupt
+
+        async def asleep_until(self, when: float) -> None:
+            raise asyncio.CancelledError
+
+    def loop() -> None:
+        for attempt in redrive.attempts(**settings):
+            with attempt:
+                raise ConnectionError
+
+    async def async_loop() -> None:
+        async for attempt in redrive.attempts(**settings):
+            with attempt:
+                raise ConnectionError
+
+    assert dependency.budget is not None
+    before = dependency.budget.left(time.monotonic())
+    with use_clock(Interrupted()), pytest.raises((KeyboardInterrupt, asyncio.CancelledError)) as kept:
+        asyncio.run(async_loop()) if is_async else loop()
+    assert dependency.budget.left(time.monotonic()) == before
+    # What was interrupted lives as long as the traceback.
+    del kept

@@ -54,7 +54,8 @@ class _Loop:
         try:
             self.step = self._flow.send(outcome)
         except StopIteration as stop:
-            self.step, self.ending = None, stop.value
+            # Of a loop that was closed, an attempt that goes on alone is the ending.
+            self.step, self.ending = None, stop.value or outcome
 
     def next_attempt(self) -> AttemptNow | None:
         """The attempt to make, or None when the loop is over; an ending that no `with` could raise is raised here."""
@@ -173,13 +174,16 @@ class Attempts:
                 "attempt_timeout cannot cut the body of a plain `for`; use `async for`, or guard a function"
             )
         loop = _Loop(self._guard)
-        while (step := loop.next_attempt()) is not None:
-            attempt = Attempt(loop, step, None)
-            yield attempt
-            _check_entered(attempt)
-            if isinstance(loop.step, SleepUntil):
-                loop.call.clock.sleep_until(loop.step.when)
-                loop.advance(None)
+        try:
+            while (step := loop.next_attempt()) is not None:
+                attempt = Attempt(loop, step, None)
+                yield attempt
+                _check_entered(attempt)
+                if isinstance(loop.step, SleepUntil):
+                    loop.call.clock.sleep_until(loop.step.when)
+                    loop.advance(None)
+        finally:
+            loop.close()
 
     def __aiter__(self) -> "AsyncAttempts":
         return AsyncAttempts(_Loop(self._guard))
@@ -196,6 +200,14 @@ class AsyncAttempts:
         return self
 
     async def __anext__(self) -> Attempt:
+        try:
+            return await self._next_attempt()
+        except BaseException:
+            # The error's traceback may keep the loop for long: what was reserved for the next attempt goes back now.
+            self._loop.close()
+            raise
+
+    async def _next_attempt(self) -> Attempt:
         loop = self._loop
         if self._attempt is not None:
             _check_entered(self._attempt)
