@@ -112,3 +112,34 @@ def test_an_interrupted_wait_gives_its_retry_back_to_the_budget(is_async: bool) 
     assert dependency.budget.left(time.monotonic()) == before
     # What was interrupted lives as long as the traceback.
     del kept
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_loop_that_is_left_before_its_attempt_does_not_keep_the_probe(is_async: bool) -> None:
+    circuit = redrive.Circuit("payments", redrive.CircuitSettings(failures=1))
+    payments = redrive.Retrier(attempts=1, dependency=redrive.Dependency("payments", circuit, None))
+
+    def fail() -> None:
+        raise ConnectionError
+
+    def leave() -> None:
+        for _attempt in payments.attempts():
+            break
+        assert payments.call(lambda: "paid") == "paid"
+
+    async def leave_async() -> None:
+        async for _attempt in payments.attempts():
+            break
+        assert payments.call(lambda: "paid") == "paid"
+
+    with virtual_clock() as clock:
+        with pytest.raises(ConnectionError):
+            payments.call(fail)
+        clock.advance(31)
+        asyncio.run(leave_async()) if is_async else leave()
+
+
+def test_an_attempt_that_outlives_its_loop_still_raises_its_error() -> None:
+    attempt = next(iter(redrive.attempts(attempts=3)))
+    with pytest.raises(ConnectionError), attempt:
+        raise ConnectionError

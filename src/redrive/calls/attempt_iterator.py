@@ -199,6 +199,10 @@ class AsyncAttempts:
     def __aiter__(self) -> "AsyncAttempts":
         return self
 
+    def __del__(self) -> None:
+        # The loop was left, maybe before `with attempt:`; the attempt, which holds a probe, may still have a name.
+        self._loop.close()
+
     async def __anext__(self) -> Attempt:
         try:
             return await self._next_attempt()
