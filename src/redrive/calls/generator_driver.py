@@ -1,6 +1,7 @@
 """Restarts a generator from its beginning when it fails; the items it had given come again."""
 
 from collections.abc import AsyncGenerator, Callable, Generator
+from inspect import isawaitable
 from typing import Any
 
 from redrive.calls.flow import Failed, Outcome, SleepUntil, Succeeded, retry_flow
@@ -21,6 +22,8 @@ def guard_generator_function(
     if guard.policy.attempt_timeout is not None:
         raise TypeError(f"{operation}: attempt_timeout cannot cut a generator; the consumer's time would count too")
 
+    reread = guard.reread
+
     def begin() -> GuardedCall:
         return GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
 
@@ -37,6 +40,8 @@ def guard_generator_function(
                 outcome: Outcome
                 source, thrown = function(*args, **kwargs), False
                 try:
+                    if step.reread and reread is not None:
+                        reread()
                     item = next(source)
                     while True:
                         thrown = False
@@ -78,6 +83,10 @@ def guard_generator_function(
                 outcome: Outcome
                 source, thrown = function(*args, **kwargs), False
                 try:
+                    if step.reread and reread is not None:
+                        again = reread()
+                        if isawaitable(again):
+                            await again
                     item = await anext(source)
                     while True:
                         thrown = False
