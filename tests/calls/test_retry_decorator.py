@@ -416,6 +416,14 @@ def _items() -> Iterator[int]:
     yield 1
 
 
+async def _coroutine(*_: Any) -> bool:
+    return False
+
+
+class ConflictError(Exception):
+    status_code = 409
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -459,6 +467,9 @@ def _items() -> Iterator[int]:
         (lambda: redrive.retry(classifier=3), "classifier: use a Classifier, not int"),  # type: ignore[call-overload]
         (lambda: redrive.retry(retry_result=3), "retry_result: use a function"),  # type: ignore[call-overload]
         (lambda: redrive.retry(reread=3), "reread: use a function"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(reread=_coroutine)(len), "len: reread is a coroutine function"),
+        (lambda: redrive.retry(reread=_coroutine, generators="restart")(_items), "reread is a coroutine function"),
+        (lambda: redrive.retry(retry_result=_coroutine), "retry_result: use a plain function"),  # type: ignore[arg-type]
         (lambda: redrive.retry(on_event=3), "on_event: use a function"),  # type: ignore[call-overload]
         (lambda: redrive.retry(generators="x"), 'use "refuse" or "restart"'),  # type: ignore[call-overload]
         (lambda: redrive.retry(Items()), 'generators="restart"'),
@@ -501,11 +512,20 @@ def test_a_coroutine_function_given_to_call_is_refused() -> None:
         _ = redrive.Retrier().call(work)
 
 
+def test_a_coroutine_that_nobody_would_await_is_refused_at_the_call() -> None:
+    hidden: Any = lambda *_: _coroutine()  # noqa: E731 - hides that it is a coroutine function
+    saves = always(ConflictError())
+    with virtual_clock(), pytest.raises(TypeError, match="reread is a coroutine function"):
+        redrive.retry(reread=hidden)(saves)()
+    assert saves.calls == 1
+    with virtual_clock(), pytest.raises(TypeError, match="reread is a coroutine function"):
+        redrive.Retrier(reread=_coroutine).call(always(ConflictError()))
+    with pytest.raises(TypeError, match="retry_result returned a coroutine"):
+        redrive.retry(retry_result=hidden)(lambda: 1)()
+
+
 @pytest.mark.promise("P3", "P19")
 def test_a_409_is_permanent_unless_declared_a_lock_conflict_and_then_the_state_is_reread() -> None:
-    class ConflictError(Exception):
-        status_code = 409
-
     story: list[str] = []
 
     def save() -> str:

@@ -60,6 +60,10 @@ def guard(retrier: Retrier, function: Any, generators: Generators = "refuse") ->
     operation = retrier.name_of(function)
     called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - asks what it is, not whether
     yields_async = inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(called)
+    if retrier.reread is not None and is_async(retrier.reread) and not yields_async and not is_async(function):
+        from redrive.calls.sync_driver import async_reread
+
+        raise async_reread(operation)
     if yields_async or inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(called):
         if generators != "restart":
             raise TypeError(

@@ -8,6 +8,7 @@ from redrive.calls.flow import Failed, Outcome, SleepUntil, Succeeded, retry_flo
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT
+from redrive.calls.sync_driver import read_again
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.raising import raise_as_it_is
@@ -41,7 +42,7 @@ def guard_generator_function(
                 source, thrown = function(*args, **kwargs), False
                 try:
                     if step.reread and reread is not None:
-                        reread()
+                        read_again(operation, reread)
                     item = next(source)
                     while True:
                         thrown = False

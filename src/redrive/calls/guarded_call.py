@@ -1,5 +1,6 @@
 """The state of one guarded call: asks circuit, budget and `decide()`, keeps the record, tells the event stream."""
 
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -147,7 +148,11 @@ class GuardedCall:
         """Accept a result, or turn one that `retry_result` refuses into an error."""
         guard = self.guard
         self._unsafe_work_ended()
-        if guard.retry_result is not None and guard.retry_result(result):
+        if guard.retry_result is not None and (refused := guard.retry_result(result)):
+            # Declared as returning a bool, which nobody checks; a coroutine would refuse every result.
+            if isinstance(refused, CoroutineType):
+                refused.close()
+                raise TypeError("retry_result returned a coroutine, and nothing awaits it; use a plain function")
             return ResultRejected(result)
         change = self._dependency.report(circuits.succeeded, self.clock.monotonic())
         if self.history.attempts > 1:

@@ -66,6 +66,8 @@ class Retrier:
         ):
             if function is not None and not callable(function):
                 raise TypeError(f"{name}: use a function, not {type(function).__name__}")
+            if function is not None and name != "reread" and is_async(function):
+                raise TypeError(f"{name}: use a plain function; nothing awaits what a coroutine function returns")
         hooks = (on_event,) if callable(on_event) or not isinstance(on_event, Iterable) else tuple(on_event)
         for hook in hooks:
             if not callable(hook):

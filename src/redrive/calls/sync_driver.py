@@ -77,7 +77,7 @@ def drive(
 
     def attempt() -> Any:
         if call.reread_first and reread is not None:
-            reread()
+            read_again(call.operation, reread)
         return function(*args, **kwargs)
 
     try:
@@ -123,6 +123,18 @@ def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: M
         raise_as_it_is(outcome.error)
     finally:
         del outcome, call
+
+
+def read_again(operation: str, reread: Callable[[], Any]) -> None:
+    """Refresh the state that the next attempt builds on."""
+    again = reread()
+    if isinstance(again, types.CoroutineType):
+        again.close()
+        raise async_reread(operation)
+
+
+def async_reread(operation: str) -> TypeError:
+    return TypeError(f"{operation}: reread is a coroutine function; a plain call needs a plain one")
 
 
 def refuse_coroutine(operation: str, result: Coroutine[Any, Any, Any]) -> NoReturn:
