@@ -1,10 +1,14 @@
 """Generators that are guarded with `generators="restart"`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+import trio
 
 import redrive
-from redrive.testing import virtual_clock
+from redrive.testing import VirtualClock, virtual_clock
 
 
 class ConflictError(Exception):
@@ -40,3 +44,55 @@ def test_the_state_is_read_again_before_a_generator_restarts_after_a_conflict() 
     with virtual_clock():
         assert asyncio.run(main()) == ["row"]
     assert story == ["begin", "reread", "begin"]
+
+
+async def hang_at_once(clock: VirtualClock) -> AsyncIterator[int]:
+    await clock.asleep(3600)
+    yield 1
+
+
+async def hang_after_an_item(clock: VirtualClock) -> AsyncIterator[int]:
+    yield 1
+    await clock.asleep(3600)
+
+
+async def hang_when_thrown_at(clock: VirtualClock) -> AsyncIterator[int]:
+    try:
+        yield 1
+    finally:
+        await clock.asleep(3600)
+
+
+@pytest.mark.parametrize("run", [lambda main: asyncio.run(main()), trio.run], ids=["asyncio", "trio"])
+@pytest.mark.parametrize("rows", [hang_at_once, hang_after_an_item, hang_when_thrown_at])
+def test_an_async_generator_that_hangs_is_cut_at_its_deadline(rows: Any, run: Callable[[Any], None]) -> None:
+    with virtual_clock() as clock:
+
+        async def main() -> None:
+            items = redrive.retry(generators="restart", deadline=10)(rows)(clock)
+            if rows is not hang_at_once:
+                await anext(items)
+            following = items.athrow(ValueError) if rows is hang_when_thrown_at else items.asend(None)
+            with pytest.raises(redrive.DeadlineExceeded):
+                await following
+            assert clock.now == 10
+
+        run(main)
+
+
+def test_the_time_a_consumer_takes_is_not_taken_from_an_async_generator() -> None:
+    @redrive.retry(generators="restart", deadline=10)
+    async def rows(clock: VirtualClock) -> AsyncIterator[int]:
+        yield 1
+        await clock.asleep(4)
+        yield 2
+        await clock.asleep(4)
+
+    with virtual_clock() as clock:
+
+        async def main() -> float:
+            async for _row in rows(clock):
+                await clock.asleep(60)
+            return clock.now
+
+        assert asyncio.run(main()) == 128

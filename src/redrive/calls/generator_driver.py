@@ -1,17 +1,25 @@
 """Restarts a generator from its beginning when it fails; the items it had given come again."""
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from inspect import isawaitable
 from typing import Any
 
+from redrive.calls.async_driver import NO_CUT
 from redrive.calls.flow import Failed, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT
 from redrive.calls.sync_driver import read_again
-from redrive.determinism.clock import current_clock
+from redrive.determinism.clock import Clock, current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.raising import raise_as_it_is
+from redrive.determinism.thread_cut import CutShort
+
+
+async def until(clock: Clock, when: float | None, item: Awaitable[Any]) -> Any:
+    """Cut the generator's own work on its next item at `when`."""
+    with NO_CUT if when is None else clock.cut_at(when):
+        return await item
 
 
 def guard_generator_function(
@@ -73,33 +81,40 @@ def guard_generator_function(
 
     async def async_items(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call = begin()
-        flow = retry_flow(call)
+        clock, flow = call.clock, retry_flow(call)
         try:
             step = next(flow)
             while True:
                 if isinstance(step, SleepUntil):
-                    await call.clock.asleep_until(step.when)
+                    await clock.asleep_until(step.when)
                     step = flow.send(None)
                     continue
                 outcome: Outcome
-                source, thrown = function(*args, **kwargs), False
+                source, thrown, end = function(*args, **kwargs), False, step.until
                 try:
                     if step.reread and reread is not None:
                         again = reread()
                         if isawaitable(again):
-                            await again
-                    item = await anext(source)
+                            await until(clock, end, again)
+                    item = await until(clock, end, anext(source))
                     while True:
                         thrown = False
+                        given = clock.monotonic()
                         try:
                             sent = yield item
                         except Exception as error:  # noqa: BLE001 - passed on
                             thrown = True
-                            item = await source.athrow(error)
+                            following = source.athrow(error)
                         else:
-                            item = await source.asend(sent)
+                            following = source.asend(sent)
+                        if end is not None:
+                            # The consumer's time does not count: closing up after a slow one would be cut at once.
+                            end += clock.monotonic() - given
+                        item = await until(clock, end, following)
                 except StopAsyncIteration:
                     outcome = Succeeded(None)
+                except CutShort:
+                    outcome = Failed(call.cut_error())
                 except Exception as error:
                     if thrown:
                         raise
