@@ -52,6 +52,7 @@ def retry_flow(call: GuardedCall, first: Outcome | None = None) -> Flow:
         if outcome is None:
             refusal = call.begin_attempt()
             if refusal is not None:
+                call.tell_if_too_late(refusal)
                 return Failed(refusal)
             try:
                 outcome = yield AttemptNow(call.history.attempts, call.attempt_until, call.reread_first)

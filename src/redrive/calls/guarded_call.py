@@ -201,6 +201,23 @@ class GuardedCall:
             self._last_error = error
             self.history = self.history.after(decision)
             self.reread_first = self.guard.reread is not None and failure.status == 409
+        self._tell_failed(attempt, failure, decision, now - began)
+        self._tell_circuit(change)
+        return decision.when if isinstance(decision, RetryAt) else None
+
+    def tell_if_too_late(self, error: Exception) -> None:
+        """Tell that the call ends because no attempt could begin in time; a circuit has told of its refusal already."""
+        gave_up = self.gave_up
+        if gave_up is None or gave_up.kind != "deadline" or self.single_shot:
+            return
+        elapsed = self.clock.monotonic() - self.history.started_at
+        if self._records:
+            last = self._records[-1]
+            self._tell_failed(last.number, last.failure, gave_up, elapsed)
+        else:
+            self._tell_failed(self.history.attempts, self._classify(error), gave_up, elapsed)
+
+    def _tell_failed(self, attempt: int, failure: Failure, decision: Decision, elapsed: float) -> None:
         emit(
             AttemptFailed(
                 operation=self.operation,
@@ -208,14 +225,12 @@ class GuardedCall:
                 attempts=self.policy.attempts,
                 failure=failure,
                 decision=decision,
-                elapsed=now - began,
+                elapsed=elapsed,
                 dependency=self.guard.dependency_name,
                 correlation_id=correlation_id(),
             ),
             *self.guard.hooks,
         )
-        self._tell_circuit(change)
-        return decision.when if isinstance(decision, RetryAt) else None
 
     def _classify(self, error: Exception) -> Failure:
         classifier = self.guard.classifier
