@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import pickle
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
 import redrive
+from redrive.calls.adapters.httpx import RetryTransport
 from redrive.observability.events import AttemptFailed, Event
 from redrive.observability.prometheus import export
 from redrive.retry.decision import GiveUp
@@ -68,3 +71,35 @@ def test_an_inner_call_that_is_too_late_is_told_only_where_it_retries_by_itself(
         with pytest.raises(redrive.DeadlineExceeded):
             outer()
     assert len(told) == independent
+
+
+@pytest.mark.parametrize("independent", [False, True])
+def test_an_inner_call_after_the_outer_deadline_says_so(independent: bool) -> None:
+    with virtual_clock() as clock:
+
+        @redrive.retry(deadline=5, independent=independent)
+        def inner() -> None:
+            pytest.fail("it was called")
+
+        @redrive.retry(deadline=10)
+        def outer() -> None:
+            clock.sleep(11)
+            inner()
+
+        with pytest.raises(redrive.DeadlineExceeded) as caught:
+            outer()
+    says = "not called: the deadline of 10 s of the call around it had passed"
+    assert (str(caught.value), caught.value.seconds) == (says, 10)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == says  # noqa: S301 - made here
+
+
+def test_a_request_after_the_outer_deadline_says_so() -> None:
+    with virtual_clock() as clock, httpx.Client(transport=RetryTransport()) as client:
+
+        @redrive.retry(deadline=10)
+        def outer() -> None:
+            clock.sleep(11)
+            client.get("http://never.called.invalid")
+
+        with pytest.raises(httpx.TimeoutException, match="not called: the deadline of 10 s"):
+            outer()

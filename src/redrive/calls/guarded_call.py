@@ -33,6 +33,14 @@ KEPT_FIRST = 10
 KEPT_LATEST = 90
 
 
+class OuterDeadlinePassed(DeadlineExceeded):
+    """Nothing was called, and so nothing was cut: the deadline of the call around this one had passed before."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.args = (f"not called: the deadline of {seconds:g} s of the call around it had passed",)
+
+
 class GuardedCall:
     """One call on its way through its attempts."""
 
@@ -42,6 +50,7 @@ class GuardedCall:
         "_dependency",
         "_last_error",
         "_left_out",
+        "_outer_deadline",
         "_records",
         "attempt_until",
         "clock",
@@ -71,10 +80,12 @@ class GuardedCall:
         self.single_shot = not guard.independent and owns_retries(outer)
         self.policy = guard.policy
         self.until = None if self.policy.deadline is None else started + self.policy.deadline
+        self._outer_deadline: float | None = None
         outer_until = until_of(outer)
         if outer_until is not None and (self.until is None or self.until > outer_until):
             # The enclosing call's time is all there is; once it has passed, the least a policy can name.
             self.until = outer_until
+            self._outer_deadline = outer_until - float(outer[STARTED])
             self.policy = self.policy.replace(deadline=max(outer_until - started, 1e-9))
         self.scope: Scope = scope or self._new_scope(outer, outer_until, started)
         # What the enclosing call, if there is one, knows of the work inside it.
@@ -286,7 +297,11 @@ class GuardedCall:
         """The wait ended past the deadline, or an enclosing call's deadline has come: no attempt begins any more."""
         self._dependency.give_back_retry(now)
         self.gave_up = self._not_begun("deadline", "the deadline had come before the attempt could begin")
-        error = self._last_error or DeadlineExceeded(self.policy.deadline or 0.0)
+        error = self._last_error
+        if error is None and self._outer_deadline is not None:
+            error = OuterDeadlinePassed(self._outer_deadline)
+        elif error is None:
+            error = DeadlineExceeded(self.policy.deadline or 0.0)
         self._attach_report(error, self.gave_up, None, now)
         return error
 

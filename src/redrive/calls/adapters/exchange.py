@@ -107,6 +107,7 @@ def _in_the_clients_words(request: GuardedRequest[Any], error: OwnError) -> Exce
         said = client.attempt_timeout(error.seconds)
     else:
         said = client.deadline_exceeded(error.seconds)
+        said.args = error.args
     if (report := report_of(error)) is not None:
         attach(said, advice(report))
     return said
