@@ -5,10 +5,8 @@ for attempt in redrive.attempts(attempts=5):
         ...
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from types import TracebackType
 from typing import Unpack
 
@@ -30,9 +28,6 @@ def attempts(policy: Policy | None = None, /, **settings: Unpack[LoopSettings]) 
     When the body succeeds the loop ends. When it fails, the loop waits and goes round again, or the error is raised
     out of the `with`. In `async for` the body is cut at `attempt_timeout` and at the deadline; in `for` nothing can
     cut it, so `attempt_timeout` is refused there.
-
-    In a generator the body may yield, and then the consumer runs inside it: such a loop owns no retries but its own,
-    and in an async generator nothing is cut either.
     """
     if policy is not None and not isinstance(policy, Policy):
         raise TypeError(f"attempts takes a Policy, not {type(policy).__name__}; of a Retrier, use retrier.attempts()")
@@ -90,19 +85,10 @@ class Attempt:
         call = self._loop.call
         if self.entered:
             raise RuntimeError("an attempt is made once: put all its work into one `with attempt:`")
-        # The consumer runs wherever a generator yields, in the same context and the same task.
-        caller = sys._getframe(1).f_code.co_flags
-        if caller & CO_ASYNC_GENERATOR:
-            if call.policy.attempt_timeout is not None:
-                raise TypeError(
-                    "attempt_timeout cannot cut the body in an async generator: the consumer's time would count too; "
-                    "guard a coroutine function, and await that in the generator"
-                )
-            self._cut = None
         self.entered = True
         outer = CURRENT.get()
         try:
-            if call.scope is not outer and not caller & (CO_GENERATOR | CO_ASYNC_GENERATOR):
+            if call.scope is not outer:
                 self._outer = outer
                 call.scope[OWNER] = self._loop.owner
                 CURRENT.set(call.scope)
