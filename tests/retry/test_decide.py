@@ -146,6 +146,15 @@ def test_retry_after_now_means_now_plus_jitter_and_never_a_tight_loop() -> None:
     assert plain.because.wait == 0.2
 
 
+@pytest.mark.promise("P7", "P9")
+@pytest.mark.parametrize("asked", [1e-9, 0.00001, 0.0009])
+def test_a_server_that_asks_for_almost_no_wait_gets_no_tight_loop(asked: float) -> None:
+    answer = run(Policy(floor=0.2), failure(retry_after=asked))[0]
+    assert isinstance(answer, RetryAt)
+    assert answer.because.wait == 0.2
+    assert answer.because.lifted_to_floor
+
+
 @pytest.mark.promise("P6")
 @given(
     deadline=st.floats(0.01, 1000),

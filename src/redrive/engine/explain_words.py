@@ -106,7 +106,8 @@ def _who_answered(because: Because) -> list[str]:
 
 def _wait(because: Because) -> str:
     if because.retry_after is not None and because.retry_after > 0:
-        return f"Retry-After asked for {span(because.retry_after)}"
+        lifted = f", lifted to the floor of {span(because.wait)}" if because.lifted_to_floor else ""
+        return f"Retry-After asked for {span(because.retry_after)}{lifted}"
     parts = [] if because.raw is None else [f"backoff {span(because.raw)}"]
     if because.raw is not None and because.cap is not None and because.raw > because.cap:
         parts.append(f"capped at {span(because.cap)}")
