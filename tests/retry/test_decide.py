@@ -155,6 +155,15 @@ def test_a_server_that_asks_for_almost_no_wait_gets_no_tight_loop(asked: float) 
     assert answer.because.lifted_to_floor
 
 
+@pytest.mark.promise("P9")
+@pytest.mark.parametrize("asked", [0.0, 0.00001])
+def test_the_floor_never_lifts_a_wait_above_the_cap(asked: float) -> None:
+    policy = Policy(jitter=Jitter("none"), max_wait=0.02, floor=0.1)
+    answer = run(policy, failure(retry_after=asked))[0]
+    assert isinstance(answer, RetryAt)
+    assert answer.because.wait == 0.02
+
+
 @pytest.mark.promise("P6")
 @given(
     deadline=st.floats(0.01, 1000),

@@ -82,17 +82,18 @@ def decide(
     base = min(answer.backoff.base, cap)
     raw = 0.0 if asked is not None else answer.backoff.raw(n)
     capped = min(raw, cap)
+    floor = min(policy.floor, cap)
     # Jitter alone may draw a zero; a zero that the settings or the other side ask for would be a tight loop.
     lifted = asked is None and capped < SHORTEST_WAIT and policy.floor > capped
     if lifted:
-        capped = base = min(policy.floor, cap)
+        capped = base = floor
     if asked is not None and asked > 0:
         low = high = wait = min(asked, LONGEST_WAIT)
     else:
         low, high = answer.jitter.between(capped, base, granted.last_wait if granted else None, cap)
         wait = low if high <= low else low + (high - low) * dice()
-    if asked is not None and high < SHORTEST_WAIT and policy.floor > wait:
-        lifted, low, high, wait = True, policy.floor, policy.floor, policy.floor
+    if asked is not None and high < SHORTEST_WAIT and floor > wait:
+        lifted, low, high, wait = True, floor, floor, floor
 
     left = _deadline_left(policy, history, now)
     refused = _refused_then(policy, conditions, now, wait, left)
