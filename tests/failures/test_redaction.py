@@ -52,6 +52,16 @@ LEAKS = [
     "pwd={}",
     "DB_PASS={}",
     "passphrase={}",
+    "https://api.example.com/login?user=bob&pass={}&page=2",
+    "user=bob pass={} host=db",
+    '{{"pass": "{}"}}',
+    "https://api.example.com/login?pw={}",
+    "db_pw={}",
+    "passcode={}",
+    "api_keys=['{}', 'b']",
+    "accessTokens=['{}']",
+    "tokens=['{}']",
+    '{{"tokens": ["{}"]}}',
     "sessionid={}",
     "signature={}",
     "token => {}",
@@ -111,6 +121,12 @@ TOKENS = [
     "AKIAIOSFODNN7EXAMPLE",
     "ASIAIOSFODNN7EXAMPLE",
     "AIzaSyA0123456789abcdefghijklmnopqrstuv",
+    "hf_AbCdEfGhIjKlMnOpQrStUvWxYz01234567",
+    "npm_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789",
+    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf09kqeF8tAmbihYzrnopKc1s5cr",
+    "ya29.a0AfH6SMBx0123456789-abcdefghijkl_mnop",
+    "shpat_0123456789abcdef0123456789abcdef",
     f"Basic {base64.b64encode(b'bob:hunter2').decode()}",
 ]
 
@@ -138,7 +154,7 @@ def test_a_token_is_known_by_its_shape(token: str) -> None:
         ("postgresql://bob:pw@db/app", "postgresql://***@db/app"),
         ("https://h/p?token=abc&user=bob", "https://h/p?token=***&user=bob"),
         ("host=db password=pw dbname=app", "host=db password=*** dbname=app"),
-        ('{"password": "pw", "user": "bob"}', '{"password": ***, "user": "bob"}'),
+        ('{"password": "abc", "user": "bob"}', '{"password": ***, "user": "bob"}'),
         ("Authorization: Bearer abc (attempt 3)", "Authorization: *** (attempt 3)"),
         ("Authorization: Digest a='b', c='d'\nHost: h", "Authorization: ***\\nHost: h"),
         ("f(user=bob, password=pw)", "f(user=bob, password=***)"),
@@ -166,6 +182,9 @@ def test_what_is_no_secret_stays(text: str, shown: str) -> None:
         "max_tokens=4096 token_type=jwt session_timeout=30 auth_method=none",
         "the author: Ann Author; secretary: Bob",
         "3 tests pass: all good",
+        "pass=3 fail=1 skipped=0, strict pass=true",
+        "unexpected tokens: } and ]; tokens=512, 'tokens': 300.",
+        "npm_config_registry and hf_hub_download failed at msg. SG.1 /bot1: /webhooks/17/ping",
         "Größe: 5 µm → ok, 日本語 ✓",
         "{'status': 503, 'detail': 'try later'}",
         "x = [1, 2, 3]; y = {'a': 'b'}",
@@ -343,6 +362,13 @@ HOSTILE = [
     "cookie:\n",
     "%3d",
     "', '",
+    "/bot1",
+    "/bot11111:",
+    "/webhooks/1",
+    "SG.a",
+    "ya29.",
+    "whsec_a",
+    "tokens=1",
 ]
 
 
@@ -360,8 +386,19 @@ def test_hostile_text_takes_no_time(piece: str) -> None:
 
 
 SECRET_NAMES = (
-    *("password", "PASSWORD", "user_password", "password2", "DB_PASS", "passwd", "pwd", "private_key", "jwt"),
-    *("apiKey", "api-key", "API_KEY", "apikey", "X-Api-Key", "access_token", "accessToken", "refreshToken"),
+    *("password", "PASSWORD", "user_password", "password2", "DB_PASS", "passwd", "pwd", "pw", "private_key", "jwt"),
+    *(
+        "passcode",
+        "api_keys",
+        "apiKey",
+        "api-key",
+        "API_KEY",
+        "apikey",
+        "X-Api-Key",
+        "access_token",
+        "accessToken",
+        "refreshToken",
+    ),
     *("client_secret", "secretKey", "aws_secret_access_key", "X-Amz-Signature", "sig", "session", "session_id"),
     *("sessionid", "JSESSIONID", "cookie", "Set-Cookie", "authorization", "auth", "credentials"),
 )
@@ -390,6 +427,9 @@ def test_names_of_other_things(name: str) -> None:
         "redirected to https://x.example/cb?code=hunter2&state=1",
         "POST https://hooks.slack.com/services/T0/B0/hunter2 failed",
         "pin=hunter2",
+        "GET api.telegram.org/bot110201543:AAHdqTcvCH1vGWJxfSeofShunter2PALDsaw/getMe: HTTP 503",
+        "GET api.telegram.org/file/bot110201543%3AAAHdqTcvCH1vGWJxfSeofShunter2PALDsaw/photo: HTTP 503",
+        "POST discord.com/api/v10/webhooks/1097000000000000000/kQx8vN2mZp4sYtR7wB1chunter2D5eF9gH3jK6: HTTP 503",
     ],
 )
 def test_secrets_that_a_first_user_found_in_the_open(text: str) -> None:

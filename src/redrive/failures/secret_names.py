@@ -15,6 +15,7 @@ _SECRET_WORDS = frozenset(
         "credentials",
         "jwt",
         "otp",
+        "passcode",
         "passphrase",
         "passwd",
         "password",
@@ -115,5 +116,7 @@ def names_a_secret(name: str) -> bool:
         return False
     if not _SECRET_WORDS.isdisjoint(words):
         return True
+    if "".join(words).removesuffix("s").endswith(_SECRET_ENDINGS):
+        return True
     # "DB_PASS" is a password; a lone "pass" is an ordinary word.
-    return "".join(words).endswith(_SECRET_ENDINGS) or (words[-1] == "pass" and len(words) > 1)
+    return words[-1] == "pw" or (words[-1] == "pass" and len(words) > 1)

@@ -34,6 +34,14 @@ _MARKS = (
     "akia",
     "asia",
     "aiza",
+    "hf_",
+    "npm_",
+    "whsec_",
+    "sg.",
+    "ya29.",
+    "shpat_",
+    "/bot",
+    "/webhooks/",
 )
 _QUOTED_PAIR = r"""["']\s*,\s*[bu]?\\*["']"""
 
@@ -45,10 +53,15 @@ _USERINFO = r"""(?x)(?<=//)(?:
 )"""
 _CUT_USERINFO = r"(?<=//)(?:[^\s/]*|[^\s/?\#@:\[]*:(?![0-9]*[/?\#])\S*)\Z"
 
-# user:password@host without a scheme; what comes back in the address of an OAuth callback; a Slack webhook.
+# user:password@host without a scheme; what comes back in the address of an OAuth callback; the paths
+# that let anyone write to a Slack or Discord channel, or speak for a Telegram bot.
 _BARE_USERINFO = r"(?<![\w.+/\-])[\w.+\-]{1,64}:[^\s@/:\"'<>]{1,256}(?=@[\w\[])"
 _CALLBACK_CODE = r"(?i)(?<=[?&]code=)[^&\s#\"'<>]+"
-_WEBHOOK = r"(?i)(?<=hooks\.slack\.com/services/)[\w/+\-]+"
+_PATH_TO_HIDE = r"""(?xi)
+(?<=hooks\.slack\.com/services/)[\w/+\-]+
+| (?<=/webhooks/)[0-9]{15,}+/[\w\-]{20,}
+| (?<=/bot)[0-9]{5,}+(?::|%3A)[\w\-]{20,}
+"""
 
 _TOKENS = r"""(?xa)
 eyJ[\w-]{4,}+(?:\.[\w-]*+){1,4}    # JWT, JWE
@@ -61,6 +74,11 @@ eyJ[\w-]{4,}+(?:\.[\w-]*+){1,4}    # JWT, JWE
     | xox[a-z]-[\w-]{8,}
     | (?:AKIA|ASIA)[A-Z0-9]{12,}
     | AIza[\w-]{30,}
+    | (?:hf|npm)_[A-Za-z0-9]{20,}
+    | whsec_[A-Za-z0-9+/]{16,}={0,2}
+    | SG\.[\w-]{16,}\.[\w-]{16,}
+    | ya29\.[\w.-]{16,}
+    | shpat_[A-Za-z0-9]{16,}
 )"""
 
 _BEARER = r"(?i)\b(?P<scheme>bearer)\s+(?P<value>[^\s\"',;]+)"
@@ -88,6 +106,7 @@ _BARE = r"""(?:[^\s&;"'<>]|["'](?=\w))+"""
 _LINE = r"[^\r\n]+"
 # Text that comes here again stays as it is.
 _HIDDEN_BEFORE = r"\*\*\*(?=[\s,;&\"'<>)\]}]|\Z)"
+_PLAIN_VALUE = r"(?i)(?:[0-9]++|true|false|none|null)(?!\.?[\w\-])"
 _LONGEST_NAME = 80
 
 
@@ -117,7 +136,7 @@ def without_secrets(text: str, cut: bool = False) -> str:
 
 def _secrets(text: str, cut: bool) -> Iterator[tuple[int, int]]:
     """Where secrets begin and end."""
-    plain = (_PRIVATE_KEY, _USERINFO, _BARE_USERINFO, _CALLBACK_CODE, _WEBHOOK, _TOKENS)
+    plain = (_PRIVATE_KEY, _USERINFO, _BARE_USERINFO, _CALLBACK_CODE, _PATH_TO_HIDE, _TOKENS)
     for pattern in (*plain, *((_CUT_USERINFO,) if cut else ())):
         for found in re.finditer(pattern, text):
             yield found.span()
@@ -144,8 +163,15 @@ def _needs_hiding(text: str, found: "re.Match[str]") -> bool:
     before = text[found.start() - 1] if found.start() else ""
     if found["tag"] and before != "<":
         return False
+    if names_a_secret(name):
+        return True
+    name = name.lower()
     # A lone "key" is an API key in a query string, and an ordinary word elsewhere.
-    return names_a_secret(name) or (before in ("?", "&") and name.lower() == "key")
+    if before in ("?", "&") and name in ("key", "pass"):
+        return True
+    # "unexpected tokens: }", "3 tests pass: all good", "tokens=512" are ordinary too.
+    is_prose = text[found.end("name") : found.end()].strip() == ":"
+    return name in ("pass", "tokens") and not is_prose and _match(_PLAIN_VALUE, text, found.end()) is None
 
 
 def _end_of_value(text: str, start: int, name: str) -> int:
