@@ -1,9 +1,13 @@
 """The same events as Prometheus metrics."""
 
+from typing import Any
+
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
 import redrive
+from redrive.calls.adapters.httpx import RetryTransport
 from redrive.observability.events import FlowParked
 from redrive.observability.prometheus import export
 from redrive.observability.stream import emit
@@ -53,3 +57,23 @@ def _check(registry: CollectorRegistry) -> None:
     assert value("redrive_circuit_state", dependency="metrics-test", phase="closed") == 1
     assert value("redrive_circuit_state", dependency="metrics-test", phase="open") == 0
     assert value("redrive_parked_flows_total", definition="workflow:Order") == 1
+
+
+def test_ids_in_paths_make_no_metrics_of_their_own() -> None:
+    registry = CollectorRegistry()
+    stop = export(registry)
+    events: list[Any] = []
+    answers = iter([503, 503, 503, 200] * 3)
+    inner = httpx.MockTransport(lambda request: httpx.Response(next(answers)))
+    try:
+        with (
+            virtual_clock(),
+            httpx.Client(transport=RetryTransport(attempts=2, on_event=events.append, transport=inner)) as client,
+        ):
+            for order in range(6):
+                client.get(f"http://api.example.com/orders/{order}")
+    finally:
+        seen = {sample.labels.get("operation") for metric in registry.collect() for sample in metric.samples}
+        stop()
+    assert seen == {"GET api.example.com"}
+    assert {event.operation for event in events} == {f"GET api.example.com/orders/{order}" for order in range(6)}

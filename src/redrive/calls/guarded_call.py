@@ -174,6 +174,7 @@ class GuardedCall:
                     elapsed=self.clock.monotonic() - self.history.started_at,
                     dependency=guard.dependency_name,
                     correlation_id=correlation_id(),
+                    label=guard.operation or "",
                 ),
                 *guard.hooks,
             )
@@ -239,6 +240,7 @@ class GuardedCall:
                 elapsed=elapsed,
                 dependency=self.guard.dependency_name,
                 correlation_id=correlation_id(),
+                label=self.guard.operation or "",
             ),
             *self.guard.hooks,
         )

@@ -21,6 +21,8 @@ class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the first attempt began."""
     dependency: str | None = None
     correlation_id: str | None = None
+    label: str = ""
+    """The operation as metrics name it, without what differs from call to call; empty: as `operation` has it."""
 
 
 class CallRecovered(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +34,8 @@ class CallRecovered(msgspec.Struct, frozen=True, kw_only=True):
     elapsed: float
     dependency: str | None = None
     correlation_id: str | None = None
+    label: str = ""
+    """The operation as metrics name it, without what differs from call to call; empty: as `operation` has it."""
 
 
 class CallRefused(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,13 +71,14 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
         elif isinstance(event, StageRetrySucceeded):
             stage_recoveries.labels(event.stage, str(event.attempt)).inc()
         elif isinstance(event, AttemptFailed):
+            operation = event.label or event.operation
             if isinstance(event.decision, RetryAt):
-                retries.labels(event.operation, event.failure.type).inc()
-                waits.labels(event.operation).observe(event.decision.because.wait)
+                retries.labels(operation, event.failure.type).inc()
+                waits.labels(operation).observe(event.decision.because.wait)
             else:
-                given_up.labels(event.operation, event.decision.kind).inc()
+                given_up.labels(operation, event.decision.kind).inc()
         elif isinstance(event, CallRecovered):
-            recovered.labels(event.operation).inc()
+            recovered.labels(event.label or event.operation).inc()
         elif isinstance(event, CallRefused):
             refused.labels(event.dependency).inc()
         elif isinstance(event, FlowParked):

@@ -58,7 +58,10 @@ class AdapterSettings(PolicySettings, total=False):
     """What an adapter is told beside its policy; the settings of the policy may be written here too."""
 
     operation: str
-    """The name in logs and reports; by default method, host and path ("POST api.example.com/orders")."""
+    """The name in logs and reports; by default method, host and path ("POST api.example.com/orders").
+
+    Metrics have no path by default: each id in a path would be a time series of its own.
+    """
     dependency: str | Dependency | None
     """Whose circuit and retry budget these requests share; "per-host" gives each host its own."""
     classifier: Classifier
@@ -160,7 +163,7 @@ class HttpGuard(Generic[R]):
             idempotent = method in IDEMPOTENT_METHODS or key is not None
         return GuardedRequest(
             self,
-            self._retrier(host, self.policy if idempotent else self._cautious_policy),
+            self._retrier(method, host, self.policy if idempotent else self._cautious_policy),
             self._operation or redact(f"{method} {host}{path}"),
             new_key,
             replayable,
@@ -180,10 +183,12 @@ class HttpGuard(Generic[R]):
             self.client.status_of(response), self.client.headers_of(response), wall_now
         )
 
-    def _retrier(self, host: str, policy: Policy) -> Retrier:
+    def _retrier(self, method: str, host: str, policy: Policy) -> Retrier:
         # Made for each request: it is cheap beside a request, and a host's dependency may have been forgotten.
         return Retrier(
             policy,
+            # What metrics show; the call itself is named with its path.
+            operation=self._operation or f"{method} {host}",
             dependency=host if self._dependency == PER_HOST else self._dependency,
             classifier=self._classifier,
             retry_result=self.refuses,
