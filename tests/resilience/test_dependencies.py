@@ -46,3 +46,24 @@ def test_a_dependency_can_have_settings_of_its_own() -> None:
     assert defined.circuit is not None
     assert defined.circuit.settings.failures == 1
     assert dependencies.get("other").circuit.settings.failures == 5  # type: ignore[union-attr]  # it has a circuit
+
+
+def test_settings_given_to_a_dependency_outlive_any_number_of_others() -> None:
+    dependencies = Dependencies(limit=2)
+    dependencies.define("payments", circuit=CircuitSettings(failures=1))
+    for number in range(10):
+        dependencies.get(f"host{number}")
+    circuit = dependencies.get("payments").circuit
+    assert circuit is not None
+    assert circuit.settings.failures == 1
+    assert [dependency.name for dependency in dependencies.all()] == ["payments", "host8", "host9"]
+
+
+def test_a_dependency_in_use_is_found_again_and_not_made_anew() -> None:
+    dependencies = Dependencies(limit=1)
+    in_use = dependencies.get("payments")
+    dependencies.get("other")
+    assert dependencies.get("payments") is in_use
+    dependencies.get("other")
+    assert dependencies.define("payments", circuit=CircuitSettings(failures=1)) is in_use
+    assert dependencies.get("payments") is in_use

@@ -1,7 +1,8 @@
-"""Circuits and budgets by dependency name, bounded in number."""
+"""Circuits and budgets by dependency name; those that nobody needs are bounded in number."""
 
 import threading
 from collections import OrderedDict
+from weakref import WeakValueDictionary
 
 from redrive.resilience.budget import Budget, BudgetSettings
 from redrive.resilience.circuit import Circuit, CircuitSettings
@@ -20,7 +21,10 @@ class Dependency:
 
 
 class Dependencies:
-    """Dependencies by name. At most `limit` are kept; the one unused for longest makes room, open circuits last."""
+    """Dependencies by name. Those that were defined are kept, and those that someone holds are found again.
+
+    Of the others at most `limit` are kept; the one unused for longest makes room, open circuits last.
+    """
 
     def __init__(
         self,
@@ -35,43 +39,44 @@ class Dependencies:
         self._budget = budget or BudgetSettings()
         self._limit = limit
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Dependency] = OrderedDict()
+        self._alive: WeakValueDictionary[str, Dependency] = WeakValueDictionary()
+        self._defined: dict[str, Dependency] = {}
+        self._mentioned: OrderedDict[str, Dependency] = OrderedDict()
 
     def get(self, name: str) -> Dependency:
         """The dependency of that name, made at its first mention."""
         with self._lock:
-            dependency = self._known.get(name)
+            dependency = self._defined.get(name)
+            if dependency is not None:
+                return dependency
+            dependency = self._alive.get(name)
             if dependency is None:
-                return self._make(name, self._circuit, self._budget)
-            self._known.move_to_end(name)
+                dependency = self._alive[name] = Dependency(name, Circuit(name, self._circuit), Budget(self._budget))
+            if name not in self._mentioned and len(self._mentioned) >= self._limit:
+                self._make_room()
+            self._mentioned[name] = dependency
+            self._mentioned.move_to_end(name)
             return dependency
 
     def define(
         self, name: str, *, circuit: CircuitSettings | None = None, budget: BudgetSettings | None = None
     ) -> Dependency:
         """Give the dependency of that name settings of its own; for those who know it already it starts anew too."""
+        made = Dependency(name, Circuit(name, circuit or self._circuit), Budget(budget or self._budget))
         with self._lock:
-            known = self._known.get(name)
-            made = self._make(name, circuit or self._circuit, budget or self._budget)
-            if known is None:
-                return made
-            known.circuit, known.budget = made.circuit, made.budget
-            self._known[name] = known
-            return known
-
-    def _make(self, name: str, circuit: CircuitSettings, budget: BudgetSettings) -> Dependency:
-        if len(self._known) >= self._limit and name not in self._known:
-            self._make_room()
-        dependency = self._known[name] = Dependency(name, Circuit(name, circuit), Budget(budget))
-        return dependency
+            dependency = self._alive.setdefault(name, made)
+            dependency.circuit, dependency.budget = made.circuit, made.budget
+            self._mentioned.pop(name, None)
+            self._defined[name] = dependency
+            return dependency
 
     def all(self) -> list[Dependency]:
         with self._lock:
-            return list(self._known.values())
+            return [*self._defined.values(), *self._mentioned.values()]
 
     def _make_room(self) -> None:
-        for name, dependency in self._known.items():
+        for name, dependency in self._mentioned.items():
             if dependency.circuit is None or dependency.circuit.state.phase == "closed":
-                del self._known[name]
+                del self._mentioned[name]
                 return
-        self._known.popitem(last=False)
+        self._mentioned.popitem(last=False)
