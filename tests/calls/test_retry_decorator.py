@@ -579,6 +579,10 @@ def test_many_attempts_do_not_fill_the_memory() -> None:
     assert report.made == 1001
     assert len(report.attempts) == 100
     assert [record.number for record in report.attempts][:11] == [*range(1, 11), 912]
+    before, gap, after = str(report).splitlines()[10:13]
+    assert "attempt 10:" in before
+    assert "901 more attempts" in gap
+    assert "attempt 912:" in after
 
 
 def test_an_error_object_raised_again_keeps_one_note() -> None:

@@ -39,15 +39,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         lines = [self.headline()]
+        latest = 0
         for record in self.attempts:
+            if self.left_out and record.number > latest + 1:
+                lines.append(f"             … {self.left_out} more attempts …")
+            latest = record.number
             failure, decision = record.failure, record.decision
             what = f"{failure.type}: {failure.message}" if failure.message else failure.type or failure.kind
             line = f"  {record.began:8.3f} s  attempt {record.number}: {what} [{failure.category}: {failure.reason}]"
             if isinstance(decision, RetryAt):
                 line += f"; waited {decision.because.wait:.3f} s"
             lines.append(line)
-        if self.left_out:
-            lines.insert(-1, f"             … {self.left_out} more attempts …")
         lines.append(f"  next: {self.next_step}")
         return "\n".join(lines)
 
