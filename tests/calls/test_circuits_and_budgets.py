@@ -326,6 +326,22 @@ def test_a_broken_predicate_is_raised_with_the_failure_and_gives_the_probe_back(
         assert redrive.retry(dependency=shared)(lambda: "fine")() == "fine"
 
 
+def test_a_predicate_is_asked_once_about_each_failure() -> None:
+    asked: list[object] = []
+
+    def note(error: object) -> bool:
+        asked.append(error)
+        return True
+
+    @redrive.retry(on=note, attempts=2)
+    def fail() -> None:
+        raise RuntimeError
+
+    with virtual_clock(), pytest.raises(RuntimeError):
+        fail()
+    assert len(asked) == 2
+
+
 def _down() -> None:
     raise ConnectionError("down")
 

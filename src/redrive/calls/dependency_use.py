@@ -36,6 +36,10 @@ class DependencyUse:
             self._dependency.budget.count_request(now)
         return None, change
 
+    @property
+    def holds_permit(self) -> bool:
+        return self._permit is not None
+
     def report(self, how: Report, now: float) -> CircuitChange | None:
         """Tell the circuit how the attempt ended; returns how that changed it."""
         permit, self._permit = self._permit, None

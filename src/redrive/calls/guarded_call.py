@@ -192,8 +192,11 @@ class GuardedCall:
         self._unsafe_work_ended()
         failure = self._classify(error)
         refusal = _refusal_inside(error)
-        outcome = circuits.ignored if refusal is not None else circuit_outcome(self.policy, failure)
-        change = self._dependency.report(outcome, now)
+        change = None
+        # Without a permit nobody wants the outcome; to find it may ask the user's predicate once more.
+        if self._dependency.holds_permit:
+            outcome = circuits.ignored if refusal is not None else circuit_outcome(self.policy, failure)
+            change = self._dependency.report(outcome, now)
         decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, refusal))
         began = self.history.started_at
         attempt = self.history.attempts
