@@ -190,3 +190,22 @@ def test_without_logging_set_up_nothing_reaches_stderr(capfd: pytest.CaptureFixt
     finally:
         root.handlers = handlers
     assert capfd.readouterr().err == ""
+
+
+def test_a_listener_that_listens_twice_is_stopped_once_at_a_time() -> None:
+    events: list[Event] = []
+    note = events.append
+    stop_first, stop_second = redrive.listen(note), redrive.listen(note)
+
+    @redrive.retry(attempts=1)
+    def fail() -> None:
+        raise ConnectionError
+
+    heard = []
+    for stop in (stop_first, stop_first, stop_second):
+        stop()
+        events.clear()
+        with pytest.raises(ConnectionError):
+            fail()
+        heard.append(len(events))
+    assert heard == [1, 1, 0]

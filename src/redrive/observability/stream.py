@@ -19,10 +19,17 @@ def listen(listener: Listener) -> Callable[[], None]:
     """Have `listener` called with every event of this process; what is returned ends that."""
     global _listeners
     _listeners = (*_listeners, listener)
+    listening = True
 
     def stop() -> None:
         global _listeners
-        _listeners = tuple(other for other in _listeners if other is not listener)
+        nonlocal listening
+        if listening:
+            listening = False
+            # One of them only: the same listener may listen twice, and each time is ended by itself.
+            others = list(_listeners)
+            others.remove(listener)
+            _listeners = tuple(others)
 
     return stop
 
