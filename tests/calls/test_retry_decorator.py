@@ -433,7 +433,7 @@ class ConflictError(Exception):
         (lambda: redrive.Policy(jitter=redrive.Jitter("additive", None)), "jitter"),  # type: ignore[arg-type]
         (lambda: redrive.Match(categories=None), "categories"),  # type: ignore[arg-type]
         (lambda: redrive.Match(statuses=((599, 500),)), "statuses"),
-        (lambda: redrive.retry(rules=5), "rules"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(rules=5), "use a list of Rule"),  # type: ignore[call-overload]
         (lambda: redrive.retry(on=None), "on"),  # type: ignore[call-overload]
         (lambda: redrive.Match(statuses=(429,)), "statuses"),  # type: ignore[arg-type]
         (lambda: redrive.Match(types=OSError), "types"),  # type: ignore[arg-type]
@@ -442,6 +442,11 @@ class ConflictError(Exception):
         (lambda: redrive.retry(dependency=3), "dependency"),  # type: ignore[call-overload]
         (lambda: redrive.retry(dependency=""), "dependency"),
         (lambda: redrive.CircuitSettings(cooldown="5s"), "cooldown"),  # type: ignore[arg-type]
+        (lambda: redrive.define_dependency("bad", circuit=5), r"use CircuitSettings\("),  # type: ignore[arg-type]
+        (lambda: redrive.define_dependency("bad", budget=5), r"use BudgetSettings\("),  # type: ignore[arg-type]
+        (lambda: redrive.define_dependency(5), "such as 'payments'"),  # type: ignore[arg-type]
+        (lambda: redrive.Classifier(statuses=5), "use a mapping such as"),  # type: ignore[arg-type]
+        (lambda: redrive.correlate(None).__enter__(), "use text, a UUID"),
         (lambda: redrive.retry(jitter="bogus"), "decorrelated"),
         (lambda: redrive.retry(backoff="constant 2s"), "redrive.constant"),
         (lambda: redrive.Policy(deadline="5s"), "as a number"),  # type: ignore[arg-type]

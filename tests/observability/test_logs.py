@@ -7,6 +7,7 @@ import urllib.error
 from collections.abc import Iterator
 from email.message import Message
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog
@@ -14,6 +15,7 @@ import structlog
 import redrive
 from redrive.calls.fallback import GivenUpCall
 from redrive.observability.events import Event
+from redrive.observability.stream import correlation_id
 from redrive.testing import virtual_clock
 
 SECRETS = ("hunter2", "sk_live_abcdef0123456789", "s3cr3t-t0k3n", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl")
@@ -209,3 +211,10 @@ def test_a_listener_that_listens_twice_is_stopped_once_at_a_time() -> None:
             fail()
         heard.append(len(events))
     assert heard == [1, 1, 0]
+
+
+def test_ids_of_any_kind_correlate() -> None:
+    request_id = UUID("12345678-1234-5678-1234-567812345678")
+    for given, shown in ((request_id, str(request_id)), (42, "42"), ("req-17", "req-17")):
+        with redrive.correlate(given):
+            assert correlation_id() == shown

@@ -24,4 +24,6 @@ def define_dependency(
 
     redrive.define_dependency("payments", circuit=CircuitSettings(failures=3, cooldown=10))
     """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"define_dependency: {name!r} is not a name; use one such as 'payments'")
     return DEPENDENCIES.define(redact(name), circuit=circuit, budget=budget)

@@ -68,10 +68,6 @@ class Retrier:
                 raise TypeError(f"{name}: use a function, not {type(function).__name__}")
             if function is not None and name != "reread" and is_async(function):
                 raise TypeError(f"{name}: use a plain function; nothing awaits what a coroutine function returns")
-        hooks = (on_event,) if callable(on_event) or not isinstance(on_event, Iterable) else tuple(on_event)
-        for hook in hooks:
-            if not callable(hook):
-                raise TypeError(f"on_event: use a function, or several, not {type(hook).__name__}")
         policy = self.policy = policy_from(settings, policy)
         # Names may be made of what was configured, an address with a password say.
         self.operation = operation if operation is None else redact(str(operation))
@@ -84,7 +80,7 @@ class Retrier:
         # Failures that a fallback covers never reach an enclosing call, so no one else could retry them.
         self.independent = independent or self.fallback is not None
         self.asked_to_be_independent = independent
-        self.hooks: tuple[Listener, ...] = hooks
+        self.hooks = as_hooks(on_event)
         self.classify_result = classify_result
         self.owns_retries = policy.attempts != 1
         # Whether a first attempt that succeeds needs nothing but being made.
@@ -125,6 +121,15 @@ class Retrier:
     def __repr__(self) -> str:
         about = f", dependency={self.dependency_name!r}" if self.dependency_name else ""
         return f"Retrier({self.operation or 'any call'}, attempts={self.policy.attempts}{about})"
+
+
+def as_hooks(on_event: Listener | Iterable[Listener]) -> tuple[Listener, ...]:
+    """Read what users write: a function, or several."""
+    hooks = (on_event,) if callable(on_event) or not isinstance(on_event, Iterable) else tuple(on_event)
+    for hook in hooks:
+        if not callable(hook):
+            raise TypeError(f"on_event: use a function, or several, not {type(hook).__name__}")
+    return hooks
 
 
 def operation_name(function: Callable[..., Any]) -> str:

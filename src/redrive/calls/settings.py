@@ -100,7 +100,9 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
             elif name in DURATIONS:
                 changes[name] = None if value is None else read_duration(value)
             elif name == "rules":
-                changes["rules"] = tuple(value)  # type: ignore[arg-type]  # checked by Policy
+                if not isinstance(value, Iterable):
+                    raise TypeError("use a list of Rule(match=..., retries=...)")
+                changes["rules"] = tuple(value)
             elif name in ("attempts", "timeout_retries", "timeout_growth", "idempotent"):
                 changes[name] = value
             else:

@@ -47,6 +47,8 @@ class Classifier:
         statuses: Mapping[int, Category] = _NO_STATUSES,
         conflict_is_lock: bool = False,
     ) -> None:
+        if not isinstance(statuses, Mapping):
+            raise TypeError(f'statuses: {statuses!r} is not allowed; use a mapping such as {{404: "transient"}}')
         keep = object.__setattr__
         keep(self, "_rules", tuple(_checked_rule(index, rule) for index, rule in enumerate(rules)))
         keep(self, "_statuses", MappingProxyType({_checked_status(s): _checked(c) for s, c in statuses.items()}))

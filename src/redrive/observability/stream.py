@@ -59,10 +59,12 @@ def correlation_id() -> str | None:
 
 
 @contextmanager
-def correlate(id: str) -> Iterator[None]:  # noqa: A002 - `correlate(id=...)` is what callers would write
-    """Put `id` (a request id, say) into every event and log record made inside the block."""
+def correlate(id: object) -> Iterator[None]:  # noqa: A002 - `correlate(id=...)` is what callers would write
+    """Put `id` (a request id, a UUID say) into every event and log record made inside the block."""
+    if id is None:
+        raise TypeError("correlate: None is not an id; use text, a UUID or a number, or leave the block out")
     # Ids often come from a caller's header, and callers put anything there.
-    token = _correlation_id.set(redact(id, limit=200))
+    token = _correlation_id.set(redact(str(id), limit=200))
     try:
         yield
     finally:

@@ -38,6 +38,8 @@ class Budget:
 
     def __init__(self, settings: BudgetSettings | None = None) -> None:
         self.settings = settings or BudgetSettings()
+        if not isinstance(self.settings, BudgetSettings):
+            raise TypeError(f"budget: {settings!r} is not allowed; use BudgetSettings(ratio=0.2)")
         self._lock = threading.Lock()
         self._width = self.settings.window / BUCKETS
         self._requests = [0] * BUCKETS

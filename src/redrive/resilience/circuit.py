@@ -121,6 +121,8 @@ class Circuit:
     def __init__(self, dependency: str, settings: CircuitSettings | None = None) -> None:
         self.dependency = dependency
         self.settings = settings or CircuitSettings()
+        if not isinstance(self.settings, CircuitSettings):
+            raise TypeError(f"circuit: {settings!r} is not allowed; use CircuitSettings(failures=5)")
         self.state = CircuitState()
         self._lock = threading.Lock()
 

@@ -265,3 +265,24 @@ def test_a_failed_call_leaves_no_cycles(name: str) -> None:
         assert [one() for one in held] == [None] * 3
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"operation": None}, "operation: None is not allowed; use a name"),
+        ({"on_event": 5}, "on_event: use a function"),
+        ({"statuses": 5}, "statuses: 5 is not allowed; use a mapping"),
+    ],
+)
+def test_wrong_settings_are_refused_with_what_to_write(settings: dict[str, Any], says: str) -> None:
+    for adapter in (RetryTransport, AsyncRetryTransport, RetryAdapter, retry_middleware):
+        with pytest.raises(TypeError, match=says):
+            adapter(**settings)
+
+
+@pytest.mark.parametrize("options", [True, {"idempotant": True}])
+def test_wrong_options_of_a_request_are_refused_with_what_to_write(options: Any) -> None:
+    transport = RetryTransport(transport=httpx.MockTransport(lambda request: httpx.Response(200)))
+    with httpx.Client(transport=transport) as client, pytest.raises(TypeError, match=r'use \{"idempotent": True'):
+        client.post("http://api.example.com/", extensions={"redrive": options})

@@ -13,7 +13,7 @@ import msgspec
 
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.idempotency_keys import current_keys
-from redrive.calls.retrier import Retrier
+from redrive.calls.retrier import Retrier, as_hooks
 from redrive.calls.scope import CURRENT
 from redrive.calls.settings import PolicySettings, policy_from
 from redrive.determinism.clock import current_clock
@@ -122,6 +122,8 @@ class HttpGuard(Generic[R]):
             raise ValueError("statuses: give them to the classifier, Classifier(rules, statuses=...)")
         if isinstance(buffer_limit, bool) or not isinstance(buffer_limit, int) or buffer_limit < 0:
             raise ValueError(f"buffer_limit: {buffer_limit!r} is not allowed; use a number of bytes from 0")
+        if not isinstance(operation, str):
+            raise TypeError(f"operation: {operation!r} is not allowed; use a name such as 'create order'")
         self.buffer_limit = buffer_limit
         self.raise_on_failure = raise_on_failure
         # Names may be made of what was configured, an address with a password say.
@@ -130,7 +132,7 @@ class HttpGuard(Generic[R]):
         self._classifier = Classifier(statuses=statuses) if statuses else classifier
         self._adds_keys = idempotency_keys
         self._independent = independent
-        self._on_event = on_event if callable(on_event) else tuple(on_event)
+        self._on_event = as_hooks(on_event)
         self._answers = (self.policy.retry_on, *(rule.match for rule in self.policy.rules))
         # An answer below 400 is a failure only where someone named its status.
         self._answers_by_status = tuple(Match(statuses=match.statuses) for match in self._answers if match.statuses)

@@ -205,7 +205,13 @@ def _outgoing(
 
 
 def _options(request: httpx.Request) -> dict[str, Any]:
-    options: dict[str, Any] = request.extensions.get(ATTRIBUTE) or {}
+    options = request.extensions.get(ATTRIBUTE)
+    if options is None:
+        return {}
+    if not isinstance(options, dict) or not options.keys() <= {"idempotent", "buffer_limit"}:
+        raise TypeError(
+            f'extensions["redrive"]: {options!r} is not allowed; use {{"idempotent": True, "buffer_limit": 0}}'
+        )
     return options
 
 
