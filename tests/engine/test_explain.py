@@ -481,16 +481,17 @@ def test_a_lost_attempt_and_one_left_behind_are_told() -> None:
 def test_snoozing_retry_after_and_rules_are_told() -> None:
     async def scenario(app: FlowApp) -> list[str]:
         texts = []
-        for call in (poll(), come_back(after="7s"), come_back(after="2m")):
+        for call in (poll(), come_back(after="7s"), come_back(after="0.5ms"), come_back(after="2m")):
             handle = await app.submit(call)
             await app.outcome(handle)
             texts.append(explain_text(await app.explain(handle.id)))
         return texts
 
-    snoozed, later, too_late = told(scenario)
+    snoozed, later, at_once, too_late = told(scenario)
     assert "attempt 1 given back after 0s, not counted" in snoozed
     assert "the report is not there yet; again at 01:00:00.000" in snoozed
     assert "rules[0] matches any failure; retry 1 of 3 that it grants; Retry-After asked for 7s" in later
+    assert "Retry-After asked for 0s, lifted to the floor of 100ms" in at_once
     assert "gave up (retry_after): asked to wait 120 s, above the 60 s accepted" in too_late
     assert "call again after the time the other side asked for" in too_late
 
