@@ -45,6 +45,26 @@ def test_a_request_whose_content_changes_keeps_its_key() -> None:
     assert keys.key_for("POST", "/items", "sent at 10:00:01") == key
 
 
+@pytest.mark.promise("P10")
+@pytest.mark.parametrize("finished", [1, 2, 3])
+def test_a_new_request_does_not_take_a_key_that_was_skipped_before_it(finished: int) -> None:
+    keys = IdempotencyKeys()
+    items = [f"item {number}" for number in range(finished + 3)]
+    sent = {item: keys.key_for("POST", "/items", item) for item in items[: finished + 1]}
+    keys.next_attempt()
+    for item in items[finished:]:
+        sent.setdefault(item, keys.key_for("POST", "/items", item))
+    assert len(set(sent.values())) == len(items)
+
+
+@pytest.mark.promise("P10")
+def test_requests_whose_contents_all_change_keep_their_keys_by_their_turns() -> None:
+    keys = IdempotencyKeys()
+    first = [keys.key_for("POST", "/items", f"{item} at 10:00:00") for item in "ab"]
+    keys.next_attempt()
+    assert [keys.key_for("POST", "/items", f"{item} at 10:00:01") for item in "abc"][:2] == first
+
+
 def test_there_are_no_keys_outside_of_a_call() -> None:
     assert current_keys() is None
     with no_waits():

@@ -1,8 +1,8 @@
 """The idempotency keys of the requests made inside one guarded call: a request keeps its key on every attempt.
 
 The code of an attempt makes its requests anew, so there is no request object that could carry a key from one attempt
-to the next. A request is known by where it goes and by its turn among those that go there; where several do, the
-one with the same content is preferred, because concurrent requests may change their order.
+to the next. A request is known by where it goes and by its content, because concurrent requests may change their order
+and an attempt may skip what an earlier one finished; one whose content is new (a time in it, say) is known by its turn.
 
 The same record knows of work inside the call that must not be done twice and has no outcome yet: what is interrupted,
 or left behind in a thread, may still take effect.
@@ -95,7 +95,12 @@ class IdempotencyKeys:
         with self._lock:
             known = self._handed.setdefault(address, [])
             free = [one for one in known if one.attempt < self._attempt]
-            found = next((one for one in free if one.content == content), free[0] if free else None)
+            found = next((one for one in free if one.content == content), None)
+            turn = len(known) - len(free)
+            if found is None and free and known[turn] is free[0]:
+                # Those before it kept their turns. Where they did not, the free key is another request's, under which
+                # a server would take this one for done.
+                found = free[0]
             if found is None:
                 found = _Handed(make(), content, self._attempt)
                 known.append(found)
