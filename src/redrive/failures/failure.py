@@ -1,8 +1,9 @@
 """One failed attempt, as data: what it was, whether it may pass, and why we think so."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
 Category = Literal["transient", "permanent", "unknown"]
 """transient: may pass by itself. permanent: will not. unknown: nobody said; not retried unless the policy asks."""
@@ -60,6 +61,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         return f"Failure({self.type or self.kind}, {self.category}: {self.reason})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Many exceptions cannot be unpickled, and one of them would break the pool that the call ran in.
+        return _failure_of, ({**structs.asdict(self), "error": None},)
+
+
+def _failure_of(fields: dict[str, Any]) -> Failure:
+    return Failure(**fields)
 
 
 class JudgedError(Exception):
