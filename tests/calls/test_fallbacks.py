@@ -121,9 +121,41 @@ def test_a_fallback_that_fails_raises_its_error_because_of_the_first() -> None:
     assert isinstance(caught.value.__cause__, ConnectionError)
 
 
+async def broken_coroutine() -> str:
+    raise RuntimeError("the fallback too")
+
+
+def test_an_async_fallback_that_fails_raises_its_error_because_of_the_first() -> None:
+    events: list[Event] = []
+    guarded = redrive.retry(fallback=broken_coroutine, on_event=events.append)(afail)
+    with virtual_clock(), pytest.raises(RuntimeError) as caught:
+        asyncio.run(guarded())
+    assert isinstance(caught.value.__cause__, ConnectionError)
+    assert not [event for event in events if isinstance(event, FallbackUsed)]
+
+
+@pytest.mark.promise("P16")
+def test_an_async_fallback_that_fails_does_not_multiply_the_attempts() -> None:
+    calls: list[int] = []
+
+    @redrive.retry(fallback=broken_coroutine)
+    async def inner() -> str:
+        calls.append(1)
+        raise ConnectionError("down")
+
+    @redrive.retry(on=(Exception,))
+    async def outer() -> str:
+        return await inner()
+
+    with virtual_clock(), pytest.raises(RuntimeError):
+        asyncio.run(outer())
+    assert len(calls) == 3
+
+
 def test_a_coroutine_function_cannot_answer_for_a_plain_call() -> None:
-    with virtual_clock(), pytest.raises(TypeError, match="plain call needs a plain one"):
+    with virtual_clock(), pytest.raises(TypeError, match="plain call needs a plain one") as caught:
         redrive.retry(fallback=afail)(fail)()
+    assert isinstance(caught.value.__cause__, ConnectionError)
 
 
 def test_it_is_told_that_a_fallback_answered() -> None:

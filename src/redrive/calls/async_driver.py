@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from redrive.calls.ending import answer_with_fallback
+from redrive.calls.ending import answer_async_with
 from redrive.calls.flow import Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, Scope, owner_after
@@ -117,11 +117,12 @@ async def drive(
 
 async def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return or raise what the call ends with, after asking the fallback."""
-    if call.guard.fallback is not None:
-        answered = answer_with_fallback(call, outcome, args, kwargs)
-        if answered is not outcome and isinstance(answered, Succeeded):
-            return await _if_awaitable(answered.result)
-        outcome = answered
+    fallback = call.guard.fallback
+    if fallback is not None:
+        if isinstance(outcome, Failed):
+            outcome = await answer_async_with(fallback, call, outcome, args, kwargs)
+        elif fallback.remembers:
+            fallback.remember(args, dict(kwargs), outcome.result, call.clock.monotonic())
     if isinstance(outcome, Succeeded):
         return outcome.result
     try:

@@ -1,37 +1,68 @@
-"""How a call ends when it has a fallback: good results are remembered, and a call that gave up is answered."""
+"""How a call that gave up ends when it has a fallback."""
 
+import inspect
+import types
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.calls.fallback import GivenUpCall, covers
+from redrive.calls.fallback import Fallback, GivenUpCall, covers
 from redrive.calls.flow import Failed, Outcome, Succeeded
 from redrive.calls.guarded_call import GuardedCall
 from redrive.observability.events import FallbackUsed
 from redrive.observability.stream import correlation_id, emit
 
 
-def answer_with_fallback(
-    call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+def answer_with(
+    fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Outcome:
-    """The outcome the caller gets. In async calls the result may be awaitable: the fallback's own coroutine."""
-    fallback = call.guard.fallback
-    if fallback is None:
-        return outcome
-    now = call.clock.monotonic()
-    if isinstance(outcome, Succeeded):
-        if fallback.remembers:
-            fallback.remember(args, dict(kwargs), outcome.result, now)
-        return outcome
-    if not covers(call.gave_up):
-        return outcome
-    given_up = GivenUpCall(operation=call.operation, args=args, kwargs=dict(kwargs), error=outcome.error, now=now)
+    """The outcome that the caller of a plain function gets."""
+    given_up = _given_up(call, failed, args, kwargs)
+    if given_up is None:
+        return failed
     try:
         answer = fallback.answer(given_up)
+        if isinstance(answer, types.CoroutineType):
+            answer.close()
+            raise TypeError(f"the fallback of {call.operation} is a coroutine function; a plain call needs a plain one")
     except Exception as error:  # noqa: BLE001 - a fallback without an answer raises; that is the outcome
-        if error is not outcome.error and error.__cause__ is None:
-            error.__cause__ = outcome.error
-        call.retries_are_spent(error)
-        return Failed(error)
+        return _without_answer(call, given_up, error)
+    return _answered(fallback, call, given_up, answer)
+
+
+async def answer_async_with(
+    fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Outcome:
+    """The outcome that the caller of a coroutine function gets; the fallback may be one itself."""
+    given_up = _given_up(call, failed, args, kwargs)
+    if given_up is None:
+        return failed
+    try:
+        answer = fallback.answer(given_up)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception as error:  # noqa: BLE001 - as above
+        return _without_answer(call, given_up, error)
+    return _answered(fallback, call, given_up, answer)
+
+
+def _given_up(
+    call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> GivenUpCall | None:
+    """The call that a fallback is to answer; None where none may."""
+    if not covers(call.gave_up):
+        return None
+    now = call.clock.monotonic()
+    return GivenUpCall(operation=call.operation, args=args, kwargs=dict(kwargs), error=failed.error, now=now)
+
+
+def _without_answer(call: GuardedCall, given_up: GivenUpCall, error: Exception) -> Failed:
+    if error is not given_up.error and error.__cause__ is None:
+        error.__cause__ = given_up.error
+    call.retries_are_spent(error)
+    return Failed(error)
+
+
+def _answered(fallback: Fallback, call: GuardedCall, given_up: GivenUpCall, answer: Any) -> Succeeded:
     emit(
         FallbackUsed(
             operation=call.operation,

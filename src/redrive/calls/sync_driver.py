@@ -4,7 +4,7 @@ import types
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from redrive.calls.ending import answer_with_fallback
+from redrive.calls.ending import answer_with
 from redrive.calls.flow import Failed, Flow, Outcome, SleepUntil, Succeeded, retry_flow
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, Scope, owner_after
@@ -112,12 +112,13 @@ def drive(
 
 def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return or raise what the call ends with, after asking the fallback."""
-    if call.guard.fallback is not None:
-        outcome = answer_with_fallback(call, outcome, args, kwargs)
+    fallback = call.guard.fallback
+    if fallback is not None:
+        if isinstance(outcome, Failed):
+            outcome = answer_with(fallback, call, outcome, args, kwargs)
+        elif fallback.remembers:
+            fallback.remember(args, dict(kwargs), outcome.result, call.clock.monotonic())
     if isinstance(outcome, Succeeded):
-        if isinstance(outcome.result, types.CoroutineType):
-            outcome.result.close()
-            raise TypeError(f"the fallback of {call.operation} is a coroutine function; a plain call needs a plain one")
         return outcome.result
     try:
         raise_as_it_is(outcome.error)
