@@ -112,6 +112,42 @@ def test_a_queue_gets_the_call_and_its_report() -> None:
     assert "u1" not in repr(call)
 
 
+@pytest.mark.promise("P10")
+@pytest.mark.parametrize("on", [Exception, BrokenPipeError], ids=["retried otherwise", "not named by the policy"])
+def test_a_queue_does_not_get_what_may_be_done_already_and_must_not_be_twice(on: type[Exception]) -> None:
+    def charge(cents: int) -> str:
+        raise ConnectionResetError("no answer")
+
+    queue = fallback.queue(lambda call: "queued")
+    with virtual_clock(), pytest.raises(ConnectionResetError) as caught:
+        redrive.retry(fallback=queue, on=on, idempotent=False)(charge)(100)
+    report = redrive.report_of(caught.value)
+    assert report is not None
+    assert report.made == 1
+
+
+def test_a_queue_gets_what_certainly_was_not_done() -> None:
+    def charge(cents: int) -> str:
+        raise ConnectionRefusedError
+
+    queue = fallback.queue(lambda call: "queued")
+    with virtual_clock():
+        assert redrive.retry(fallback=queue, idempotent=False)(charge)(100) == "queued"
+
+
+def test_a_call_with_effects_inside_that_must_not_come_twice_is_not_queued() -> None:
+    @redrive.retry(idempotent=False)
+    def charge() -> str:
+        raise ConnectionResetError("no answer")
+
+    @redrive.retry(fallback=fallback.queue(lambda call: "queued"))
+    def order() -> str:
+        return charge()
+
+    with virtual_clock(), pytest.raises(ConnectionResetError):
+        order()
+
+
 def test_a_fallback_that_fails_raises_its_error_because_of_the_first() -> None:
     def broken() -> str:
         raise RuntimeError("the fallback too")

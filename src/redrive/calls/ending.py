@@ -16,7 +16,7 @@ def answer_with(
     fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Outcome:
     """The outcome that the caller of a plain function gets."""
-    given_up = _given_up(call, failed, args, kwargs)
+    given_up = _given_up(fallback, call, failed, args, kwargs)
     if given_up is None:
         return failed
     try:
@@ -33,7 +33,7 @@ async def answer_async_with(
     fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Outcome:
     """The outcome that the caller of a coroutine function gets; the fallback may be one itself."""
-    given_up = _given_up(call, failed, args, kwargs)
+    given_up = _given_up(fallback, call, failed, args, kwargs)
     if given_up is None:
         return failed
     try:
@@ -46,10 +46,10 @@ async def answer_async_with(
 
 
 def _given_up(
-    call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> GivenUpCall | None:
-    """The call that a fallback is to answer; None where none may."""
-    if not covers(call.gave_up):
+    """The call that the fallback is to answer; None where it may not."""
+    if not covers(call.gave_up) or (fallback.repeats and call.may_be_done_already()):
         return None
     now = call.clock.monotonic()
     return GivenUpCall(operation=call.operation, args=args, kwargs=dict(kwargs), error=failed.error, now=now)

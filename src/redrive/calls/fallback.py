@@ -1,7 +1,8 @@
 """What answers when a call has given up: a value, a function, the last good value, or a queue that does it later.
 
 A fallback answers for failures that were worth retrying (exhausted, deadline, open circuit, …). A permanent or an
-unknown failure is a fault to be seen, not to be covered, and is raised.
+unknown failure is a fault to be seen, not to be covered, and is raised. A queue does not get work that may be done
+already and must not be done twice.
 """
 
 import threading
@@ -36,6 +37,8 @@ class Fallback:
     kind = "fallback"
     remembers = False
     """Whether `remember` wants every good result."""
+    repeats = False
+    """Whether it has the work done again, which does harm where it may be done already and must not be twice."""
 
     def answer(self, call: GivenUpCall) -> Any:
         """The answer; a fallback that has none raises the call's error."""
@@ -78,6 +81,7 @@ class _Call(Fallback):
 
 class _Queue(Fallback):
     kind = "queue"
+    repeats = True
 
     def __init__(self, enqueue: Callable[[GivenUpCall], Any]) -> None:
         self._enqueue = enqueue

@@ -186,6 +186,13 @@ class GuardedCall:
         if self._around is not None and not self.guard.asked_to_be_independent:
             veto(error, "never", self._around)
 
+    def may_be_done_already(self) -> bool:
+        """Whether the last attempt may have taken effect, in work that must not be done twice."""
+        if not self._records:
+            return False
+        failure = self._records[-1].failure
+        return self._may_have_done(failure) or (failure.unsafe_to_repeat and not self.policy.idempotent)
+
     def attempt_failed(self, error: Exception) -> float | None:
         """Decide about a failed attempt: when to try again, or None after attaching the report to the error."""
         now = self.clock.monotonic()
@@ -272,11 +279,14 @@ class GuardedCall:
         if self._around is None:
             return
         subject = error.result if isinstance(error, ResultRejected) else error
-        unsafe = self.policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry
-        if unsafe or failure.unsafe_to_repeat:
+        if self._may_have_done(failure) or failure.unsafe_to_repeat:
             veto(subject, "unsafe", self._around)
         elif decision.because.rule == "never_on" or failure.reason == NEVER_INSIDE:
             veto(subject, "never", self._around)
+
+    def _may_have_done(self, failure: Failure) -> bool:
+        """Whether it may have taken effect, and the policy says that doing it twice does harm."""
+        return self.policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry
 
     def _conditions(self, now: float, refusal: circuits.CircuitOpen | None) -> Conditions:
         if refusal is not None:
