@@ -1,6 +1,7 @@
 """What answers when a call has given up."""
 
 import asyncio
+import pickle
 
 import pytest
 
@@ -74,6 +75,52 @@ def test_the_last_good_value_of_the_same_arguments_with_its_age() -> None:
             price("tea")
 
 
+def test_functions_that_share_a_retrier_do_not_share_their_last_good_values() -> None:
+    up = True
+
+    def user(number: int) -> str:
+        return f"user {number}" if up else fail()
+
+    def order(number: int) -> str:
+        return fail()
+
+    retrier = redrive.Retrier(fallback=fallback.last_good(), operation="shop")
+    with virtual_clock():
+        assert retrier.call(user, 7) == "user 7"
+        up = False
+        assert retrier.call(user, 7) == "user 7"
+        with pytest.raises(ConnectionError):
+            retrier.call(order, 7)
+
+
+class Account:
+    """Two of them are equal and have the same hash; their methods are not the same function."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.up = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Account)
+
+    def __hash__(self) -> int:
+        return 1
+
+    def balance(self) -> str:
+        return f"balance of {self.owner}" if self.up else fail()
+
+
+def test_the_last_good_value_of_a_method_belongs_to_its_object() -> None:
+    ann, bob = Account("ann"), Account("bob")
+    retrier = redrive.Retrier(fallback=fallback.last_good())
+    with virtual_clock():
+        assert retrier.call(ann.balance) == "balance of ann"
+        ann.up = bob.up = False
+        assert retrier.call(ann.balance) == "balance of ann"
+        with pytest.raises(ConnectionError):
+            retrier.call(bob.balance)
+
+
 def test_the_last_good_values_are_bounded_and_unhashable_arguments_do_no_harm() -> None:
     cache = fallback.last_good(limit=2)
     up = True
@@ -110,6 +157,16 @@ def test_a_queue_gets_the_call_and_its_report() -> None:
     assert report is not None
     assert len(report.attempts) == 3
     assert "u1" not in repr(call)
+
+
+@redrive.retry(fallback=fallback.queue(pickle.dumps), attempts=1)
+def send_later(mail: str) -> bytes:
+    raise ConnectionError("down")
+
+
+def test_a_queue_may_pickle_the_call() -> None:
+    call = pickle.loads(send_later("hello"))  # noqa: S301 - our own bytes
+    assert (call.operation, call.args, call.kwargs, str(call.error)) == ("send_later", ("hello",), {}, "down")
 
 
 @pytest.mark.promise("P10")

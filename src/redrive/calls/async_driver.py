@@ -52,7 +52,7 @@ async def carry_out(
             CURRENT.set(outer)
     try:
         # The call is over: what a fallback calls has its own time and its own retries.
-        return await finish(call, outcome, args, kwargs)
+        return await finish(call, outcome, function, args, kwargs)
     finally:
         # The frames of a traceback keep their variables: let go of what leads back to the errors.
         del call, outcome
@@ -76,7 +76,7 @@ async def go_on(
         scope[OWNER] = None
         del error
     try:
-        return await finish(call, outcome, args, kwargs)
+        return await finish(call, outcome, function, args, kwargs)
     finally:
         del call, outcome
 
@@ -115,14 +115,20 @@ async def drive(
         outcome = flow = call = None  # type: ignore[assignment]
 
 
-async def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+async def finish(
+    call: GuardedCall,
+    outcome: Outcome,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
     """Return or raise what the call ends with, after asking the fallback."""
     fallback = call.guard.fallback
     if fallback is not None:
         if isinstance(outcome, Failed):
-            outcome = await answer_async_with(fallback, call, outcome, args, kwargs)
+            outcome = await answer_async_with(fallback, call, outcome, function, args, kwargs)
         elif fallback.remembers:
-            fallback.remember(args, dict(kwargs), outcome.result, call.clock.monotonic())
+            fallback.remember(function, args, dict(kwargs), outcome.result, call.clock.monotonic())
     if isinstance(outcome, Succeeded):
         return outcome.result
     try:

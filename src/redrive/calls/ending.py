@@ -2,7 +2,7 @@
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from redrive.calls.fallback import Fallback, GivenUpCall, covers
@@ -13,10 +13,15 @@ from redrive.observability.stream import correlation_id, emit
 
 
 def answer_with(
-    fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    fallback: Fallback,
+    call: GuardedCall,
+    failed: Failed,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> Outcome:
     """The outcome that the caller of a plain function gets."""
-    given_up = _given_up(fallback, call, failed, args, kwargs)
+    given_up = _given_up(fallback, call, failed, function, args, kwargs)
     if given_up is None:
         return failed
     try:
@@ -30,10 +35,15 @@ def answer_with(
 
 
 async def answer_async_with(
-    fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    fallback: Fallback,
+    call: GuardedCall,
+    failed: Failed,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> Outcome:
     """The outcome that the caller of a coroutine function gets; the fallback may be one itself."""
-    given_up = _given_up(fallback, call, failed, args, kwargs)
+    given_up = _given_up(fallback, call, failed, function, args, kwargs)
     if given_up is None:
         return failed
     try:
@@ -46,13 +56,20 @@ async def answer_async_with(
 
 
 def _given_up(
-    fallback: Fallback, call: GuardedCall, failed: Failed, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    fallback: Fallback,
+    call: GuardedCall,
+    failed: Failed,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> GivenUpCall | None:
     """The call that the fallback is to answer; None where it may not."""
     if not covers(call.gave_up) or (fallback.repeats and call.may_be_done_already()):
         return None
     now = call.clock.monotonic()
-    return GivenUpCall(operation=call.operation, args=args, kwargs=dict(kwargs), error=failed.error, now=now)
+    return GivenUpCall(
+        operation=call.operation, args=args, kwargs=dict(kwargs), error=failed.error, now=now, function=function
+    )
 
 
 def _without_answer(call: GuardedCall, given_up: GivenUpCall, error: Exception) -> Failed:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from redrive.failures.duration import read_duration
 from redrive.retry.decision import GiveUp
@@ -25,10 +26,20 @@ class GivenUpCall(msgspec.Struct, frozen=True, kw_only=True):
     error: Exception
     """What it would raise, with its report attached (`redrive.report_of`)."""
     now: float
+    function: Callable[..., Any] | None = None
+    """What was called, in process only."""
 
     def __repr__(self) -> str:
         # Arguments may hold secrets.
         return f"GivenUpCall({self.operation!r}, {type(self.error).__name__})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A queue may pickle it, but a function below a decorator cannot be: its name stands for the decorated one.
+        return _given_up_call, ({**structs.asdict(self), "function": None},)
+
+
+def _given_up_call(fields: dict[str, Any]) -> GivenUpCall:
+    return GivenUpCall(**fields)
 
 
 class Fallback:
@@ -44,7 +55,9 @@ class Fallback:
         """The answer; a fallback that has none raises the call's error."""
         raise call.error
 
-    def remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, now: float) -> None:
+    def remember(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, now: float
+    ) -> None:
         return
 
     def age(self, call: GivenUpCall) -> float | None:
@@ -98,7 +111,7 @@ class Aged(msgspec.Struct, frozen=True):
 
 
 class LastGood(Fallback):
-    """The last good result of a call with the same arguments, while it is not older than `max_age`."""
+    """The last good result of the same function for the same arguments, while it is not older than `max_age`."""
 
     kind = "last good value"
     remembers = True
@@ -111,9 +124,11 @@ class LastGood(Fallback):
         self._lock = threading.Lock()
         self._results: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()
 
-    def remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, now: float) -> None:
+    def remember(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, now: float
+    ) -> None:
         try:
-            key = self._key(*args, **kwargs)
+            key = (function, self._key(*args, **kwargs))
             with self._lock:
                 self._results[key] = (result, now)
                 self._results.move_to_end(key)
@@ -136,7 +151,7 @@ class LastGood(Fallback):
 
     def _known(self, call: GivenUpCall) -> tuple[Any, float] | None:
         try:
-            known = self._results.get(self._key(*call.args, **call.kwargs))
+            known = self._results.get((call.function, self._key(*call.args, **call.kwargs)))
         except TypeError:
             return None
         if known is None or (self._max_age is not None and call.now - known[1] > self._max_age):
@@ -157,10 +172,10 @@ def call(function: Callable[..., Any], *, with_error: bool = False) -> Fallback:
 def last_good(
     max_age: Any = None, *, with_age: bool = False, key: Callable[..., Hashable] | None = None, limit: int = 256
 ) -> LastGood:
-    """Answer with the last good result for the same arguments, at most `max_age` old; without one, the error is raised.
+    """Answer with the function's last good result for the same arguments; without one, the error is raised.
 
-    `with_age=True` answers with `Aged(value, age)`. `key` makes the cache key from the arguments. The `limit` results
-    used last are kept.
+    It is at most `max_age` old. `with_age=True` answers with `Aged(value, age)`. `key` makes the cache key from the
+    arguments. The `limit` results used last are kept.
     """
     return LastGood(None if max_age is None else read_duration(max_age), with_age, key, limit)
 

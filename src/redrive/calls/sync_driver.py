@@ -40,7 +40,7 @@ def carry_out(call: GuardedCall, function: Callable[..., Any], args: tuple[Any, 
             CURRENT.set(outer)
     try:
         # The call is over: what a fallback calls has its own time and its own retries.
-        return finish(call, outcome, args, kwargs)
+        return finish(call, outcome, function, args, kwargs)
     finally:
         # The frames of a traceback keep their variables: let go of what leads back to the errors.
         del call, outcome
@@ -64,7 +64,7 @@ def go_on(
         scope[OWNER] = None
         del error
     try:
-        return finish(call, outcome, args, kwargs)
+        return finish(call, outcome, function, args, kwargs)
     finally:
         del call, outcome
 
@@ -110,14 +110,20 @@ def drive(
         outcome = flow = call = attempt = None  # type: ignore[assignment]
 
 
-def finish(call: GuardedCall, outcome: Outcome, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def finish(
+    call: GuardedCall,
+    outcome: Outcome,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
     """Return or raise what the call ends with, after asking the fallback."""
     fallback = call.guard.fallback
     if fallback is not None:
         if isinstance(outcome, Failed):
-            outcome = answer_with(fallback, call, outcome, args, kwargs)
+            outcome = answer_with(fallback, call, outcome, function, args, kwargs)
         elif fallback.remembers:
-            fallback.remember(args, dict(kwargs), outcome.result, call.clock.monotonic())
+            fallback.remember(function, args, dict(kwargs), outcome.result, call.clock.monotonic())
     if isinstance(outcome, Succeeded):
         return outcome.result
     try:
