@@ -142,6 +142,28 @@ def test_the_last_good_values_are_bounded_and_unhashable_arguments_do_no_harm() 
             echo([4])
 
 
+def test_a_key_function_that_fails_costs_the_last_good_value_only(caplog: pytest.LogCaptureFixture) -> None:
+    up = True
+
+    def of_user(user: dict[str, str]) -> str:
+        return user["id"]
+
+    @redrive.retry(fallback=fallback.last_good(key=of_user))
+    def charge(user: dict[str, str]) -> str:
+        if not up:
+            raise ConnectionError("down")
+        return "receipt"
+
+    with virtual_clock():
+        assert [charge({"name": "bob"}), charge({"name": "ann"})] == ["receipt"] * 2
+        up = False
+        with pytest.raises(ConnectionError):
+            charge({"name": "bob"})
+    assert [line for line in caplog.messages if line.startswith("last_good")] == [
+        "last_good does not keep a result: the key of its call raised KeyError"
+    ]
+
+
 def test_a_queue_gets_the_call_and_its_report() -> None:
     queued: list[GivenUpCall] = []
 

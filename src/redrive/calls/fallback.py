@@ -5,6 +5,7 @@ unknown failure is a fault to be seen, not to be covered, and is raised. A queue
 already and must not be done twice.
 """
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -15,6 +16,8 @@ from msgspec import structs
 
 from redrive.failures.duration import read_duration
 from redrive.retry.decision import GiveUp
+
+log = logging.getLogger("redrive")
 
 
 class GivenUpCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +124,7 @@ class LastGood(Fallback):
         self._with_age = with_age
         self._key = key or _arguments
         self._limit = limit
+        self._told = False
         self._lock = threading.Lock()
         self._results: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()
 
@@ -134,9 +138,8 @@ class LastGood(Fallback):
                 self._results.move_to_end(key)
                 if len(self._results) > self._limit:
                     self._results.popitem(last=False)
-        except TypeError:
-            # Arguments that cannot be told apart by hash are not cached.
-            return
+        except Exception as error:  # noqa: BLE001 - the call has succeeded, whatever its arguments and their key do
+            self._without_key(error)
 
     def answer(self, call: GivenUpCall) -> Any:
         known = self._known(call)
@@ -152,11 +155,18 @@ class LastGood(Fallback):
     def _known(self, call: GivenUpCall) -> tuple[Any, float] | None:
         try:
             known = self._results.get((call.function, self._key(*call.args, **call.kwargs)))
-        except TypeError:
+        except Exception as error:  # noqa: BLE001 - as above; the call's own error is the one to raise
+            self._without_key(error)
             return None
         if known is None or (self._max_age is not None and call.now - known[1] > self._max_age):
             return None
         return known
+
+    def _without_key(self, error: Exception) -> None:
+        """Say once that there are calls whose results cannot be kept: their arguments cannot be told apart."""
+        if not self._told:
+            self._told = True
+            log.warning("last_good does not keep a result: the key of its call raised %s", type(error).__name__)
 
 
 def value(value: Any) -> Fallback:
