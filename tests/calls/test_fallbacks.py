@@ -75,6 +75,44 @@ def test_the_last_good_value_of_the_same_arguments_with_its_age() -> None:
             price("tea")
 
 
+def test_the_last_good_value_is_found_whether_arguments_come_by_position_or_by_name() -> None:
+    up = True
+
+    @redrive.retry(fallback=fallback.last_good())
+    def rate(source: str, target: str = "EUR", *, day: int = 0, **more: int) -> tuple[object, ...]:
+        if not up:
+            raise ConnectionError("down")
+        return source, target, day, more
+
+    with virtual_clock():
+        assert rate("USD", "GBP") == ("USD", "GBP", 0, {})
+        assert rate(source="USD", day=3, hour=4) == ("USD", "EUR", 3, {"hour": 4})
+        up = False
+        assert rate("USD", target="GBP") == rate(target="GBP", source="USD") == ("USD", "GBP", 0, {})
+        assert rate("USD", hour=4, day=3) == ("USD", "EUR", 3, {"hour": 4})
+        with pytest.raises(ConnectionError):
+            rate("GBP", target="USD")
+
+
+def test_the_last_good_value_of_a_function_that_does_not_say_what_it_takes() -> None:
+    up = True
+
+    class Silent:
+        __signature__ = "none"
+
+        def __call__(self, **kwargs: int) -> int:
+            if not up:
+                raise ConnectionError("down")
+            return kwargs["number"]
+
+    silent = Silent()
+    retrier = redrive.Retrier(fallback=fallback.last_good())
+    with virtual_clock():
+        assert retrier.call(silent, number=7) == 7
+        up = False
+        assert retrier.call(silent, number=7) == 7
+
+
 def test_functions_that_share_a_retrier_do_not_share_their_last_good_values() -> None:
     up = True
 

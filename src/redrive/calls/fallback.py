@@ -5,6 +5,8 @@ unknown failure is a fault to be seen, not to be covered, and is raised. A queue
 already and must not be done twice.
 """
 
+import functools
+import inspect
 import logging
 import threading
 from collections import OrderedDict
@@ -122,7 +124,7 @@ class LastGood(Fallback):
     def __init__(self, max_age: float | None, with_age: bool, key: Callable[..., Hashable] | None, limit: int) -> None:
         self._max_age = max_age
         self._with_age = with_age
-        self._key = key or _arguments
+        self._key = key
         self._limit = limit
         self._told = False
         self._lock = threading.Lock()
@@ -132,7 +134,7 @@ class LastGood(Fallback):
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, now: float
     ) -> None:
         try:
-            key = (function, self._key(*args, **kwargs))
+            key = self._key_of(function, args, kwargs)
             with self._lock:
                 self._results[key] = (result, now)
                 self._results.move_to_end(key)
@@ -154,13 +156,20 @@ class LastGood(Fallback):
 
     def _known(self, call: GivenUpCall) -> tuple[Any, float] | None:
         try:
-            known = self._results.get((call.function, self._key(*call.args, **call.kwargs)))
+            known = self._results.get(self._key_of(call.function, call.args, call.kwargs))
         except Exception as error:  # noqa: BLE001 - as above; the call's own error is the one to raise
             self._without_key(error)
             return None
         if known is None or (self._max_age is not None and call.now - known[1] > self._max_age):
             return None
         return known
+
+    def _key_of(self, function: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        if self._key is not None:
+            return function, self._key(*args, **kwargs)
+        if kwargs:
+            args, kwargs = _as_declared(function, args, kwargs)
+        return function, args, tuple(sorted(kwargs.items()))
 
     def _without_key(self, error: Exception) -> None:
         """Say once that there are calls whose results cannot be kept: their arguments cannot be told apart."""
@@ -207,5 +216,15 @@ def covers(gave_up: GiveUp | None) -> bool:
     return gave_up is not None and gave_up.kind not in ("permanent", "unknown")
 
 
-def _arguments(*args: Any, **kwargs: Any) -> Hashable:
-    return (args, tuple(sorted(kwargs.items())))
+def _as_declared(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments, by name only where the function takes them in no other way."""
+    try:
+        bound = _signature_of(function).bind(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - not every function says what it takes
+        return args, kwargs
+    return bound.args, bound.kwargs
+
+
+_signature_of = functools.lru_cache(maxsize=256)(inspect.signature)
