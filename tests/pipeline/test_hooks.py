@@ -25,6 +25,7 @@ from redrive.pipeline import (
     StageRun,
     TracingInterceptor,
 )
+from redrive.pipeline.interceptors.idempotency import Key, OutputsInMemory
 from redrive.resilience.budget import Budget, BudgetSettings
 from redrive.resilience.dependencies import Dependency
 from redrive.testing import virtual_clock
@@ -79,6 +80,27 @@ def test_after_an_on_error_that_fails_the_next_run_with_the_same_key_goes_on() -
         async with asyncio.timeout(20):
             assert (await ran(one(stage), [Broken(priority=1), idempotency])).failed
             assert (await ran(one(stage), [Broken(priority=1), idempotency])).result.data("work") == {"done": 1}
+
+    asyncio.run(twice())
+
+
+def test_after_an_output_could_not_be_remembered_the_next_run_with_the_same_key_goes_on() -> None:
+    class FailingOnce(OutputsInMemory):
+        fails = True
+
+        async def put(self, key: Key, output: StageOutput) -> None:
+            if self.fails:
+                self.fails = False
+                raise ConnectionError("the store is away")
+            await super().put(key, output)
+
+    interceptors = [IdempotencyInterceptor(FailingOnce())]
+    keyed = one(Stage({"done": 1}, idempotency_key="k"))
+
+    async def twice() -> None:
+        async with asyncio.timeout(20):
+            assert isinstance((await ran(keyed, interceptors)).failed.error, ConnectionError)
+            assert (await ran(keyed, interceptors)).result.data("work") == {"done": 1}
 
     asyncio.run(twice())
 

@@ -77,9 +77,11 @@ class IdempotencyInterceptor(BaseInterceptor):
         return known
 
     async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
-        if self in ctx.kept and result.status == "completed":
-            await self._store.put(ctx.kept[self][1], StageOutput(StageStatus.OK, result.data))
-        self._release(ctx)
+        try:
+            if self in ctx.kept and result.status == "completed":
+                await self._store.put(ctx.kept[self][1], StageOutput(StageStatus.OK, result.data))
+        finally:
+            self._release(ctx)
 
     async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
         self._release(ctx)
