@@ -1,15 +1,17 @@
 """Guards that send a stage back to work, and sagas that take back what was done."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.pipeline.scene import Stage, gives, run
 
+import redrive
 from redrive.determinism.clock import current_clock
 from redrive.pipeline import (
     Feedback,
     GuardRetry,
+    IdempotencyInterceptor,
     Pipeline,
     PipelineFailed,
     RetryInterceptor,
@@ -17,6 +19,7 @@ from redrive.pipeline import (
     StageKind,
     StageOutput,
 )
+from redrive.pipeline.interceptors.idempotency import Key, OutputsInMemory
 from redrive.testing import virtual_clock
 
 
@@ -218,6 +221,68 @@ def test_a_sub_pipeline_that_fails_undoes_its_own() -> None:
     assert isinstance(failed.error, PipelineFailed)
     assert failed.error.undone == ("hotel", "flight")
     assert failed.undone == ("trip/hotel", "trip/flight", "ticket")
+
+
+def keyed_trip(book: list[str], **hotel: Any) -> Pipeline:
+    keyed = Booking(book, **hotel)
+    vars(keyed)["idempotency_key"] = "order 17"
+    car = Stage(ConnectionError("no cars"), None)
+    return Pipeline().with_stage("hotel", keyed).with_stage("car", car, dependencies=("hotel",))
+
+
+@pytest.mark.parametrize("undo_fails", [0, 1])
+def test_work_with_a_key_that_was_undone_is_done_again(undo_fails: int) -> None:
+    book: list[str] = []
+    pipeline = keyed_trip(book, undo_fails=undo_fails)
+    pipeline = pipeline.with_stage("last", Stage(ValueError(), None), dependencies=("car",))
+    interceptors = [IdempotencyInterceptor(), RetryInterceptor()]
+    with virtual_clock():
+        assert run(pipeline, interceptors).failed.undone == ("hotel",)
+        for _ in range(2):
+            assert run(pipeline, interceptors).result.data("hotel") == {"hotel_id": 2}
+    assert book == ["not hotel", "hotel"]
+
+
+def test_a_run_that_is_tried_again_does_again_what_it_has_undone() -> None:
+    book: list[str] = []
+    pipeline, interceptors = keyed_trip(book), [IdempotencyInterceptor()]
+    with virtual_clock():
+        result = asyncio.run(redrive.retry(attempts=3)(pipeline.run)(interceptors=interceptors))
+    assert result.status == "completed"
+    assert book == ["not hotel", "hotel"]
+
+
+def test_what_cannot_be_forgotten_is_not_undone() -> None:
+    class NeverForgets(OutputsInMemory):
+        async def forget(self, key: Key) -> None:
+            raise ConnectionError("the store is away")
+
+    book: list[str] = []
+    failed = run(keyed_trip(book), [IdempotencyInterceptor(NeverForgets())]).failed
+    assert isinstance(failed.undo_failures["hotel"], ConnectionError)
+    assert book == ["hotel"]
+
+
+def test_a_store_that_cannot_forget_is_refused_only_for_what_may_be_undone() -> None:
+    class Remembers:
+        def __init__(self) -> None:
+            self.outputs: dict[Key, StageOutput] = {}
+
+        async def get(self, key: Key) -> StageOutput | None:
+            return self.outputs.get(key)
+
+        async def put(self, key: Key, output: StageOutput) -> None:
+            self.outputs[key] = output
+
+    interceptors = [IdempotencyInterceptor(cast("Any", Remembers()))]
+    book: list[str] = []
+    with pytest.raises(TypeError, match=r"'hotel' has an undo, and Remembers cannot forget .* async def forget"):
+        run(keyed_trip(book), interceptors)
+    assert book == []
+    charge = Stage(idempotency_key="order 17")
+    for _ in range(2):
+        run(Pipeline().with_stage("charge", charge), interceptors)
+    assert charge.calls == 1
 
 
 def test_what_a_fallback_answered_for_has_nothing_to_undo() -> None:

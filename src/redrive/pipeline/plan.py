@@ -11,6 +11,7 @@ from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.hooks import Hooks
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.interceptors.circuit_breaker import CircuitBreakerInterceptor
+from redrive.pipeline.interceptors.idempotency import IdempotencyInterceptor
 from redrive.pipeline.interceptors.retry import RetryInterceptor
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.sub_pipeline import SubPipeline
@@ -89,6 +90,9 @@ class Plan:
             if not isinstance(one, BaseInterceptor):
                 raise TypeError(f"interceptors: {one!r} is none; use objects of classes derived from BaseInterceptor")
             _check(one)
+            if isinstance(one, IdempotencyInterceptor):
+                for spec in layout.specs.values():
+                    one.refuse_if_it_cannot_forget(spec)
         self.layout = layout
         self.interceptors = tuple(interceptors)
         self._in_order = sorted(interceptors, key=lambda one: one.priority)

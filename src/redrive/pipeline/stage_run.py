@@ -1,7 +1,7 @@
 """The state of one stage in one run: the only place where its attempts are counted and its decisions kept."""
 
 from collections import ChainMap
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -45,6 +45,7 @@ class StageRun(PipelineContext):
         "failure",
         "fallback",
         "feedback",
+        "forget",
         "given",
         "heard",
         "inputs",
@@ -103,6 +104,8 @@ class StageRun(PipelineContext):
         """What the call told about the attempt that ended last."""
         self.kept: dict[object, Any] = {}
         """What interceptors keep from `before` to `after`, each under itself."""
+        self.forget: list[Callable[[], Awaitable[None]]] = []
+        """What makes interceptors forget its output; called before that is undone."""
         self.inside: tuple[PipelineRun, ...] = ()
         """The runs of a pipeline that is this stage, one for each attempt: they take back what was done in them."""
         self.round = round_

@@ -73,6 +73,10 @@ async def _undo(
     assert undo is not None  # noqa: S101 - narrows for mypy: only stages that have one leave an output here
 
     async def take_back() -> None:
+        while state.forget:
+            await state.forget[-1]()
+            # Once: by the next attempt somebody else may have done the work again.
+            state.forget.pop()
         work = undo(state.stage_context(), output)
         if not isawaitable(work):
             raise not_awaitable(spec.name, "undo")

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import OrderedDict
+from functools import partial
 from typing import Any, Protocol
 
 from redrive.determinism.clock import current_clock
 from redrive.pipeline.context import in_round
 from redrive.pipeline.interceptors.base import BaseInterceptor, ErrorAction
 from redrive.pipeline.output import StageOutput, StageResult, StageStatus
+from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.stage_run import StageRun
 
 Key = tuple[str, str]
@@ -15,11 +17,17 @@ Key = tuple[str, str]
 
 
 class OutputStore(Protocol):
-    """Where outputs are remembered; one of your own may outlive the process."""
+    """Where outputs are remembered; one of your own may outlive the process.
+
+    Before a stage is undone its output is forgotten: whoever comes next does the work again. A store that has no
+    `forget` works for stages that have no `undo`; with one that has, it is refused as the run begins.
+    """
 
     async def get(self, key: Key) -> StageOutput | None: ...
 
     async def put(self, key: Key, output: StageOutput) -> None: ...
+
+    async def forget(self, key: Key) -> None: ...
 
 
 class OutputsInMemory:
@@ -48,11 +56,14 @@ class OutputsInMemory:
         while len(self._outputs) > self._limit:
             self._outputs.popitem(last=False)
 
+    async def forget(self, key: Key) -> None:
+        self._outputs.pop(key, None)
+
 
 class IdempotencyInterceptor(BaseInterceptor):
     """For stages that have an `idempotency_key`. Concurrent runs with the same key wait for the one that works.
 
-    Only outputs of success are remembered: work that failed may be done by whoever comes next.
+    Only outputs of success are remembered: work that failed, or was undone, may be done by whoever comes next.
     """
 
     name = "idempotency"
@@ -61,6 +72,14 @@ class IdempotencyInterceptor(BaseInterceptor):
     def __init__(self, store: OutputStore | None = None) -> None:
         self._store: OutputStore = OutputsInMemory() if store is None else store
         self._working: dict[tuple[Any, Key], asyncio.Future[None]] = {}
+
+    def refuse_if_it_cannot_forget(self, spec: StageSpec) -> None:
+        """TypeError when the stage may be undone and its output would still be handed out."""
+        if spec.idempotency_key is not None and spec.undo is not None and not hasattr(self._store, "forget"):
+            raise TypeError(
+                f"interceptors: stage {spec.name!r} has an undo, and {type(self._store).__name__} cannot forget what "
+                "is undone; write there: async def forget(self, key)"
+            )
 
     async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
         text = ctx.spec.key_for(ctx.stage_context())
@@ -79,7 +98,11 @@ class IdempotencyInterceptor(BaseInterceptor):
     async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
         try:
             if self in ctx.kept and result.status == "completed":
-                await self._store.put(ctx.kept[self][1], StageOutput(StageStatus.OK, result.data))
+                key = ctx.kept[self][1]
+                if ctx.spec.undo is not None:
+                    # Before it is remembered: a store may fail in `put` and have it all the same.
+                    ctx.forget.append(partial(self._store.forget, key))
+                await self._store.put(key, StageOutput(StageStatus.OK, result.data))
         finally:
             self._release(ctx)
 
