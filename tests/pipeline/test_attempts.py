@@ -396,6 +396,15 @@ def test_interceptors_see_each_attempt_in_the_order_of_their_priorities() -> Non
     ]
 
 
+def test_the_retries_inside_a_sub_pipeline_may_take_longer_than_one_attempt() -> None:
+    stage = Stage(ConnectionError(), takes(3600), {"done": 1})
+    retry = RetryInterceptor(base_delay_ms=3000, jitter_strategy=JitterStrategy.NONE)
+    with virtual_clock():
+        result = run(one(one(stage, "inner"), "outer"), [TimeoutInterceptor(2000), retry]).result
+    assert result.data("outer") == {"inner": {"done": 1}}
+    assert stage.calls == 3
+
+
 def test_interceptors_that_differ_are_told_apart_from_run_to_run() -> None:
     class Noting(TimeoutInterceptor):
         def __init__(self) -> None:

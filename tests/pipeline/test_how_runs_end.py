@@ -22,6 +22,7 @@ from redrive.pipeline import (
     StageOutput,
     TimeoutInterceptor,
 )
+from redrive.pipeline.sub_pipeline import SubPipeline
 from redrive.testing import virtual_clock
 
 
@@ -173,8 +174,11 @@ def fails_after(seconds: float) -> Any:
 def test_what_a_pipeline_inside_did_is_undone_when_it_is_cut() -> None:
     book: list[str] = []
     inside = Pipeline().with_stage("a", Booking(book)).with_stage("b", takes(500), dependencies=("a",))
+    limited = SubPipeline(one(inside))
+    vars(limited)["timeout_ms"] = 1000
     with virtual_clock():
-        failed = run(one(one(inside), "s"), [TimeoutInterceptor(1000)]).failed
+        failed = run(one(limited, "s"), [TimeoutInterceptor()]).failed
+    assert isinstance(failed.error, redrive.AttemptTimeout)
     assert book == ["a", "not a"]
     assert failed.undone[0].endswith("work/a")
 

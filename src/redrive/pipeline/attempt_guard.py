@@ -40,9 +40,13 @@ class GuardMaker:
         self._plain: dict[tuple[bool, float | None], Policy] = {}
 
     def guard_for(self, spec: StageSpec, *, passes_on: bool) -> Retrier:
-        """`passes_on`: the stages inside retry for themselves (a sub-pipeline), unless the stage says otherwise."""
+        """`passes_on`: the stages inside retry, and are cut, for themselves (a sub-pipeline).
+
+        Unless the stage says otherwise.
+        """
         asked = spec.retry_config is not None or (self._retry is not None and not passes_on)
-        policy = self._policy(spec, asked)
+        limit = self._timeout if spec.timeout is None and not passes_on else spec.timeout
+        policy = self._policy(spec, asked, limit)
         guard = Retrier(
             policy,
             operation=spec.name,
@@ -56,8 +60,7 @@ class GuardMaker:
         guard.owns_retries = asked and policy.attempts != 1
         return guard
 
-    def _policy(self, spec: StageSpec, asked: bool) -> Policy:
-        limit = self._timeout if spec.timeout is None else spec.timeout
+    def _policy(self, spec: StageSpec, asked: bool, limit: float | None) -> Policy:
         known = self._plain.get((asked, limit)) if spec.retry_config is None else None
         if known is not None:
             return known
