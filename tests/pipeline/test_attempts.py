@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -424,6 +425,30 @@ def test_interceptors_that_differ_are_told_apart_from_run_to_run() -> None:
     assert pipeline.plan_with([TimeoutInterceptor(5)]) is not pipeline.plan_with([TimeoutInterceptor(6)])
     with pytest.raises(TypeError, match="use objects of classes derived from BaseInterceptor"):
         run(pipeline, [RetryInterceptor])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("hashable", [False, True])
+@pytest.mark.parametrize("base", [BaseInterceptor, TimeoutInterceptor, IdempotencyInterceptor])
+def test_interceptors_may_be_dataclasses_and_equal_ones_are_told_apart(base: Any, hashable: bool) -> None:
+    class Counting(base):  # type: ignore[misc]  # any of them
+        limit: int = 3
+
+        def __post_init__(self) -> None:
+            base.__init__(self)
+            self.seen = list[str]()
+
+        async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
+            self.seen.append(stage_name)
+            known: StageOutput | None = await super().before(stage_name, ctx)
+            return known
+
+    made: Any = dataclass(Counting, unsafe_hash=hashable)
+    pipeline = one(Stage(idempotency_key="k"))
+    first, second = made(), made()
+    assert first == second
+    for interceptor in (first, second):
+        run(pipeline, [interceptor])
+    assert (first.seen, second.seen) == (["work"], ["work"])
 
 
 def test_interceptors_are_told_of_an_attempt_that_is_cancelled() -> None:

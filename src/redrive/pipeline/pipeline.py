@@ -7,7 +7,7 @@ from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.interceptors import get_default_interceptors
-from redrive.pipeline.interceptors.base import BaseInterceptor
+from redrive.pipeline.interceptors.base import BaseInterceptor, StatelessInterceptor
 from redrive.pipeline.plan import Layout, Plan
 from redrive.pipeline.results import PipelineResult
 from redrive.pipeline.run import PipelineRun
@@ -35,7 +35,7 @@ class Pipeline:
         self.name: Final = name
         self._stages: Final[Mapping[str, StageSpec]] = {} if _stages is None else _stages
         self._layout: Layout | None = None
-        self._plans: dict[tuple[BaseInterceptor, ...], Plan] = {}
+        self._plans: dict[tuple[StatelessInterceptor | int, ...], Plan] = {}
 
     def with_stage(
         self,
@@ -122,14 +122,16 @@ class Pipeline:
             name = type(interceptors).__name__
             raise TypeError(f"interceptors: a {name} is no list; write [*get_default_interceptors(), {name}(...)]")
         chosen = tuple(get_default_interceptors() if interceptors is None else interceptors)
-        plan = self._plans.get(chosen)
+        # Not by their own equality, which may be that of dataclasses: others with equal fields are told for themselves.
+        key = tuple(one if isinstance(one, StatelessInterceptor) and one.is_ours() else id(one) for one in chosen)
+        plan = self._plans.get(key)
         if plan is None:
             self.build()
             assert self._layout is not None  # noqa: S101 - narrows for mypy: build() has made it
             plan = Plan(self._layout, chosen)
             while len(self._plans) >= MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            self._plans[chosen] = plan
+            self._plans[key] = plan
         return plan
 
     def __repr__(self) -> str:

@@ -102,8 +102,8 @@ class StageRun(PipelineContext):
         self.interceptors = interceptors
         self.heard: list[Event] = []
         """What the call told about the attempt that ended last."""
-        self.kept: dict[object, Any] = {}
-        """What interceptors keep from `before` to `after`, each under itself."""
+        self.kept: dict[int, Any] = {}
+        """What interceptors keep from `before` to `after`, each under its id."""
         self.forget: list[Callable[[], Awaitable[None]]] = []
         """What makes interceptors forget its output; called before that is undone."""
         self.inside: tuple[PipelineRun, ...] = ()

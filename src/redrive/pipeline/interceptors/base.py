@@ -58,17 +58,18 @@ class StatelessInterceptor(BaseInterceptor):
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in vars(self) and self._is_ours():
+        if name in vars(self) and self.is_ours():
             raise AttributeError(f"a {type(self).__name__} cannot be changed; make another one")
         super().__setattr__(name, value)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self._is_ours() and type(other) is type(self) and bool(vars(other) == vars(self))
+        return self.is_ours() and type(other) is type(self) and bool(vars(other) == vars(self))
 
     def __hash__(self) -> int:
         return hash(type(self))
 
-    def _is_ours(self) -> bool:
+    def is_ours(self) -> bool:
+        """Not derived by someone else."""
         return type(self).__module__.startswith("redrive.pipeline.")

@@ -89,7 +89,7 @@ class IdempotencyInterceptor(BaseInterceptor):
         while (working := self._working.get((loop, key))) is not None:
             await asyncio.wait([working])
         self._working[loop, key] = loop.create_future()
-        ctx.kept[self] = loop, key
+        ctx.kept[id(self)] = loop, key
         known = await self._store.get(key)
         if known is not None:
             self._release(ctx)
@@ -97,8 +97,8 @@ class IdempotencyInterceptor(BaseInterceptor):
 
     async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
         try:
-            if self in ctx.kept and result.status == "completed":
-                key = ctx.kept[self][1]
+            if id(self) in ctx.kept and result.status == "completed":
+                key = ctx.kept[id(self)][1]
                 if ctx.spec.undo is not None:
                     # Before it is remembered: a store may fail in `put` and have it all the same.
                     ctx.forget.append(partial(self._store.forget, key))
@@ -114,6 +114,6 @@ class IdempotencyInterceptor(BaseInterceptor):
         self._release(ctx)
 
     def _release(self, ctx: StageRun) -> None:
-        mine = ctx.kept.pop(self, None)
+        mine = ctx.kept.pop(id(self), None)
         if mine is not None:
             self._working.pop(mine).set_result(None)

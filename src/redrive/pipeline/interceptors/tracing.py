@@ -37,7 +37,7 @@ class TracingInterceptor(StatelessInterceptor):
                 "redrive.run_id": text_of(ctx.pipeline_run_id) or "",
             },
         )
-        ctx.kept[self] = span, context.attach(trace.set_span_in_context(span))
+        ctx.kept[id(self)] = span, context.attach(trace.set_span_in_context(span))
         return None
 
     async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
@@ -51,7 +51,7 @@ class TracingInterceptor(StatelessInterceptor):
         self._end(ctx, "cancelled")
 
     def _end(self, ctx: StageRun, outcome: str, error: Exception | None = None) -> None:
-        kept = ctx.kept.pop(self, None)
+        kept = ctx.kept.pop(id(self), None)
         if kept is None:
             return
         from opentelemetry import context, trace
