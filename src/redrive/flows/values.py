@@ -76,8 +76,12 @@ class Signature:
             refused = error
         self._bound(args, kwargs)
         for name, value in given.items():
-            JsonForm(self._hint(name), f"{self.what}: argument {name}", self._longest).write(value)
+            self.stored_argument(name, value)
         raise refused
+
+    def stored_argument(self, name: str, value: Any) -> tuple[str, Any]:
+        """One argument as it is stored, and as reading that gives it."""
+        return JsonForm(self._hint(name), f"{self.what}: argument {name}", self._longest).write(value)
 
     def read_arguments(self, encoded: str) -> dict[str, Any]:
         """The arguments, for `call_with`."""

@@ -1,6 +1,8 @@
 """Graphs built in Python: the same checks, and the signatures of functions."""
 
-from datetime import timedelta
+import math
+from datetime import date, timedelta
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from redrive.flows.graphs.problems import GraphError
 from redrive.flows.graphs.reading import read_graph
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec
 from redrive.flows.stored_policy import read_stored_policy
+from redrive.testing import run_flow
 
 
 class Line(msgspec.Struct):
@@ -48,6 +51,46 @@ def test_the_inputs_of_an_action_are_its_parameters() -> None:
         "flags": InputSpec(type="array", role="optional", default=[]),
         "fast": InputSpec(type="boolean", role="optional", default=False),
     }
+
+
+class Colour(Enum):
+    RED = "r"
+
+
+DAY = date(2020, 1, 2)
+
+
+@action(name="tests.builder.own_defaults")
+async def own_defaults(
+    limit: float = math.inf,
+    most: float | None = math.inf,
+    comma: Any = b",",
+    pair: Any = (1, 2),
+    day: Any = DAY,
+    colour: Any = Colour.RED,
+) -> str:
+    return repr([limit, most, comma, pair, day, colour])
+
+
+@action(name="tests.builder.kept_defaults")
+async def kept_defaults(tax: float = 0, comma: bytes = b",", day: date = DAY, colour: Colour = Colour.RED) -> str:
+    return repr([tax, comma, day, colour])
+
+
+def test_a_function_gets_its_defaults_as_it_has_them() -> None:
+    graph = Graph("g").step("own", own_defaults).step("kept", kept_defaults)
+    assert run_flow(graph).result == {
+        "own": repr([math.inf, math.inf, b",", (1, 2), DAY, Colour.RED]),
+        "kept": repr([0.0, b",", DAY, Colour.RED]),
+    }
+    own, kept = graph.steps
+    assert own.inputs == {}
+    assert kept.inputs["tax"] == InputSpec(type="number", role="optional", default=0)
+
+
+def test_what_has_a_default_that_is_left_to_the_function_may_still_be_given() -> None:
+    graph = Graph("g").step("own", own_defaults, inputs={"limit": {"value": 3}, "pair": {"value": [4, 5]}})
+    assert "[3.0, inf, b',', [4, 5]," in run_flow(graph).result["own"]
 
 
 def test_what_is_written_is_laid_over_the_parameters() -> None:

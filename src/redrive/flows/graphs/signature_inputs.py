@@ -24,7 +24,7 @@ _TYPES: dict[Any, ValueType] = {
 
 
 def inputs_of_action(action: Action[..., Any]) -> dict[str, InputSpec]:
-    """Those without a default are required. One whose default JSON cannot hold is left to the function."""
+    """Those without a default are required. One whose default JSON does not keep equal is left to the function."""
     try:
         hints = get_type_hints(action.function)
     except Exception:  # noqa: BLE001 - hints that cannot be read are told when the action is called
@@ -38,16 +38,20 @@ def inputs_of_action(action: Action[..., Any]) -> dict[str, InputSpec]:
             inputs[name] = InputSpec(type=kind)
             continue
         try:
-            default = msgspec.json.decode(msgspec.json.encode(parameter.default))
-        except (TypeError, ValueError, msgspec.MsgspecError):
+            written, read = action.signature.stored_argument(name, parameter.default)
+        except TypeError:
             continue
-        inputs[name] = InputSpec(type=kind, role="optional", default=default)
+        if read == parameter.default:
+            inputs[name] = InputSpec(type=kind, role="optional", default=msgspec.json.decode(written))
     return inputs
 
 
-def takes_any_input(action: Action[..., Any]) -> bool:
-    """It has `**kwargs`."""
-    return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(action.function).parameters.values())
+def parameters_of_action(action: Action[..., Any]) -> tuple[str, ...] | None:
+    """What may be given to it by name; None: anything, since it has `**kwargs`."""
+    parameters = inspect.signature(action.function).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    return tuple(one.name for one in parameters if one.kind in _BY_NAME)
 
 
 def _value_type(hint: Any) -> ValueType:

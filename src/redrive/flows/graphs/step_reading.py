@@ -9,7 +9,7 @@ from redrive.flows.graphs.handlers import HANDLER_KEYS, HTTP_ONLY, read_handler
 from redrive.flows.graphs.input_reading import read_inputs, read_outputs
 from redrive.flows.graphs.names import read_name, read_names
 from redrive.flows.graphs.problems import GraphError, Problems
-from redrive.flows.graphs.signature_inputs import inputs_of_action, takes_any_input
+from redrive.flows.graphs.signature_inputs import inputs_of_action, parameters_of_action
 from redrive.flows.graphs.spec import ActionHandler, Handler, InputSpec, StepSpec
 from redrive.flows.graphs.step_policy import POLICY_KEYS, read_step_policy
 from redrive.flows.graphs.structure import flaws_of_step
@@ -116,14 +116,14 @@ def _read_inputs(fields: Fields, known: Action[..., Any] | None, problems: Probl
     inputs = read_inputs(written, at, problems)
     if known is None or not isinstance(written, Mapping):
         return inputs
-    parameters = inputs_of_action(known)
-    for name, one in parameters.items():
+    for name, one in inputs_of_action(known).items():
         if one.role == "required" and name not in written:
             problems.add(at.at(name).refuse(None, "missing: the function has this parameter", f"{name}: {one.type}"))
-    if not takes_any_input(known):
+    parameters = parameters_of_action(known)
+    if parameters is not None:
         for name in inputs:
             if name not in parameters:
-                problem = f"the function has no such parameter{similar(name, tuple(parameters))}"
+                problem = f"the function has no such parameter{similar(name, parameters)}"
                 problems.add(at.at(name).refuse(written[name], problem, ", ".join(parameters) or "no inputs"))
     return inputs
 
