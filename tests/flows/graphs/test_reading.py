@@ -80,6 +80,21 @@ def test_an_environment_is_laid_over_the_rest() -> None:
         by_name(environment="producton")
 
 
+def test_in_an_environment_a_function_may_stand_in_for_an_endpoint() -> None:
+    text = f"{ORDER}  test:\n    steps:\n      reserve: {{action: fake.reserve}}\n"
+    assert by_name(text, environment="test")["reserve"].handler == ActionHandler(action="fake.reserve")
+
+
+@pytest.mark.parametrize("here", [{"value": 3}, {"default": [4]}, {"from": "m"}, {"for_each": True}])
+def test_in_an_environment_an_input_may_come_from_elsewhere(here: dict[str, Any]) -> None:
+    for before in ({"value": 3}, {"default": [5], "from": "m", "for_each": True}):
+        step = {"endpoint": "http://h/", "inputs": {"n": before}}
+        test = {"steps": {"a": {"inputs": {"n": here}}}}
+        found = read_graph({"graph": "g", "steps": {"a": step}, "environments": {"test": test}}, environment="test")
+        meant = {**before, **here} if ("value" in before) == ("value" in here) else here
+        assert found.steps == (read_step({**step, "name": "a", "inputs": {"n": meant}}),)
+
+
 def change(old: str, new: str) -> str:
     assert old in ORDER
     return ORDER.replace(old, new, 1)

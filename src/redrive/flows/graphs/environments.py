@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.flows.graphs.handlers import HANDLER_KEYS
+from redrive.flows.graphs.handlers import HANDLER_KEYS, HTTP_ONLY
+from redrive.flows.graphs.input_reading import NOT_FOR_CONSTANTS
 from redrive.flows.graphs.names import read_name
 from redrive.flows.graphs.problems import Problems
 from redrive.flows.graphs.step_policy import POLICY_KEYS
@@ -12,8 +13,16 @@ from redrive.notation.place import Place
 MOST_ENVIRONMENTS = 20
 ENVIRONMENT_KEYS = ("description", "goals", "also", "inputs", "steps")
 
-# Of these keys of a step, the one an environment names takes the place of the others.
-_ALTERNATIVES = (HANDLER_KEYS, POLICY_KEYS)
+# A key that an environment names takes the place of these, unless it names them too.
+_REPLACED_IN_STEP: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(POLICY_KEYS, POLICY_KEYS),
+    **dict.fromkeys(HANDLER_KEYS, (*HANDLER_KEYS, *HTTP_ONLY)),
+    "endpoint": HANDLER_KEYS,
+}
+_REPLACED_IN_INPUT: dict[str, tuple[str, ...]] = {
+    "value": NOT_FOR_CONSTANTS,
+    **dict.fromkeys(NOT_FOR_CONSTANTS, ("value",)),
+}
 
 
 def read_environments(data: Any, place: Place, problems: Problems) -> dict[str, Mapping[str, Any]]:
@@ -52,11 +61,21 @@ def in_environment(data: Mapping[str, Any], name: str, says: Mapping[str, Any], 
 def _merged_step(step: Any, over: Any) -> Any:
     if not isinstance(step, Mapping) or not isinstance(over, Mapping):
         return over
-    left_out: set[str] = set()
-    for keys in _ALTERNATIVES:
-        if any(key in over for key in keys):
-            left_out.update(key for key in keys if key not in over)
-    return _merged({key: value for key, value in step.items() if key not in left_out}, over)
+    merged = _merged(_without_replaced(step, over, _REPLACED_IN_STEP), over)
+    inputs, others = step.get("inputs"), over.get("inputs")
+    if isinstance(inputs, Mapping) and isinstance(others, Mapping):
+        for name in inputs.keys() & others.keys():
+            one, other = inputs[name], others[name]
+            if isinstance(one, Mapping) and isinstance(other, Mapping):
+                merged["inputs"][name] = _merged(_without_replaced(one, other, _REPLACED_IN_INPUT), other)
+    return merged
+
+
+def _without_replaced(
+    data: Mapping[str, Any], over: Mapping[str, Any], replaced: Mapping[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    gone = {old for key in over for old in replaced.get(key, ())} - over.keys()
+    return {key: value for key, value in data.items() if key not in gone}
 
 
 def _merged(data: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

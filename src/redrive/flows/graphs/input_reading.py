@@ -15,6 +15,7 @@ from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 
 INPUT_KEYS = ("type", "default", "value", "for_each", "from")
+NOT_FOR_CONSTANTS = ("default", "for_each", "from")
 FLOW_INPUT_KEYS = ("type", "default")
 MOST_INPUTS = 500
 
@@ -117,7 +118,7 @@ def _read_input(data: Any, place: Place, problems: Problems) -> InputSpec:
 
 
 def _read_constant(fields: Fields, problems: Problems) -> InputSpec:
-    for key in ("default", "for_each", "from"):
+    for key in NOT_FOR_CONSTANTS:
         if key in fields:
             what = "no list to go through" if key == "for_each" else "its value already"
             problems.add(_refused(fields, key, f"a constant has {what}", f"either {key} or value"))
