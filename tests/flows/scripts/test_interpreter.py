@@ -268,6 +268,22 @@ def test_parallel_ends_the_others_when_one_fails_and_its_error_is_not_a_group() 
     assert [arguments for _, arguments in found.calls] == [{"n": 1}, {"n": 4}, {"n": 3}]
 
 
+@pytest.mark.parametrize("call", ["str(11)", "twice(n='1')", "@rd.work(n=1)"])
+def test_a_call_in_parallel_sees_variables_as_they_were_before(call: str) -> None:
+    text = f"""
+fn twice(n):
+    return n + n
+fn main():
+    a = 5
+    parallel:
+        a = {call}
+        b = twice(n=a)
+        c = @rd.work(n=a)
+    return [str(a)[0], b, c]
+"""
+    assert drive(text, ACTIONS).result == ["1", 10, 5]
+
+
 def test_parallel_runs_functions_too_and_spread_keeps_the_order() -> None:
     text = """
 fn twice(n):

@@ -1,7 +1,7 @@
 """What a script calls: its own functions, builtins and actions, one at a time or all at once."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redrive.flows.json_forms import JsonForm
@@ -154,21 +154,21 @@ class Calls(Expressions):
 
         return Code(run, waits=True)
 
-    def branch(self, node: nodes.ParallelBranch) -> Code:
-        """One line of a `parallel:` block."""
+    def branch(self, node: nodes.ParallelBranch) -> Callable[[Frame, Frame], Coroutine[Any, Any, None]]:
+        """One line of a `parallel:` block: takes the frame as it was before the block, and the one to assign in."""
         call = as_waiting(self.expression(node.call))
         name, line = node.name, node.span.line
 
-        async def run(frame: Frame) -> None:
+        async def run(before: Frame, frame: Frame) -> None:
             try:
-                value = await call.run(frame)
+                value = await call.run(before)
             except Exception as error:
                 note_place(error, frame.execution.name, line)
                 raise
             if name is not None:
                 frame.names[name] = value
 
-        return Code(run, waits=True)
+        return run
 
 
 def argument_problem(function: nodes.Function, positional: int, named: Sequence[str]) -> str | None:

@@ -321,7 +321,8 @@ class Statements(Calls):
 
         async def run(frame: Frame) -> None:
             frame.execution.charge(len(branches) * STEPS_OF_A_BRANCH, 1)
-            await at_once([branch.run(frame) for branch in branches])
+            before = frame.beside({**frame.names})
+            await at_once([branch(before, frame) for branch in branches])
 
         return Code(run, waits=True)
 
