@@ -72,7 +72,8 @@ def test_every_rule_of_the_linter_is_explained() -> None:
 def test_every_rule_is_shown_by_an_example_that_it_finds(rule: str) -> None:
     page = (ROOT / "docs" / "lint-rules.md").read_text(encoding="utf-8")
     section = page.partition(f"## {rule} ")[2].partition("\n## ")[0]
-    assert re.search(rf"^\$ redrive policy lint .*\n(?:.*\n)*?.*: {rule} ", section, re.MULTILINE), section
+    command, code = rf"^\$ redrive policy lint .*\n(?:.*\n)*?.*: {rule} ", rf"^assert .*\blint\(.* == \[\"{rule}\"\]$"
+    assert re.search(f"{command}|{code}", section, re.MULTILINE), section
 
 
 def test_every_field_of_a_policy_is_explained_in_its_order() -> None:

@@ -1,5 +1,6 @@
 """What users write for "these failures", and how it is matched and written back."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -75,6 +76,14 @@ class TestNames:
     @pytest.mark.parametrize("name", ["trouble", "Troubl", "other.Trouble", "object"])
     def test_other_names_do_not(self, name: str) -> None:
         assert as_match(name).matched_by(raised(Trouble())) is None
+
+    @pytest.mark.parametrize("name", ["json.JSONDecodeError", "json.decoder.JSONDecodeError", "JSONDecodeError"])
+    def test_a_class_can_be_named_by_the_package_that_offers_it(self, name: str) -> None:
+        assert as_match(name).matched_by(raised(json.JSONDecodeError("x", "", 0))) == name
+
+    def test_a_package_that_offers_another_class_of_that_name_does_not_name_it(self) -> None:
+        elsewhere = type("JSONDecodeError", (Exception,), {"__module__": "json.decoder"})
+        assert as_match("json.JSONDecodeError").matched_by(raised(elsewhere())) is None
 
     def test_a_local_class_can_be_named(self) -> None:
         class Local(Exception):

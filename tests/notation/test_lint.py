@@ -2,6 +2,7 @@
 
 import pytest
 
+from redrive.failures.matching import Match
 from redrive.notation import Finding, NotationError, lint, lint_text, read_policy
 from redrive.notation.linter import RULES
 from redrive.retry.backoff import Backoff
@@ -104,7 +105,6 @@ CASES: list[tuple[str, str, str, int, str, str]] = [
     ("RD015", "[retry: 3, backoff: 1s]\n[A -> retry: 3, backoff: 1s]", "brackets[1]", 2, "first", ""),
     ("RD016", "attempts: 1\nbackoff: linear 1s", "backoff", 2, "leave that out", "attempts: 1"),
     ("RD017", "deadline: 30s\nmax_retry_after: 5m", "max_retry_after", 2, "30s or less", "deadline: 30s"),
-    ("RD018", "retry_on: [IOError]", "retry_on", 1, "OSError", "retry_on: [OSError]"),
     (
         "RD019",
         "[A -> retry: 3, backoff: 1s]\n[timeout: 5s]",
@@ -147,7 +147,14 @@ def test_every_rule_is_listed_and_tested() -> None:
     assert list(RULES) == [f"RD{number:03}" for number in range(1, len(RULES) + 1)]
     fired = {rule: found(text)[rule].severity for rule, text, *_ in CASES}
     fired["RD004"] = lint(Policy(), inside=Policy())[0].severity
+    fired["RD018"] = lint(Policy(retry_on=Match(names=("IOError",))))[0].severity
     assert fired == {rule: about.severity for rule, about in RULES.items()}
+
+
+def test_an_old_class_name_in_a_policy_made_in_python_is_found() -> None:
+    (finding,) = lint(Policy(retry_on=Match(names=("IOError",))))
+    assert (finding.id, finding.key, finding.instead) == ("RD018", "retry_on", "write OSError")
+    assert lint(Policy(retry_on=Match(names=("OSError",)))) == []
 
 
 @pytest.mark.promise("P15")

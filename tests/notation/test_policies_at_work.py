@@ -1,6 +1,9 @@
 """Policies read from text, carried out by real guarded calls."""
 
+import json
+
 import pytest
+import requests
 
 import redrive
 from redrive.notation import read_policy
@@ -96,3 +99,27 @@ def test_a_bracket_names_base_classes_too() -> None:
 def test_stage_arguments_at_work() -> None:
     text = '{"max_attempts": 5, "base_delay_ms": 1000, "jitter_strategy": "none"}'
     assert carry_out(text, ConnectionError(), notation="stage") == (5, [1, 2, 4, 8])
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("IOError", OSError()),
+        ("asyncio.TimeoutError", TimeoutError()),
+        ("json.JSONDecodeError", json.JSONDecodeError("x", "", 0)),
+        ("requests.Timeout", requests.ReadTimeout()),
+    ],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "attempts: 3\nretry_on: [NAME]",
+        "attempts: 3\nretry_on: []\nrules:\n  - match: NAME",
+        "[NAME -> retry: 2, backoff: 1s]",
+        '[{"ErrorEquals": ["NAME"], "MaxAttempts": 2}]',
+        "tenacity.retry(retry=retry_if_exception_type(NAME), stop=stop_after_attempt(3))",
+        "stamina.retry(on=NAME, attempts=3)",
+    ],
+)
+def test_an_error_is_known_by_the_name_it_is_imported_by(text: str, name: str, error: Exception) -> None:
+    assert carry_out(text.replace("NAME", name), error)[0] == 3

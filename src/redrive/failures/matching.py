@@ -1,6 +1,7 @@
 """Which failures a rule is about: by class, by name (qualified, bare or a base's), status, category or predicate."""
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, cast
 
@@ -20,7 +21,10 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[type[BaseException], ...] = ()
     """Exception classes; their subclasses match too."""
     names: tuple[str, ...] = ()
-    """Class names, bare ("ConnectError") or qualified ("httpx.ConnectError"); names of base classes match too."""
+    """Class names, bare ("ConnectError") or qualified ("httpx.ConnectError"); names of base classes match too.
+
+    Qualified by the module that defines the class, or by a package around it that offers the class.
+    """
     statuses: tuple[tuple[int, int], ...] = ()
     """Ranges of HTTP statuses, both ends included."""
     predicates: tuple[Callable[[Any], bool], ...] = ()
@@ -101,8 +105,20 @@ def _lineage(kind: type) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for base in kind.__mro__[:-1]:
         names[qualified_name(base)] = None
+        for package in _packages_offering(base):
+            names[f"{package}.{base.__name__}"] = None
         names[base.__name__] = None
     return tuple(names)
+
+
+def _packages_offering(kind: type) -> Iterator[str]:
+    """The packages around its module that have the class under its name, such as `aiohttp` for its ClientError."""
+    package = kind.__module__.rpartition(".")[0]
+    while package:
+        # Not getattr, which would run the code of packages that load lazily.
+        if getattr(sys.modules.get(package), "__dict__", {}).get(kind.__name__) is kind:
+            yield package
+        package = package.rpartition(".")[0]
 
 
 def as_match(what: Any) -> Match:

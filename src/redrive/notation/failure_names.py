@@ -51,13 +51,13 @@ def read_class_names(value: Any, place: Place, allowed: str) -> Match:
 
 
 def dotted_names(match: Match, fields: Fields, key: str) -> list[NamedWarning]:
-    """A warning for each name that holds only where the class really lives, not where it was imported from."""
+    """A warning for each name that holds only where the class really lives, not wherever it can be imported from."""
     return [
         fields.warning(
             "dotted-name",
             key,
-            f"{name} is compared with the module that defines the class; write {name.rpartition('.')[2]} "
-            "if that is another one",
+            f"{name} is compared with the module that defines the class and the packages around it; "
+            f"write {name.rpartition('.')[2]} if it comes from elsewhere",
         )
         for name in match.names
         if "." in name

@@ -7,6 +7,7 @@ from typing import Any
 from redrive.failures.matching import NOTHING, Match, as_match, match_as_texts, qualified_name
 from redrive.notation.durations import DurationError, write_duration
 from redrive.notation.errors import NotationError
+from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields
 from redrive.notation.place import Place
 from redrive.notation.reading import Reading
@@ -56,8 +57,8 @@ def read(data: Any, place: Place) -> Reading:
         timeout_retries=fields.whole("timeout_retries", default.timeout_retries, least=0, words=NO_LIMIT),
         max_retry_after=fields.duration("max_retry_after", default.max_retry_after, words=NONE),
         floor=fields.duration("floor", default.floor),
-        retry_on=fields.failures("retry_on", default.retry_on),
-        never_on=fields.failures("never_on", default.never_on),
+        retry_on=with_current_names(fields.failures("retry_on", default.retry_on)),
+        never_on=with_current_names(fields.failures("never_on", default.never_on)),
         rules=_read_rules(fields),
         idempotent=fields.flag("idempotent", default.idempotent),
     )
@@ -76,7 +77,7 @@ def _read_rules(fields: Fields) -> tuple[Rule, ...]:
 def _read_rule(data: Any, place: Place) -> Rule:
     fields = Fields(data, place, RULE_KEYS)
     fields.require("match", "the failures this rule is about, such as [ConnectionError, status:429]")
-    match = fields.failures("match", NOTHING)
+    match = with_current_names(fields.failures("match", NOTHING))
     if not match:
         raise fields.refuse("match", "at least one failure")
     try:

@@ -9,6 +9,7 @@ from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING, Match
 from redrive.notation.errors import NotationError
+from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields, positions_of
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
@@ -89,7 +90,7 @@ def _read_errors(fields: Fields, last: bool, warnings: list[NamedWarning]) -> Ma
     together = NOTHING
     for index, name in enumerate(names):
         together = together | _read_error(name, index, fields, warnings)
-    return together
+    return with_current_names(together)
 
 
 def _read_error(name: str, index: int, fields: Fields, warnings: list[NamedWarning]) -> Match:
