@@ -2,13 +2,15 @@
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
+import aiohttp
 import pytest
 
 import redrive
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
-from redrive.testing import NoWaits, VirtualClock, no_waits, scripted_dice, virtual_clock
+from redrive.testing import FlakyServer, NoWaits, Reply, VirtualClock, no_waits, scripted_dice, virtual_clock
 
 
 @redrive.retry(attempts=None, deadline=None, backoff=3600, max_wait="7d", jitter="full")
@@ -143,3 +145,72 @@ def test_advance_lets_time_pass_for_what_waits() -> None:
         return story
 
     assert asyncio.run(main()) == ["woke at 15"]
+
+
+@redrive.retry(attempts=2, attempt_timeout="5s", backoff=redrive.constant(1), jitter="none")
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+def test_a_call_that_hangs_is_cut_though_a_socket_is_open() -> None:
+    async def main() -> float:
+        with virtual_clock(grace=0.005) as clock:
+            async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0):
+                with pytest.raises(redrive.AttemptTimeout):
+                    await asyncio.wait_for(hang(), 10)
+        return clock.now
+
+    assert asyncio.run(main()) == 13.5
+
+
+def test_a_server_that_hangs_is_given_up_and_asked_again() -> None:
+    async def main() -> float:
+        with FlakyServer(Reply(fault="hang")) as server, virtual_clock(grace=0.005) as clock:
+
+            @redrive.retry(attempts=2, attempt_timeout="5s", backoff=redrive.constant(1), jitter="none")
+            async def get() -> int:
+                async with aiohttp.ClientSession() as session, session.get(server.url) as response:
+                    return response.status
+
+            assert await asyncio.wait_for(get(), 10) == 200
+        return clock.now
+
+    assert asyncio.run(main()) == 6
+
+
+def test_work_in_a_thread_that_is_merely_slow_is_not_cut() -> None:
+    @redrive.retry(attempts=2, attempt_timeout="5s")
+    async def work() -> str:
+        await asyncio.to_thread(time.sleep, 0.3)
+        return "done"
+
+    async def main(grace: float) -> tuple[str, float]:
+        with virtual_clock(grace=grace) as clock:
+            return await work(), clock.now
+
+    assert asyncio.run(main(0.05)) == ("done", 0)
+    with pytest.raises(redrive.AttemptTimeout):
+        asyncio.run(main(0.001))
+
+
+def test_a_socket_that_answers_after_a_second_is_not_cut() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(1)
+        writer.write(b"done")
+        writer.close()
+
+    async def main() -> tuple[bytes, float]:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+
+            @redrive.retry(attempts=1, attempt_timeout="5s")
+            async def ask() -> bytes:
+                reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+                try:
+                    return await reader.read()
+                finally:
+                    writer.close()
+
+            with virtual_clock() as clock:
+                return await ask(), clock.now
+
+    assert asyncio.run(main()) == (b"done", 0)

@@ -9,7 +9,7 @@ from redrive.determinism.clock import Clock, use_clock
 from redrive.determinism.dice import Dice, seeded_dice, use_dice
 from redrive.testing.no_waits import NoWaits
 from redrive.testing.scripted_dice import ScriptedDice
-from redrive.testing.virtual_clock import VirtualClock
+from redrive.testing.virtual_clock import GRACE, VirtualClock
 
 C = TypeVar("C", bound=Clock)
 
@@ -18,12 +18,15 @@ DEFAULT_SEED = 20_240_229
 
 
 @contextmanager
-def virtual_clock(start: float = 0.0, dice: Dice | None = None) -> Iterator[VirtualClock]:
+def virtual_clock(start: float = 0.0, dice: Dice | None = None, grace: float = GRACE) -> Iterator[VirtualClock]:
     """Time that passes only by waiting: a week of backoff takes a millisecond.
 
     Jitter draws from `dice`; without them chance is seeded, so that a test sees the same waits in every run.
+
+    Async work that hangs is cut at its virtual time limit, once it has done nothing for `grace` real seconds, or 40
+    times as long where it may wait for a socket or a thread.
     """
-    with _in_place(VirtualClock(start)) as clock, use_dice(dice or seeded_dice(DEFAULT_SEED)):
+    with _in_place(VirtualClock(start, grace)) as clock, use_dice(dice or seeded_dice(DEFAULT_SEED)):
         yield clock
 
 

@@ -21,16 +21,21 @@ T = TypeVar("T")
 
 # 2030-01-01 00:00:00 UTC: a calendar that no test mistakes for today.
 WALL_START = 1_893_456_000.0
-# What waits for a socket, a thread or a process may be slow rather than hang: it gets more of real time.
-SLOW = 20
+# What waits for a socket, a thread or a process may be slow rather than hang: it gets more of real time, two seconds
+# unless a test says otherwise, so that what answers within one is not cut.
+SLOW = 40
+GRACE = 0.05
 LOOK_AGAIN = 0.001
 
 
 class VirtualClock:
     """Starts at `start` and moves by waits, by `advance`, and by nothing else."""
 
-    def __init__(self, start: float = 0.0, grace: float = 0.05) -> None:
-        """`grace`: real seconds without any activity before work that hangs is taken to its time limit."""
+    def __init__(self, start: float = 0.0, grace: float = GRACE) -> None:
+        """`grace`: real seconds before work that only waits is taken to hang, and time jumps to where it is cut.
+
+        Where a socket, a thread or a process may be what it waits for, that many times SLOW.
+        """
         self.now = float(start)
         self.waits: list[float] = []
         """The waits between attempts so far, in seconds and in the order in which they began."""
@@ -183,7 +188,7 @@ class VirtualClock:
             loop.call_later(LOOK_AGAIN, self._pump, loop)
             return
         moving = [timer for timer in mine if timer.moves_time]
-        if not moving and not self._work and (idle_for < self._grace or _waits_for_io(loop)):
+        if not moving and not self._work and idle_for < self._patience(_may_be_slow(loop)):
             # Only time limits are left: the work may be busy elsewhere (a socket, a thread), so give it real time.
             loop.call_later(self._grace, self._pump, loop, idle_for + self._grace)
             return
@@ -195,11 +200,13 @@ class VirtualClock:
         """Whether there is work in real time that does not hang yet."""
         now = SYSTEM_CLOCK.monotonic()
         for task, work in self._work.items():
-            if task.get_loop() is loop:
-                slow = work.elsewhere or _waits_for_io(loop)
-                if now - work.since < self._grace * (SLOW if slow else 1):
-                    return True
+            patience = self._patience(work.elsewhere or _may_be_slow(loop))
+            if task.get_loop() is loop and now - work.since < patience:
+                return True
         return False
+
+    def _patience(self, slow: bool) -> float:
+        return self._grace * (SLOW if slow else 1)
 
 
 class _Work:
@@ -278,7 +285,9 @@ def _is_busy(loop: asyncio.AbstractEventLoop) -> bool:
     return False
 
 
-def _waits_for_io(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a socket is being waited for; the loop's own wake-up pipe does not count."""
+def _may_be_slow(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a socket or a thread may be what is waited for."""
     selector = getattr(loop, "_selector", None)
-    return selector is not None and len(selector.get_map() or ()) > 1
+    # The loop's own wake-up pipe does not count.
+    has_sockets = selector is not None and len(selector.get_map() or ()) > 1
+    return has_sockets or getattr(loop, "_default_executor", None) is not None
