@@ -214,3 +214,19 @@ def test_a_socket_that_answers_after_a_second_is_not_cut() -> None:
                 return await ask(), clock.now
 
     assert asyncio.run(main()) == (b"done", 0)
+
+
+def test_an_event_loop_that_cannot_be_looked_into_is_refused() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    @redrive.retry(attempts=2)
+    async def flaky() -> None:
+        raise ConnectionError
+
+    async def main() -> None:
+        with virtual_clock() as clock:
+            for refused in (hang(), flaky(), clock.asleep(1)):
+                with pytest.raises(RuntimeError, match=r"uvloop.*asyncio\.run.*no_waits"):
+                    await refused
+
+    uvloop.run(main())

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from redrive.determinism import event_loops
 from redrive.determinism.clock import SYSTEM_CLOCK
@@ -94,7 +94,7 @@ class VirtualClock:
         return _TrioCut(self, when) if event_loops.under_trio() else _AsyncioVirtualCut(self, when)
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
-        timer = self._at(when, asyncio.get_running_loop(), ring, moves_time=True)
+        timer = self._at(when, _running_loop(), ring, moves_time=True)
         return lambda: self._forget(timer)
 
     @contextmanager
@@ -124,7 +124,7 @@ class VirtualClock:
         if event_loops.under_trio():
             await self._wait_under_trio(when)
             return
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
         def wake() -> None:
@@ -240,7 +240,7 @@ class _AsyncioVirtualCut:
         self._timer: _Timer | None = None
 
     def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         self._cut.__enter__()
         limit = self._cut.limit
         self._timer = self._clock._at(self._when, loop, lambda: limit.reschedule(loop.time()), moves_time=False)
@@ -277,9 +277,20 @@ class _TrioCut:
         return swallowed
 
 
+def _running_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.get_running_loop()
+    if not hasattr(loop, "_ready"):
+        kind = type(loop)
+        raise RuntimeError(
+            f"a virtual clock cannot see whether {kind.__module__}.{kind.__qualname__} has something to run; "
+            "run the test in asyncio's own event loop, with asyncio.run(...), or use redrive.testing.no_waits()"
+        )
+    return loop
+
+
 def _is_busy(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether the loop has something to run now, beside the pumps of virtual clocks: each test may have its own."""
-    for handle in getattr(loop, "_ready", ()):
+    for handle in cast("Any", loop)._ready:
         if getattr(handle._callback, "__func__", None) is not VirtualClock._pump:
             return True
     return False
