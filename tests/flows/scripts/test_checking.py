@@ -161,6 +161,28 @@ def test_a_handler_after_one_that_catches_the_same_is_never_reached(first: str, 
     assert len(problems(text)) == (said is not None)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fn main(items):\n    i = 0\n    while True:\n        i += items[i]\n",
+        "fn main(n):\n    try:\n        while True:\n            n = 1 / n\n    except TypeError:\n        pass\n",
+        "fn check(n):\n    raise OSError\nfn main(n):\n    while True:\n        n += 1\n        check(n)\n",
+        "fn main(n):\n    found = {}\n    while not found:\n        found['at'] = n\n",
+        "fn fill(box):\n    box['x'] = 1\nfn main():\n    box = {}\n    while not box:\n        fill(box)\n",
+        "fn pause():\n    sleep 1\nfn main():\n    while True:\n        pause()\n",
+    ],
+    ids=["missing element", "error", "error in a function", "element", "element in a function", "wait"],
+)
+def test_a_loop_that_may_end_in_other_ways_is_not_called_endless(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_loop_that_cannot_reach_the_handlers_is_endless() -> None:
+    loop = "    while True:\n        pass\n"
+    assert "endless-loop" in [rule for rule, _, _ in found(f"try:\n    sleep 1\nexcept OSError:\n{loop}")]
+    assert "endless-loop" in [rule for rule, _, _ in found(f"try:\n{loop}finally:\n    sleep 1\n")]
+
+
 def test_policies_are_linted_where_they_stand() -> None:
     text = "x = 1\nx = @check.charge(order='a') [retry: 3]\ny = @check.charge(order='a') [timeout: 1m]\n"
     assert found(text) == [("RD001", 2, 30), ("RD011", 2, 30)]

@@ -17,15 +17,17 @@ _CLASSES: dict[str, type] = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, BaseException)
 }
+# A function may wait, raise, or change what is tested. An element may be what is tested by another name, or missing.
+_WAITS_OR_MAY_END_A_LOOP = (nodes.ActionCall, nodes.Sleep, nodes.Call, nodes.Index, nodes.Slice)
 
 
 class PathChecker:
     """Follows a function from above."""
 
-    def __init__(self, waiting: frozenset[str], problems: Problems) -> None:
-        """`waiting`: the functions that may wait for an action or a timer."""
-        self._waiting = waiting
+    def __init__(self, problems: Problems) -> None:
         self._problems = problems
+        self._tries = 0
+        """Those around what is looked at whose handlers an error there may reach."""
 
     def check(self, function: nodes.Function) -> None:
         self._block(function.body)
@@ -64,7 +66,9 @@ class PathChecker:
 
     def _try(self, node: nodes.Try) -> bool:
         self._handlers(node)
+        self._tries += bool(node.handlers)
         goes_on = self._block(node.body)
+        self._tries -= bool(node.handlers)
         if node.otherwise:
             if not goes_on:
                 message = "this else is never reached: the try above it never comes to its end"
@@ -92,25 +96,18 @@ class PathChecker:
                 before.setdefault(name, handler.span.line)
 
     def _loop(self, node: nodes.While) -> None:
-        if _leaves(node.body, nodes.Break, nodes.Return, nodes.Raise) or self._waits(node):
+        # A script with this problem does not start, so it is told only where nothing can end the loop. A limit of steps
+        # ends the others.
+        if self._tries or _leaves(node.body, nodes.Break, nodes.Return, nodes.Raise):
             return
-        inside = list(walk(node.test))
-        # Elements may change by another name.
-        if any(isinstance(part, nodes.Call | nodes.Index | nodes.Slice) for part in inside):
+        if any(isinstance(part, _WAITS_OR_MAY_END_A_LOOP) for part in walk(node)):
             return
-        names = {part.name for part in inside if isinstance(part, nodes.Name)}
+        names = {part.name for part in walk(node.test) if isinstance(part, nodes.Name)}
         if names & {*assigned_in(node.body)}:
             return
         what = "this loop never ends" if _is_true(node.test) else "nothing in this loop changes what it tests"
         message = f"{what}, and it waits for nothing; add a break, an action, or a sleep"
         self._problems.at(node.span, message, rule="endless-loop")
-
-    def _waits(self, node: nodes.Node) -> bool:
-        return any(
-            isinstance(one, nodes.ActionCall | nodes.Sleep)
-            or (isinstance(one, nodes.Call) and one.name in self._waiting)
-            for one in walk(node)
-        )
 
 
 def _caught_by(name: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from redrive.flows.scripts.errors import Problem, Problems
 from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.parsing import read_script
 from redrive.flows.scripts.variables import variables_of
-from redrive.flows.scripts.walking import waiting_functions, walk
+from redrive.flows.scripts.walking import walk
 from redrive.notation.linter import lint
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def check(script: nodes.Script, actions: Actions = None) -> list[Problem]:
 
 
 def _check(script: nodes.Script, actions: Actions, problems: Problems) -> None:
-    waiting = waiting_functions(script)
     if script.entry is None:
         first = next(iter(script.functions.values()))
         message = "no function is named main, which a flow runs; name one so, or say which when a flow is started"
@@ -53,7 +52,7 @@ def _check(script: nodes.Script, actions: Actions, problems: Problems) -> None:
     for function in script.functions.values():
         _NodeChecker(script, function, actions, problems).check()
         NameChecker(function, problems).check()
-        PathChecker(waiting, problems).check(function)
+        PathChecker(problems).check(function)
 
 
 class _NodeChecker:

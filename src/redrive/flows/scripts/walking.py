@@ -47,17 +47,3 @@ def expressions_of(statement: nodes.Statement) -> list[nodes.Node]:
     if isinstance(statement, nodes.If):
         return [branch.test for branch in statement.branches]
     return [one for one in children(statement) if not isinstance(one, nodes.Statement | nodes.Handler)]
-
-
-def waiting_functions(script: nodes.Script) -> frozenset[str]:
-    """The functions that may wait for an action or a timer, themselves or in what they call."""
-    found: set[str] = set()
-    calls: dict[str, set[str]] = {}
-    for name, function in script.functions.items():
-        inside = list(walk(*function.body))
-        calls[name] = {node.name for node in inside if isinstance(node, nodes.Call)}
-        if any(isinstance(node, nodes.ActionCall | nodes.Sleep) for node in inside):
-            found.add(name)
-    while more := {name for name, called in calls.items() if name not in found and called & found}:
-        found |= more
-    return frozenset(found)
