@@ -96,7 +96,7 @@ def test_a_script_that_is_right_has_no_problems_but_what_follows_its_endless_loo
         ("x = x + 1", "'x' has no value here yet, whichever way the script came; assign it before"),
         ("x += 1", "'x' has no value here yet, whichever way the script came; assign it before"),
         ("len = 1\nx = len([])", "'len' is a variable here, and cannot be called; give the variable another name"),
-        ("x = [1]\ny = x.message", 'only an error caught with `as` has attributes; the parts of data are x["message"]'),
+        ("x = {}\ny = x.total", 'only an error caught with `as` has attributes; the parts of data are x["total"]'),
         ("x = [1]\nif x is x:\n    pass", "`is` is for None, True and False; compare other values with =="),
         ("raise ValueEror('x')", "raise cannot name 'ValueEror'; did you mean 'ValueError'?"),
         (
@@ -181,6 +181,19 @@ def test_a_loop_that_cannot_reach_the_handlers_is_endless() -> None:
     loop = "    while True:\n        pass\n"
     assert "endless-loop" in [rule for rule, _, _ in found(f"try:\n    sleep 1\nexcept OSError:\n{loop}")]
     assert "endless-loop" in [rule for rule, _, _ in found(f"try:\n{loop}finally:\n    sleep 1\n")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "last = None\ntry:\n    sleep 1\nexcept OSError as error:\n    last = error\nreturn last.message\n",
+        "fn told(error):\n    return error.type + error.message\n"
+        "fn main():\n    try:\n        sleep 1\n    except OSError as error:\n        return told(error)\n",
+    ],
+    ids=["kept", "handed on"],
+)
+def test_a_caught_error_may_be_kept_or_handed_to_a_function(text: str) -> None:
+    assert found(text) == []
 
 
 def test_policies_are_linted_where_they_stand() -> None:

@@ -145,13 +145,16 @@ class _NodeChecker:
         self._problems.at(node.span, message, rule="unknown-function")
 
     def _attribute(self, node: nodes.Attribute) -> None:
+        # Any variable may hold an error that was caught elsewhere.
+        if node.name in ERROR_ATTRIBUTES:
+            return
         name = node.value.name
-        if name not in self._caught:
-            message = f'only an error caught with `as` has attributes; the parts of data are {name}["{node.name}"]'
-            self._problems.at(node.span, message, rule="attribute")
-        elif node.name not in ERROR_ATTRIBUTES:
+        if name in self._caught:
             hint = self._near(node.name, ERROR_ATTRIBUTES, f"it has {', '.join(ERROR_ATTRIBUTES)}")
-            self._problems.at(node.span, f"an error has no {node.name!r}; {hint}", rule="attribute")
+            message = f"an error has no {node.name!r}; {hint}"
+        else:
+            message = f'only an error caught with `as` has attributes; the parts of data are {name}["{node.name}"]'
+        self._problems.at(node.span, message, rule="attribute")
 
     def _comparison(self, node: nodes.Comparison) -> None:
         left: nodes.Expression = node.first

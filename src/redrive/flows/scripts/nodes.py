@@ -85,7 +85,7 @@ class Slice(Node):
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Node):
-    """`error.message`: of a failure that was caught with `as`."""
+    """`error.message`: of a failure that was caught with `as`, here or elsewhere."""
 
     value: Name
     name: str
