@@ -14,6 +14,8 @@ Fault = Literal["reset", "hang", "cut_body", "hang_body", "drip_body", "close", 
 
 CHUNK = 64 * 1024
 DRIP = 0.02
+# A client takes what follows their head for the beginning of the next answer.
+WITHOUT_BODY = (204, 304)
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +48,17 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class FlakyServer:
     """Serves on a loopback port, from `with` to its end. `script` says what each request gets, in order.
 
-    After the script every request gets `then`. `script` may also be a function from the request to its Reply.
+    After the script every request gets `then`. Each may be a Reply, a status, or a function from the
+    request to one of these.
     """
 
     def __init__(
-        self, *script: Reply | int | Callable[[Seen], Reply], then: Reply | int | Callable[[Seen], Reply] = 200
+        self,
+        *script: Reply | int | Callable[[Seen], Reply | int],
+        then: Reply | int | Callable[[Seen], Reply | int] = 200,
     ) -> None:
-        self._script = [_as_reply(one) for one in script]
-        self._then = _as_reply(then)
+        self._script = [*script]
+        self._then = then
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self.seen: list[Seen] = []
@@ -84,7 +89,7 @@ class FlakyServer:
         with self._lock:
             self.seen.append(seen)
             chosen = self._script.pop(0) if self._script else self._then
-        return chosen(seen) if callable(chosen) else chosen
+        return _as_reply(chosen(seen) if callable(chosen) else chosen)
 
 
 class _Server(ThreadingHTTPServer):
@@ -161,6 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", **reply.headers}.items():
             self.send_header(name, value)
+        if reply.status in WITHOUT_BODY:
+            self.end_headers()
+            return
         if reply.chunked:
             self.send_header("Transfer-Encoding", "chunked")
         else:
@@ -192,5 +200,5 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - as said above
 
 
-def _as_reply(what: Reply | int | Callable[[Seen], Reply]) -> Reply | Callable[[Seen], Reply]:
+def _as_reply(what: Reply | int) -> Reply:
     return Reply(status=what) if isinstance(what, int) else what
