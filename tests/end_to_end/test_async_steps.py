@@ -52,7 +52,7 @@ def test_work_is_accepted_and_completed_later_once(address: str, handlers: Handl
             return flow, answers, unknown
 
     flow, answers, unknown = run(story())
-    assert answers == ["accepted", "duplicate", "duplicate"]
+    assert answers == ["accepted", "duplicate", "stale"]
     assert set(unknown) == {"unknown"}
     assert flow.result == RESULT
     assert flow.words == ["ItemStarted", "AttemptAccepted", "ItemCompleted", "FlowCompleted"]
