@@ -13,10 +13,9 @@ import pytest
 
 from redrive.stores.records import Batch, EventRow, FlowQuery, Lease, NewFlow, NewWorker, RetryQuery, RetryRow
 from redrive.stores.sqlite import claims
-from redrive.stores.sqlite import store as sqlite_store
 from redrive.stores.sqlite.log_room import PAGE
 from redrive.stores.sqlite.opening import LOG_PAGES
-from redrive.stores.sqlite.store import BUSY_COMMITS, SqliteStore
+from redrive.stores.sqlite.store import BUSY_FROM, SqliteStore
 from redrive.testing.store_conformance import MakeStore, StoreConformance
 from redrive.testing.store_conformance.scenario import until
 
@@ -88,14 +87,11 @@ def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path, monkeypatc
     played(tmp_path, play)
 
 
-ENOUGH = 2 * BUSY_COMMITS + 2
-
-
-async def commit_often(store: SqliteStore) -> Lease:
+async def commit_until_busy(store: SqliteStore) -> Lease:
     lease = await store.join(WORKER, 60)
     await store.add_flows([new_flow("a")])
     await store.claim(lease, ["workflow:Work"], None, 1, 2.0)
-    for number in range(1, ENOUGH + 1):
+    for number in range(1, BUSY_FROM + 3):
         await store.commit(lease, Batch(number=number, events=[EventRow("a", number, 1.0, "[]")]))
     return lease
 
@@ -107,37 +103,28 @@ def all_is_well(connection: sqlite3.Connection) -> tuple[object, ...]:
     return found, beats, events
 
 
-@pytest.mark.parametrize(("seconds", "has_room"), [(60.0, True), (0.0, False)], ids=["busy", "not busy"])
-def test_a_busy_worker_makes_room_in_the_log_and_changes_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, has_room: bool
-) -> None:
-    monkeypatch.setattr(sqlite_store, "BUSY_SECONDS", seconds)
-
+def test_a_busy_worker_makes_room_in_the_log_and_changes_nothing_else(tmp_path: Path) -> None:
     async def play(store: SqliteStore) -> None:
-        await commit_often(store)
-        assert await store._writer.do(all_is_well) == ("ok", 0, ENOUGH)
+        await commit_until_busy(store)
+        assert await store._writer.do(all_is_well) == ("ok", 0, BUSY_FROM + 2)
         log, database = tmp_path / "app.db-wal", tmp_path / "app.db"
-        assert (log.stat().st_size >= LOG_PAGES * PAGE) is has_room
+        assert log.stat().st_size >= LOG_PAGES * PAGE
         assert database.stat().st_size < 100 * PAGE
         # What another connection sees, and what is left when all have gone.
         with closing(sqlite3.connect(database)) as connection:
-            assert all_is_well(connection) == ("ok", 0, ENOUGH)
+            assert all_is_well(connection) == ("ok", 0, BUSY_FROM + 2)
 
     played(tmp_path, play)
     with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
-        assert all_is_well(connection) == ("ok", 0, ENOUGH)
+        assert all_is_well(connection) == ("ok", 0, BUSY_FROM + 2)
 
 
-def test_where_there_is_no_room_for_the_log_work_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite_store, "BUSY_SECONDS", 60.0)
-
+def test_where_there_is_no_room_for_the_log_work_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def play(store: SqliteStore) -> None:
         await store._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 60").fetchone())
-        lease = await commit_often(store)
-        await store.commit(lease, Batch(number=ENOUGH + 1, events=[EventRow("a", ENOUGH + 1, 1.0, "[]")]))
-        assert await store._writer.do(all_is_well) == ("ok", 0, ENOUGH + 1)
+        lease = await commit_until_busy(store)
+        await store.commit(lease, Batch(number=BUSY_FROM + 3, events=[EventRow("a", BUSY_FROM + 3, 1.0, "[]")]))
+        assert await store._writer.do(all_is_well) == ("ok", 0, BUSY_FROM + 3)
 
     played(tmp_path, play)
     gc.collect()
