@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from redrive.stores.records import DeadLetter, DeadQuery
 
 STATES = ("dead", "redriven", "discarded", "any")
-SETTLED_AT_ONCE = 500
 
 StepOption = Annotated[str, typer.Option("--step", metavar="NAME", help="Those whose failed step is this action.")]
 KindOption = Annotated[
@@ -180,20 +179,11 @@ def _settle(
     if not flows and chosen and not yes:
         _confirm(what, len(chosen))
 
-    from redrive.engine.handle import NotPossible  # loaded here: `redrive --help` is quick
+    from redrive.engine.dead_letters import settled_in_parts  # loaded here: `redrive --help` is quick
 
     async def settle(app: "App") -> list[str]:
         verb = app.redrive if what == "redrive" else app.discard
-        settled: list[str] = []
-        refused: NotPossible | None = None
-        for first in range(0, len(chosen), SETTLED_AT_ONCE):
-            try:
-                settled += await verb(chosen[first : first + SETTLED_AT_ONCE], by=name, why=said)
-            except NotPossible as error:
-                refused = error
-        if refused is not None and not settled:
-            raise refused
-        return settled
+        return await settled_in_parts(verb, chosen, by=name, why=said)
 
     settled = ask(store, settle) if chosen else []
     if as_json:

@@ -75,9 +75,10 @@ def one_line_errors() -> "Iterator[None]":
 
     try:
         yield
-    except (StoreError, FlowNotFound, FlowFinished, NotPossible, KeyTaken, NotStorable, NotReadable) as error:
-        raise BadInput(str(error)) from error
-    except UnknownDefinition as error:
+    except (
+        *(StoreError, FlowNotFound, FlowFinished, NotPossible, KeyTaken),
+        *(UnknownDefinition, NotStorable, NotReadable),
+    ) as error:
         raise BadInput(str(error)) from error
 
 

@@ -1,8 +1,10 @@
 """Flows that failed for good, as dead letters."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from redrive.engine.flow_arguments import arguments_of
+from redrive.engine.handle import NotPossible
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
 from redrive.stores.records import DeadLetter, FlowRecord
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from redrive.engine.flow_run import FlowRun
 
 LONGEST_SUMMARY = 500
+SETTLED_AT_ONCE = 500
 
 
 def payload_summary(record: FlowRecord) -> str:
@@ -32,3 +35,19 @@ def dead_letter(run: "FlowRun", event: FlowFailed) -> DeadLetter:
         message=event.error.message,
         payload=payload_summary(run.record),
     )
+
+
+async def settled_in_parts(
+    verb: Callable[..., Awaitable[list[str]]], flow_ids: Sequence[str], **said: str
+) -> list[str]:
+    """Redrive or discard many. What is not possible for some is raised only where it was possible for none."""
+    settled: list[str] = []
+    refused: NotPossible | None = None
+    for first in range(0, len(flow_ids), SETTLED_AT_ONCE):
+        try:
+            settled += await verb(flow_ids[first : first + SETTLED_AT_ONCE], **said)
+        except NotPossible as error:
+            refused = error
+    if refused is not None and not settled:
+        raise refused
+    return settled

@@ -9,9 +9,9 @@ from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
 from redrive.engine.app import App
+from redrive.engine.dead_letters import settled_in_parts
 from redrive.engine.definition_names import full_name
 from redrive.engine.explain_words import utc
-from redrive.engine.handle import NotPossible
 from redrive.flows.endings import DeadKind
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, no_cursor, read_cursor
@@ -21,7 +21,6 @@ from redrive.server.served import app_of
 from redrive.stores.records import DeadLetter, DeadQuery, DeadState
 
 TAG = "dead letters"
-SETTLED_AT_ONCE = 500
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 MOST_SETTLED = 10_000
 """In one request; whoever has more asks again."""
@@ -186,16 +185,8 @@ def _settle_many(verb: str, summary: str) -> Any:
         wanted = await read_body(request, Settle)
         app = app_of(request)
         chosen, more = await _chosen(app, wanted)
-        settled: list[str] = []
-        refused: NotPossible | None = None
-        for first in range(0, len(chosen), SETTLED_AT_ONCE):
-            some = chosen[first : first + SETTLED_AT_ONCE]
-            try:
-                settled += await _verb(app, verb)(some, by=by(request, wanted.by), why=wanted.why)
-            except NotPossible as error:
-                refused = error
-        if refused is not None and not settled:
-            raise refused
+        who = by(request, wanted.by)
+        settled = await settled_in_parts(_verb(app, verb), chosen, by=who, why=wanted.why)
         return answer(Settled(settled=settled, more=more))
 
     about = opt(
