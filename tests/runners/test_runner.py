@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from redrive.failures.signals import Permanent
 from redrive.flows.action import Action, Place, action
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.stored_policy import DURABLE_DEFAULT
@@ -19,6 +20,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.outcomes: list[Attempt] = []
+        self.errors: list[BaseException] = []
 
     def succeeded(self, attempt: Attempt, result: str, read: Any = None) -> None:
         self.outcomes.append(attempt)
@@ -28,6 +30,7 @@ class Heard:
 
     def failed(self, attempt: Attempt, error: BaseException, **_: Any) -> None:
         self.outcomes.append(attempt)
+        self.errors.append(error)
 
 
 @action(name="runner.in_loop")
@@ -96,6 +99,7 @@ def test_an_attempt_that_cannot_be_set_up_is_reported_as_failed(
             runner.start(HttpHandler(endpoint="http://127.0.0.1:9/") if over_http else noted, attempt, "{}")
             assert await runner.drain(10.0) == []
         assert heard.outcomes == [attempt]
+        assert isinstance(heard.errors[0], Permanent) is over_http
         # The next one gets its thread, and what was left with the pool is not done by it.
         following = an_attempt(noted, "thread")
         runner.start(noted, following, "{}")

@@ -222,7 +222,9 @@ def test_an_answer_that_cannot_be_used_is_permanent_and_says_what_to_do(
 
 
 @pytest.mark.parametrize(
-    "body", [gzip.compress(b" " * BOMB), gzip.compress(b"{}") + bytes(BOMB)], ids=["bomb", "more after its end"]
+    "body",
+    [gzip.compress(b" " * BOMB), gzip.compress(b"{}") + bytes(BOMB), gzip.compress(b"") * 150_000],
+    ids=["bomb", "more after its end", "nothing, many times"],
 )
 def test_a_body_that_is_larger_than_it_seems_takes_no_memory(body: bytes) -> None:
     bomb = Reply(body=body, headers={"Content-Encoding": "gzip"})

@@ -69,6 +69,8 @@ class DeadLetterConformance:
         await fail(store, lease, 1, *(msgspec.structs.replace(letter(f"f{one}"), at=NOW + one / 7) for one in range(6)))
         last = (await store.list_dead(DeadQuery(limit=3)))[-1]
         assert last.flow_id == "f2"
+        following = await store.list_dead(DeadQuery(after=last.place))
+        assert [one.flow_id for one in following] == ["f3", "f4", "f5"]
         await store.settle_dead(["f2"], "redriven", "me", "fixed", NOW + 9, "{}")
         await claim(store, lease)
         again = msgspec.structs.replace(last, at=NOW + 10)
