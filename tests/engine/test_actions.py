@@ -264,6 +264,25 @@ def test_arguments_that_cannot_be_stored_are_refused_at_the_call() -> None:
         counts()  # type: ignore[call-arg]
 
 
+def test_a_call_that_is_made_twice_takes_the_same_arguments_twice_though_the_action_changes_them() -> None:
+    @action
+    async def take(items: list[int]) -> int:
+        items.append(9)
+        return len(items)
+
+    @workflow
+    class TwiceTheSame(Workflow):
+        async def run(self) -> list[int]:
+            call = take([1])
+            return [await self.run_action(call), await self.run_action(call)]
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        handle = await app.start(TwiceTheSame)
+        assert await handle.result() == [2, 2]
+
+    in_virtual_time(scenario)
+
+
 def test_outside_of_a_flow_an_action_is_the_function_itself() -> None:
     @action
     async def twice(n: int) -> int:

@@ -130,10 +130,13 @@ async def call_action(call: ActionCall[T], policy: Policy) -> T:
     loop = running_flow_loop()
     if loop is not None:
         return cast("T", await loop.schedule(call.action.name, call.arguments, policy))
-    action = call.action
+    action, arguments = call.action, call.arguments
+    values = arguments.take_values()
+    if values is None:
+        values = action.signature.read_arguments(arguments.encoded)
     if inspect.iscoroutinefunction(action.function):
-        return cast("T", await action.signature.call_with(action.function, call.arguments.values))
-    work = functools.partial(action.signature.call_with, action.function, call.arguments.values)
+        return cast("T", await action.signature.call_with(action.function, values))
+    work = functools.partial(action.signature.call_with, action.function, values)
     return cast("T", await asyncio.to_thread(work))
 
 

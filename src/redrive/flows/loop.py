@@ -194,7 +194,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         """Ask for an action; the future brings its outcome."""
         future = self.create_future()
         where = self._where() if self.replaying else ""
-        ask = ItemAsk(step, arguments.encoded, arguments.values, policy, future, where)
+        ask = ItemAsk(step, arguments.encoded, arguments.take_values(), policy, future, where)
         future.ask = ask
         self.asks.append(ask)
         return future

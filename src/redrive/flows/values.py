@@ -18,13 +18,21 @@ _PLAIN = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class Arguments(msgspec.Struct, frozen=True, gc=False):
+class Arguments(msgspec.Struct, eq=False, gc=False):
     """The arguments of one call. Those left out are in neither: the function's defaults are used when it runs."""
 
     encoded: str
     """A JSON object, in the order of the signature; `*args` and `**kwargs` are under these names, stars included."""
     values: dict[str, Any]
-    """As reading `encoded` gives them, for one run: another one reads them again, since a function may change them."""
+    """As reading `encoded` gives them."""
+    taken: bool = False
+
+    def take_values(self) -> dict[str, Any] | None:
+        """For one run. None when another one has them: it may change them, so they are to be read again."""
+        if self.taken:
+            return None
+        self.taken = True
+        return self.values
 
     def __repr__(self) -> str:
         return f"Arguments({', '.join(self.values)})"
