@@ -105,6 +105,46 @@ def test_cancelling_ends_every_kind_of_wait_at_once_and_the_code_cleans_up(how: 
     assert ("hang" in RAN) == ("hang cancelled" in RAN)
 
 
+@pytest.mark.parametrize("moment", ["with the first", "while it cleans up", "while that is paused"])
+def test_cancelling_again_leaves_the_cleaning_up_alone(moment: str) -> None:
+    gate = asyncio.Event()
+
+    @action(name="told.release_slowly")
+    async def release_slowly() -> None:
+        RAN.append("release")
+        await gate.wait()
+        RAN.append("released")
+
+    @workflow(name="told.ReleasesSlowly")
+    class ReleasesSlowly(Workflow):
+        async def run(self) -> None:
+            try:
+                await asyncio.sleep(86_400)
+            finally:
+                await release_slowly()
+                await do("cleaned up")
+
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await waiting(app, ReleasesSlowly)
+                await handle.cancel(by="ann", why="enough")
+                if moment != "with the first":
+                    await app.until(lambda: "release" in RAN)
+                if moment == "while that is paused":
+                    await handle.pause(by="bob", why="wait a moment")
+                read = app.witness.commits
+                await handle.cancel(by="ann", why="is it gone?")
+                await app.until(lambda: "release" in RAN and app.witness.commits > read)
+            gate.set()
+            return await app.outcome(handle)
+
+    outcome = asyncio.run(story())
+    assert outcome.status == "cancelled"
+    assert RAN == ["release", "released", "cleaned up"]
+    assert [line.event.why for line in outcome.lines if isinstance(line.event, CancelRequested)] == ["enough"]
+
+
 def test_code_may_refuse_to_be_cancelled() -> None:
     @workflow(name="told.Stubborn")
     class Stubborn(Workflow):

@@ -66,8 +66,12 @@ def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
     if was_paused and not said.force:
         # What its code does to clean up must be able to run.
         run.log(at, Resumed(by=said.by, why=said.why))
-    run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
-    run.take(run.driver.cancel(at) if runs_code else [EndAsk("cancelled")], at)
+    if runs_code and run.history.cancel_requested is not None:
+        # To cancel it again would cut what it does to clean up.
+        log.info("flow %s is being cancelled already; what %s asked for changes nothing", run.id, said.by or "someone")
+    else:
+        run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
+        run.take(run.driver.cancel(at) if runs_code else [EndAsk("cancelled")], at)
     if was_paused and not run.released:
         run.go_on()
 
