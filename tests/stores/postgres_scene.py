@@ -71,8 +71,8 @@ async def until(met: Callable[[], Awaitable[Any]]) -> Any:
         return answer
 
 
-async def joined(store: PostgresStore) -> Lease:
-    return await store.join(NewWorker(name="host:1", definitions=(WORK,)), 60.0)
+async def joined(store: PostgresStore, ttl: float = 60.0) -> Lease:
+    return await store.join(NewWorker(name="host:1", definitions=(WORK,)), ttl)
 
 
 async def claimed(store: PostgresStore, lease: Lease, limit: int = 100, now: float = NOW) -> list[FlowRecord]:

@@ -137,6 +137,41 @@ def test_a_server_that_does_not_answer_counts_as_lost(monkeypatch: pytest.Monkey
     played(play)
 
 
+def test_a_connection_that_died_without_a_word_is_replaced_while_the_lease_lasts() -> None:
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store = await scene.store(proxy)
+        lease = await joined(store, ttl=1.8)
+        await store.commit(lease, batch(1))
+        proxy.keep()
+        with pytest.raises(CommitUnknown, match="no answer in time"):
+            await store.commit(lease, batch(2))
+        assert await store.renew(lease, 60.0)
+
+    played(play)
+
+
+def test_who_gives_up_waiting_for_a_connection_leaves_no_dead_one_to_the_next() -> None:
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store, direct = await scene.store(proxy), await scene.store()
+        lease = await joined(store)
+        await store.commit(lease, batch(1))
+        proxy.keep()
+        commit = asyncio.create_task(store.commit(lease, batch(2)))
+        async with asyncio.timeout(PATIENCE):
+            await proxy.kept.wait()
+        commit.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await commit
+        async with asyncio.timeout(PATIENCE):
+            assert await store.committed(lease) == 1
+            await store.commit(lease, batch(2))
+        assert await log(direct) == ["1", "2"]
+
+    played(play)
+
+
 def test_a_cancelled_commit_leaves_the_store_in_order() -> None:
     async def play(scene: Scene) -> None:
         store, admin = await scene.store(), await scene.connection()

@@ -7,7 +7,7 @@ from typing import Any
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_UNHEARD, END_CLAIMS_BEFORE, LOCK_LIMITS
 from redrive.stores.postgres.columns import FLOW, flow_record
-from redrive.stores.postgres.connections import Lane, transaction
+from redrive.stores.postgres.connections import Lane
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.records import Claimed, FlowRecord, Lease
 
@@ -37,7 +37,7 @@ class Claiming:
             return Claimed(flows, next_wake, more, self._limited)
 
         async def claim_within_limits(connection: Any) -> Claimed:
-            async with transaction(connection):
+            async with connection.transaction():
                 locked = [name for (name,) in await connection.fetch(LOCK_LIMITS, asked[1], now)]
                 return await claim(connection, locked)
 

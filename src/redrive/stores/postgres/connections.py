@@ -1,8 +1,8 @@
 """Connections: few, opened when first used, and opened again after they were lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import math
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
@@ -107,7 +107,9 @@ class Lane:
     several percent of a commit. With `lengthy` uses each command has to.
     """
 
-    def __init__(self, server: Server, setup: str = "", lengthy: bool = False) -> None:
+    def __init__(self, server: Server, setup: str = "", lengthy: bool = False, within: float = math.inf) -> None:
+        """`within`: the seconds that a use may take, where that is less than the server has in general."""
+        self.within = within
         self._server = server
         self._setup = setup
         self._lengthy = lengthy
@@ -130,9 +132,13 @@ class Lane:
                 self._connection = await self._server.connect(self._setup, bounded=self._lengthy)
             self._gave_up, self._in_use_since = False, SYSTEM_CLOCK.monotonic()
             if self._timer is None and not self._lengthy:
-                self._look_after(ANSWER_WITHIN)
+                self._look_after(min(self.within, ANSWER_WITHIN))
             try:
                 return await use(self._connection)
+            except asyncio.CancelledError:
+                # It may be lost, or in a transaction: whoever is next would wait for its answer, or be in that.
+                self._connection.terminate()
+                raise
             except DRIVER_FAULTS as error:
                 # Not `from error`: what the server adds to it repeats values.
                 told = TimeoutError() if self._gave_up else error
@@ -146,7 +152,7 @@ class Lane:
         self._timer = None
         if self._in_use_since is None:
             return
-        left = self._in_use_since + ANSWER_WITHIN - SYSTEM_CLOCK.monotonic()
+        left = self._in_use_since + min(self.within, ANSWER_WITHIN) - SYSTEM_CLOCK.monotonic()
         if left > 0:
             self._look_after(left)
         else:
@@ -208,19 +214,6 @@ class Lanes:
     async def close(self) -> None:
         for lane in self._all:
             await lane.close()
-
-
-@asynccontextmanager
-async def transaction(connection: Any) -> AsyncIterator[None]:
-    """A transaction of the lane. Where a task is cancelled in it, nobody knows whether it has begun or ended, and
-    whoever uses the connection next would be in it: the server ends it with the connection.
-    """
-    try:
-        async with connection.transaction():
-            yield
-    except asyncio.CancelledError:
-        connection.terminate()
-        raise
 
 
 async def close_quietly(connection: Any) -> None:

@@ -11,7 +11,7 @@ from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
 from redrive.stores.postgres.columns import flow_record
 from redrive.stores.postgres.commit_statement import commit_statement
-from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server, transaction
+from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.postgres.listening import Listening
 from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
@@ -43,6 +43,10 @@ from redrive.stores.records import (
 )
 
 MOST_OTHER_CONNECTIONS = 3
+OF_THE_LEASE = 0.6
+"""What a commit may take of it: the lease is renewed every third of it, through the same connection."""
+CLAIMED_WITHIN = 20.0
+"""Seconds that a claim may take; those of a worker that is gone may be many to hand on."""
 
 
 class PostgresStore:
@@ -55,7 +59,7 @@ class PostgresStore:
         self._channel = channel_of(schema)
         self._channel_literal = literal(self._channel)
         self._commits = Lane(server, BY_INDEX)
-        self._claims = Lane(server, BY_INDEX + WITHOUT_WAITING)
+        self._claims = Lane(server, BY_INDEX + WITHOUT_WAITING, within=CLAIMED_WITHIN)
         self._claiming = Claiming(self._claims)
         self._others = Lanes(server, MOST_OTHER_CONNECTIONS)
         self._listening = Listening(server, self._channel)
@@ -84,6 +88,8 @@ class PostgresStore:
 
     async def join(self, worker: NewWorker, ttl: float) -> Lease:
         queues = None if worker.queues is None else list(worker.queues)
+        # A connection that died without a word must be found out, and another one opened, while the lease lasts.
+        self._commits.within = min(self._commits.within, max(ttl * OF_THE_LEASE, 1.0))
         epoch = await self._write(statements.JOIN, worker.name, list(worker.definitions), queues, ttl)
         return Lease(epoch[0][0], worker.name)
 
@@ -105,7 +111,7 @@ class PostgresStore:
         return await self._claims.run(reap)
 
     async def _end(self, connection: Any, end: str, *parameters: int) -> list[Reaped]:
-        async with transaction(connection):
+        async with connection.transaction():
             ended = await connection.fetch(end, *parameters)
             epochs = [epoch for epoch, _ in ended]
             handed_on = await connection.fetch(statements.HAND_ON, epochs, self._channel)
