@@ -651,3 +651,42 @@ def test_what_would_end_a_program_or_a_task_fails_the_flow_and_not_its_worker(
     assert dead == outcome.flow_id
     if where != "run" or isinstance(error, SystemExit):
         assert says in str(outcome.error)
+
+
+SEEN: list[float] = []
+GATES: list[asyncio.Event] = []
+
+
+@action
+async def wait_at_gate() -> None:
+    reached, opened = GATES
+    reached.set()
+    await opened.wait()
+
+
+@workflow
+class LooksAtItsClock(Workflow):
+    async def run(self) -> None:
+        for number in range(20):
+            SEEN.append(asyncio.get_running_loop().time())
+            await note(str(number))
+        await wait_at_gate()
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+def test_code_sees_the_same_times_when_it_is_replayed_though_a_store_keeps_only_microseconds(address: str) -> None:
+    async def story() -> None:
+        GATES[:] = reached, opened = asyncio.Event(), asyncio.Event()
+        SEEN.clear()
+        async with redrive.open(address, grace=0.0) as app:
+            handle = await app.start(LooksAtItsClock)
+            await asyncio.wait_for(reached.wait(), 10)
+        live = list(SEEN)
+        SEEN.clear()
+        opened.set()
+        async with redrive.open(address) as app:
+            await app.handle(handle.id).result(timeout=10)
+        assert len(live) == 20
+        assert live == SEEN
+
+    asyncio.run(story())

@@ -298,8 +298,8 @@ class App:
         return await self._add(flow, connection)
 
     def now(self) -> float:
-        """The time of the flows, in epoch seconds."""
-        return self._clock.wall()
+        """The time of the flows, in epoch seconds, as every store keeps it: to the microsecond."""
+        return round(self._clock.wall(), 6)
 
     def _is_here(self, flow_id: str) -> bool:
         return self._worker is not None and self._worker.has(flow_id)

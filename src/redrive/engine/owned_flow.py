@@ -44,8 +44,9 @@ class OwnedFlow:
         """Given back, or about to be: whatever comes in is for the next owner."""
 
     def time(self) -> float:
-        # Within one log time never goes back, whatever the clocks of its owners say.
-        now = self.desk.now()
+        # Within one log time never goes back, whatever the clocks of its owners say. And its code must see the same
+        # when it is replayed, while not every store keeps more than microseconds.
+        now = round(self.desk.now(), 6)
         return now if now > self.last_at else self.last_at
 
     def log(self, at: float, event: AnyEvent) -> None:
