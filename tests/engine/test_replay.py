@@ -657,14 +657,14 @@ SEEN: list[float] = []
 GATES: list[asyncio.Event] = []
 
 
-@action
+@action(name="replay.wait_at_gate")
 async def wait_at_gate() -> None:
     reached, opened = GATES
     reached.set()
     await opened.wait()
 
 
-@workflow
+@workflow(name="replay.LooksAtItsClock")
 class LooksAtItsClock(Workflow):
     async def run(self) -> None:
         for number in range(20):

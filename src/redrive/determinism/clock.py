@@ -101,3 +101,9 @@ def use_clock(clock: Clock) -> Iterator[Clock]:
         yield clock
     finally:
         _clock.reset(token)
+
+
+def whole_microseconds(wall: float) -> float:
+    """The time itself, or the first such one after it: what is due at `wall` is due then too."""
+    rounded = round(wall, 6)
+    return rounded if rounded >= wall else round(rounded + 1e-6, 6)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, o
 
 import msgspec
 
-from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, whole_microseconds
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
@@ -299,7 +299,7 @@ class App:
 
     def now(self) -> float:
         """The time of the flows, in epoch seconds, as every store keeps it: to the microsecond."""
-        return round(self._clock.wall(), 6)
+        return whole_microseconds(self._clock.wall())
 
     def _is_here(self, flow_id: str) -> bool:
         return self._worker is not None and self._worker.has(flow_id)

@@ -1,5 +1,6 @@
 """A flow that this worker owns: its log may be appended to, and it may be given back."""
 
+from redrive.determinism.clock import whole_microseconds
 from redrive.engine.alarms import Alarm
 from redrive.engine.desk import Desk
 from redrive.engine.telling import tell_flow_parked
@@ -46,7 +47,7 @@ class OwnedFlow:
     def time(self) -> float:
         # Within one log time never goes back, whatever the clocks of its owners say. And its code must see the same
         # when it is replayed, while not every store keeps more than microseconds.
-        now = round(self.desk.now(), 6)
+        now = whole_microseconds(self.desk.now())
         return now if now > self.last_at else self.last_at
 
     def log(self, at: float, event: AnyEvent) -> None:
