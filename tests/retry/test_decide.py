@@ -315,6 +315,17 @@ def test_the_third_attempt_that_loses_its_worker_is_poison() -> None:
     assert gave_up(answers).kind == "poison"
 
 
+def test_those_that_lose_their_worker_again_begin_apart_so_that_one_does_not_always_take_the_same_others_along() -> (
+    None
+):
+    first, again = run(Policy(attempts=None), lost(), lost())
+    assert isinstance(first, RetryAt)
+    assert isinstance(again, RetryAt)
+    assert (first.because.low, first.because.high) == (first.because.wait, first.because.wait)
+    assert (again.because.low, again.because.high) == (0.0, 5.0)
+    assert again.because.rule == "lost"
+
+
 def test_lost_attempts_count_and_are_not_repeated_where_that_does_harm() -> None:
     assert gave_up(run(Policy(attempts=2, **FLAT), lost(), lost())).kind == "exhausted"
     assert gave_up(run(Policy(idempotent=False, **FLAT), lost())).kind == "not_idempotent"

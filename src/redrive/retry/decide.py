@@ -22,6 +22,9 @@ LOST = "lost"
 _Refusal = tuple[GiveUpKind, str]
 
 _AT_ONCE = Rule(match=ANYTHING, backoff=Backoff("constant", 0.0), jitter=Jitter("none"))
+# Those that were lost together begin at different times: so the one that takes its worker down does not take the same
+# others along until they count as such work too.
+_APART = Rule(match=ANYTHING, backoff=Backoff("constant", 5.0), jitter=Jitter("full"))
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
@@ -66,7 +69,7 @@ def decide(
         return _give_up(policy, history, failure, now, conditions, None, "permanent", "the code that failed said so")
     if (matched := policy.never_on.matched_by(failure)) is not None:
         return _give_up(policy, history, failure, now, conditions, None, "permanent", f"never_on names {matched}")
-    answer = _who_answers(policy, failure)
+    answer = _who_answers(policy, failure, history)
     if answer is None:
         kind: GiveUpKind = "unmatched" if failure.category == "transient" else failure.category
         return _give_up(policy, history, failure, now, conditions, None, kind, "nothing in the policy retries it")
@@ -169,10 +172,11 @@ def is_retried(policy: Policy, failure: Failure) -> bool:
     return _who_answers(policy, failure) is not None
 
 
-def _who_answers(policy: Policy, failure: Failure) -> _Answer | None:
+def _who_answers(policy: Policy, failure: Failure, history: History | None = None) -> _Answer | None:
     if failure.kind == "lost":
         # Not the work's failure: whatever the policy names, the work goes on, as soon as may be.
-        return _answer(policy, LOST, "worker lost", _AT_ONCE)
+        again = history is not None and history.granted_by(LOST) is not None
+        return _answer(policy, LOST, "worker lost", _APART if again else _AT_ONCE)
     for index, rule in enumerate(policy.rules):
         if (matched := rule.match.matched_by(failure)) is not None:
             return _answer(policy, f"rules[{index}]", matched, rule)
