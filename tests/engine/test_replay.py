@@ -690,3 +690,35 @@ def test_code_sees_the_same_times_when_it_is_replayed_though_a_store_keeps_only_
         assert live == SEEN
 
     asyncio.run(story())
+
+
+class NoException(BaseException):
+    """Not one that `except Exception` catches."""
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [("__init__", NoException("no")), ("__init__", SystemExit("no")), ("a callback", NoException("no"))],
+)
+def test_whatever_the_code_of_a_flow_raises_ends_the_flow_and_not_its_worker(where: str, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    @workflow(name="replay.Fails")
+    class Fails(Workflow):
+        def __init__(self) -> None:
+            if where == "__init__":
+                fail()
+
+        async def run(self) -> str:
+            asyncio.get_running_loop().call_soon(fail)
+            return await note("ran")
+
+    async def story() -> tuple[FlowOutcome, FlowOutcome]:
+        async with flow_app() as app:
+            return await app.outcome(await app.start(Fails)), await app.outcome(await app.submit(note("next")))
+
+    failed, following = asyncio.run(story())
+    assert failed.status == "failed"
+    assert str(failed.error) == f"{where} raised {type(error).__name__}: no"
+    assert following.result == "next"

@@ -191,7 +191,9 @@ class CodeDriver(ActionItems):
         values = self.read_input()
         try:
             coroutine = self.called(values)
-        except Exception as error:  # noqa: BLE001 - what the workflow's __init__ raises fails the flow, not the worker
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - what its __init__ raises fails the flow, not the worker
             return [EndAsk("failed", error=as_exception(error, "__init__"))]
         self._main = loop.create_task(coroutine, name="run", context=loop.context)
         return self._turn(at)

@@ -21,6 +21,7 @@ from redrive.determinism.clock import put_clock
 from redrive.determinism.dice import Dice, put_dice
 from redrive.determinism.event_loops import OUTER
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
+from redrive.flows.failed_item import as_exception
 from redrive.flows.flow_clock import FlowClock
 from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
 from redrive.flows.values import Arguments
@@ -153,11 +154,13 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
                     continue
                 try:
                     call.context.run(call.callback, *call.args)
-                except Exception as error:  # noqa: BLE001 - kept for whoever gave the turn
-                    self.trouble = self.trouble or error
                 except SystemExit:
                     # The task that raised it keeps it: the flow ends, not its worker.
                     continue
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - kept for whoever gave the turn
+                    self.trouble = self.trouble or as_exception(error, "a callback")
             if ready:
                 self.trouble = FlowSpins(MOST_CALLBACKS, _place_of(ready))
                 ready.clear()
