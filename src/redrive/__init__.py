@@ -20,6 +20,7 @@ from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Mat
 from redrive.failures.signals import (
     AttemptLost,
     AttemptTimeout,
+    CrashLoop,
     DeadlineExceeded,
     Permanent,
     ResultRejected,
@@ -87,6 +88,7 @@ __all__ = [
     "CircuitSettings",
     "Classifier",
     "Conditions",
+    "CrashLoop",
     "DeadlineExceeded",
     "Decision",
     "Dependencies",

@@ -107,3 +107,11 @@ class Later(Workflow):
 
     async def run(self, backoff: float) -> int:
         return await self.run_action(pay(5, 1), retry=RetryPolicy(attempts=3, backoff_seconds=backoff))
+
+
+@workflow
+class Deadly(Workflow):
+    """Its own code takes its worker down, as a crash of an extension or the lack of memory would."""
+
+    async def run(self) -> None:
+        os._exit(9)

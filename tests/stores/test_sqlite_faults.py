@@ -449,7 +449,7 @@ def test_a_store_from_a_newer_version_is_refused(tmp_path: Path) -> None:
         )
         await store.close()
         assert await refused(str(tmp_path / "app.db")) == (
-            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive knows up to 3;"
+            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive knows up to 4;"
             " upgrade redrive, or use another store"
         )
 

@@ -1,21 +1,17 @@
-"""Take claimed flows into memory: new ones begin, others go on from their log."""
+"""Bring a flow to where its log ends, and go on from there."""
 
-import asyncio
-import contextlib
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from redrive.engine.flow_run import FlowRun
-from redrive.engine.journal import patiently
 from redrive.engine.log_lines import lines_of
 from redrive.engine.mailroom import cancelled_without_code, deliver, obey_pause, read, settle_by_hand, take_out
 from redrive.engine.outcomes import lost_attempt
+from redrive.failures.signals import CrashLoop
 from redrive.flows.asks import EndAsk
-from redrive.flows.driver import driver_for
 from redrive.flows.events import (
     COMMANDS,
     AnyEvent,
@@ -33,91 +29,12 @@ from redrive.flows.registry import GRAPH, UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, replay
 from redrive.flows.values import NotReadable
 from redrive.retry.decision import GiveUp
-from redrive.stores.records import FINISHED, EventRow, FlowRecord, FlowStatus, HeartbeatRow, Message
-
-if TYPE_CHECKING:
-    from redrive.engine.worker import Worker
+from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 
 
-BEGUN_AT_ONCE = 25
-
-
-async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
-    """Begin the new ones at once; read the logs and the mail of the others, and go on."""
-    assert worker.lease is not None  # noqa: S101 - it claimed them
-    known: list[FlowRecord] = []
-    for number, record in enumerate(records, start=1):
-        if number % BEGUN_AT_ONCE == 0:
-            # What is durable meanwhile must not wait for all of them.
-            await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
-        is_new = record.claims == 1 and record.mail == record.mail_read
-        if not is_new or not begin_new(worker, record):
-            known.append(record)
-    if not known:
-        return
-    ids = [record.id for record in known]
-    logs = await patiently(worker.store, worker.store.read_events, ids)
-    heartbeats: dict[str, list[HeartbeatRow]] = defaultdict(list)
-    for beat in await patiently(worker.store, worker.store.read_heartbeats, ids):
-        heartbeats[beat.flow_id].append(beat)
-    mail: dict[str, list[Message]] = defaultdict(list)
-    if any(record.mail > record.mail_read for record in known):
-        for message in await patiently(worker.store, worker.store.read_mail, worker.lease):
-            mail[message.flow_id].append(message)
-    for record in known:
-        await _settle_letter(worker, record.id, logs.get(record.id, []), mail[record.id])
-        run = _enter(worker, record)
-        if run is not None:
-            # The last owner may have died after it read some: what is no longer there was read.
-            run.mail_read = max(record.mail_read, record.mail - len(mail[record.id]))
-            try:
-                go_on(run, logs.get(record.id, []), heartbeats[record.id], mail[record.id])
-            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-                worker.set_aside(run)
-
-
-def begin_new(worker: "Worker", record: FlowRecord) -> bool:
-    """Begin a flow that has no log yet; False when its code, or an action that it needs, is not known here."""
-    run = _enter(worker, record)
-    if run is None:
-        return False
-    try:
-        if (needs := run.driver.needs()) and unknown_actions(needs):
-            worker.forget(run)
-            return False
-        run.begin()
-    except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-        worker.set_aside(run)
-    return True
-
-
-def _may_be_reopened(event: AnyEvent) -> bool:
+def may_be_reopened(event: AnyEvent) -> bool:
     """Not where what had succeeded was undone."""
     return isinstance(event, FlowFailed) and event.kind != "compensated"
-
-
-async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], mail: list[Message]) -> None:
-    """Of a flow that failed before it read what was said about one of its steps: it is no dead letter any more."""
-    said = next((one for one in map(read, mail) if isinstance(one, ByHand)), None)
-    with contextlib.suppress(NotReadable):
-        # One that cannot be read is parked later.
-        if said is not None and rows and _may_be_reopened(lines_of(rows[-1:])[-1].event):
-            store, now = worker.store, worker.now()
-            await patiently(store, store.settle_dead, [flow_id], "redriven", said.by, said.why, now, None)
-
-
-def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
-    try:
-        run = FlowRun(worker, record, driver_for(record.definition, record.id, record.input))
-    except UnknownDefinition:
-        # Forgotten since it was asked for; whoever knows it takes it at the end of this lease.
-        return None
-    before = worker.runs.get(record.id)
-    if before is not None:
-        # Given back, and claimed again before it was forgotten.
-        before.driver.discard()
-    worker.runs[record.id] = run
-    return run
 
 
 def go_on(
@@ -128,6 +45,22 @@ def go_on(
     under_way: Collection[int] = (),
 ) -> None:
     """Bring a flow to where its log ends, then do what is due. `under_way`: items whose attempts run in this worker."""
+    for _ in going_on(run, rows, heartbeats, mail, under_way):
+        pass
+
+
+def going_on(
+    run: FlowRun,
+    rows: list[EventRow],
+    heartbeats: list[HeartbeatRow],
+    mail: list[Message],
+    under_way: Collection[int] = (),
+    crash_loop: CrashLoop | None = None,
+) -> Iterator[None]:
+    """The same in pieces: a long log takes long to replay, and until it is, nobody may speak to the flow.
+
+    `crash_loop`: why none of its code is to run any more; the flow fails.
+    """
     try:
         lines = lines_of(rows)
     except NotReadable as error:
@@ -152,6 +85,11 @@ def go_on(
         if by_hand is None:
             _give_back(run, before.ending, before.ended_at)
             return
+    if crash_loop is not None:
+        run.history = fold(lines)
+        run.shown.update((item.number, None) for item in run.history.items.values() if item.retry_kind)
+        run.take([EndAsk("failed", error=crash_loop, kind="poison")], run.time())
+        return
     run.has_begun = _has_begun(lines)
     if not run.has_begun:
         for line in lines:
@@ -163,7 +101,7 @@ def go_on(
             run.begin()
         return
     try:
-        open_asks = replay(lines, run.driver, run.history, _began_at(lines))
+        open_asks = yield from replay(lines, run.driver, run.history, _began_at(lines))
     except (NonDeterminism, UnknownDefinition) as error:
         _cannot_go_on(run, lines, str(error), mail)
         return
@@ -235,7 +173,7 @@ def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> "list[Compl
             isinstance(said, Redrive | ByHand)
             and failed is not None
             and isinstance(failed.event, FlowFailed)
-            and _may_be_reopened(failed.event)
+            and may_be_reopened(failed.event)
         ):
             # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
             _take(run, mail, message)

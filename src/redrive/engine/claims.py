@@ -4,8 +4,8 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
-from redrive.engine.adoption import adopt
 from redrive.engine.journal import patiently
+from redrive.engine.taking_up import adopt
 from redrive.flows.registry import known_definitions, registered
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from redrive.engine.explain_words import attempt_of, error_line, span, summary, 
 from redrive.engine.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
 from redrive.engine.undo_words import undone_in_words
 from redrive.engine.who_can import WhoCan
+from redrive.failures.signals import CrashLoop
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
@@ -95,6 +96,8 @@ class Looking:
         if item is not None:
             left = f"; could not be undone: {', '.join(self.not_undone)}" if self.not_undone else ""
             text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind}{left})"
+        elif _is_crash_loop(ending):
+            text = "failed for good: it takes its workers down"
         elif ending.kind == "poison":
             text = f"failed for good: what {'it has stored' if self._items() else 'it was started with'} cannot be read"
         elif ending.kind == "graph":
@@ -119,7 +122,7 @@ class Looking:
             return [self._start_anew(), discard]
         if next_step is None:
             next_step = "mend the workflow's code"
-            if isinstance(ending, FlowFailed) and ending.kind == "poison":
+            if isinstance(ending, FlowFailed) and ending.kind == "poison" and not _is_crash_loop(ending):
                 # With items it may be the result of one, which nobody can mend any more.
                 given = "" if self._items() else "what it was started with, or "
                 next_step = f"mend {given}the code that reads it"
@@ -328,3 +331,7 @@ def _signed(by: str, why: str) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _is_crash_loop(ending: FlowFailed) -> bool:
+    return ending.error.type == f"{CrashLoop.__module__}.{CrashLoop.__qualname__}"

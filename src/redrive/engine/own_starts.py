@@ -9,7 +9,7 @@ import contextvars
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from redrive.engine.adoption import begin_new
+from redrive.engine.taking_up import begin_new
 from redrive.stores.records import FlowRecord, NewFlow
 
 if TYPE_CHECKING:

@@ -76,7 +76,8 @@ def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]
         return {}
     driver = driver_for(record.definition, record.id, record.input)
     assert isinstance(driver, GraphDriver)  # noqa: S101 - of a graph
-    replay(lines, driver, FlowHistory(), lines[0].at)
+    for _ in replay(lines, driver, FlowHistory(), lines[0].at):
+        pass
     return {name: (status.state, status.why) for name, status in driver.states.items()}
 
 

@@ -6,6 +6,7 @@ Exception
 ├── Snooze                raised by an action: come back later, this was no attempt
 ├── ResultRejected        the result of the last attempt was refused by `retry_result`
 ├── AttemptLost           the worker that made the attempt is gone
+├── CrashLoop             each worker that takes the flow up is lost
 ├── Relayed               stands for another error, and is judged as that one
 └── TimeoutError
     ├── AttemptTimeout    one attempt took longer than `attempt_timeout`
@@ -52,6 +53,10 @@ class Snooze(Exception):
 
 class AttemptLost(Exception):
     """The worker that made the attempt is gone, and nobody knows how it ended."""
+
+
+class CrashLoop(Exception):
+    """One worker after the other was lost when it took the flow up: its own code ends the process that runs it."""
 
 
 class Relayed(Exception):

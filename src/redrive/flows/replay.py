@@ -1,7 +1,7 @@
 """Bring a flow's code to where its log ends. What it asks for must be what the log says it asked for."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import msgspec
@@ -33,6 +33,8 @@ from redrive.flows.history import FlowHistory, Line, without_undone
 from redrive.flows.registry import action_named
 from redrive.retry.policy import DEFAULT_POLICY
 
+TURNS_AT_ONCE = 1000
+
 
 class NonDeterminism(RuntimeError):
     """The flow's code no longer does what its log says it did."""
@@ -49,8 +51,13 @@ class NonDeterminism(RuntimeError):
         self.where = where
 
 
-def replay(lines: list[Line], driver: Driver, history: FlowHistory, started_at: float) -> list[Ask]:
-    """Feed the log to the driver and fold it into the history. Answers what is asked for and not in the log yet."""
+def replay(
+    lines: list[Line], driver: Driver, history: FlowHistory, started_at: float
+) -> Generator[None, None, list[Ask]]:
+    """Feed the log to the driver and fold it into the history. Answers what is asked for and not in the log yet.
+
+    In pieces: between them others may have the processor.
+    """
     for line in lines:
         # What a redrive undid keeps its numbers: no other item may have the receipt token of one that was carried out.
         if isinstance(line.event, ItemAdded):
@@ -63,6 +70,8 @@ def replay(lines: list[Line], driver: Driver, history: FlowHistory, started_at: 
     anew = [(line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven)]
     redone = _Redone()
     for index, turn in enumerate(_turns(lines)):
+        if index % TURNS_AT_ONCE == TURNS_AT_ONCE - 1:
+            yield
         seq, at, event = turn[0] if index else (0, started_at, None)
         is_anew = any(since <= seq < until for since, until in anew)
         driver.replay(patches, is_anew)

@@ -61,6 +61,8 @@ class FlowRecord(msgspec.Struct, frozen=True, gc=False):
     mail_read: int
     """How many of them had been read when it was last released."""
     finished_at: float | None
+    lost: int = 0
+    """How many owners in a row were reaped while they had it, since a commit last said otherwise."""
 
 
 class EventRow(NamedTuple):
@@ -86,6 +88,7 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     wake_at: float | None = None
     mail_read: int = 0
     finished_at: float | None = None
+    lost: int = 0
 
 
 class RetryRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

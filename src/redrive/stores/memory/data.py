@@ -86,6 +86,7 @@ class MemoryData:
                 owner=owner,
                 mail_read=change.mail_read,
                 finished_at=finished_at,
+                lost=change.lost,
             )
         )
 
@@ -120,12 +121,13 @@ class MemoryData:
             raise LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
         return worker
 
-    def end(self, epoch: int) -> int:
-        """End a lease: its flows become ready. How many they were."""
+    def end(self, epoch: int, *, lost: int) -> int:
+        """End a lease: its flows become ready. How many they were. `lost`: 1 where their owner was."""
         self.workers.pop(epoch, None)
         flows = self.owned.pop(epoch, {})
         for flow_id in flows:
-            self.put(msgspec.structs.replace(self.flows[flow_id], status="ready", owner=None))
+            flow = self.flows[flow_id]
+            self.put(msgspec.structs.replace(flow, status="ready", owner=None, lost=flow.lost + lost))
         return len(flows)
 
     def remove(self, flow_ids: Collection[str]) -> None:

@@ -76,13 +76,13 @@ class MemoryStore:
         return True
 
     async def leave(self, lease: Lease) -> None:
-        if self._data.end(lease.epoch):
+        if self._data.end(lease.epoch, lost=0):
             self._data.wake()
 
     async def reap(self) -> list[Reaped]:
         data, now = self._data, SYSTEM_CLOCK.wall()
         gone = [worker.lease for worker in data.workers.values() if worker.gone or worker.expires_at <= now]
-        reaped = [Reaped(lease.worker, lease.epoch, data.end(lease.epoch)) for lease in gone]
+        reaped = [Reaped(lease.worker, lease.epoch, data.end(lease.epoch, lost=1)) for lease in gone]
         if any(one.flows for one in reaped):
             data.wake()
         return reaped

@@ -37,6 +37,7 @@ _TYPES = {
     "backoff_base_delay_ms": "double precision",
     "attempts": "bigint",
     "mail_read": "bigint",
+    "lost": "bigint",
     "retryable": "boolean",
     "dependencies_satisfied": "boolean",
 }

@@ -55,6 +55,7 @@ changed AS (
         END,
         owner = CASE WHEN c.status = 'running' THEN f.owner END,
         mail_read = c.mail_read,
+        lost = c.lost,
         finished_at = CASE WHEN NOT (c.asleep AND f.mail > c.mail_read) THEN to_timestamp(c.finished_at) END
     FROM lease, (
         SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked', 'failed') AS asleep FROM {rows}

@@ -24,7 +24,7 @@ HAND_ON = """
 WITH left_behind AS MATERIALIZED (
     SELECT id, owner FROM flows WHERE owner = ANY ($1::bigint[]) FOR UPDATE
 ), handed_on AS (
-    UPDATE flows SET status = 'ready', owner = NULL FROM left_behind WHERE flows.id = left_behind.id
+    UPDATE flows SET status = 'ready', owner = NULL, lost = lost + $3 FROM left_behind WHERE flows.id = left_behind.id
     RETURNING left_behind.owner
 )
 SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT FROM handed_on LIMIT 1) AS one)

@@ -98,7 +98,7 @@ class PostgresStore:
         return bool(await self._commits.run(lambda connection: connection.fetchval(statements.RENEW, lease.epoch, ttl)))
 
     async def leave(self, lease: Lease) -> None:
-        await self._claims.run(lambda connection: self._end(connection, statements.LEAVE, lease.epoch))
+        await self._claims.run(lambda connection: self._end(connection, statements.LEAVE, lease.epoch, lost=0))
         self._fences.pop(lease.epoch, None)
         self._unsure.discard(lease.epoch)
 
@@ -106,15 +106,15 @@ class PostgresStore:
         async def reap(connection: Any) -> list[Reaped]:
             if not await connection.fetchval(statements.ANY_EXPIRED):
                 return []
-            return await self._end(connection, statements.REAP)
+            return await self._end(connection, statements.REAP, lost=1)
 
         return await self._claims.run(reap)
 
-    async def _end(self, connection: Any, end: str, *parameters: int) -> list[Reaped]:
+    async def _end(self, connection: Any, end: str, *parameters: int, lost: int) -> list[Reaped]:
         async with connection.transaction():
             ended = await connection.fetch(end, *parameters)
             epochs = [epoch for epoch, _ in ended]
-            handed_on = await connection.fetch(statements.HAND_ON, epochs, self._channel)
+            handed_on = await connection.fetch(statements.HAND_ON, epochs, self._channel, lost)
         flows = {owner: count for owner, count, _ in handed_on}
         return [Reaped(name, epoch, flows.get(epoch, 0)) for epoch, name in ended]
 

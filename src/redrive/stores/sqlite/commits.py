@@ -24,6 +24,7 @@ UPDATE flows SET
     wake_at = iif(mail > ?, NULL, ?),
     owner = iif(?, owner, NULL),
     mail_read = ?,
+    lost = ?,
     finished_at = iif(mail > ?, NULL, ?)
 WHERE id = ? AND owner = ?
 """
@@ -80,4 +81,4 @@ def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
     runs = status == "running"
     # Else it is not finished, or failed, and may be taken up again.
     mail = _ANY_MAIL if runs or status in ("completed", "cancelled") else read
-    return mail, status, mail, change.wake_at, runs, read, mail, change.finished_at, change.flow_id, epoch
+    return mail, status, mail, change.wake_at, runs, read, change.lost, mail, change.finished_at, change.flow_id, epoch

@@ -15,7 +15,7 @@ _RENEW = "UPDATE workers SET expires_at = ? WHERE epoch = ? AND expires_at > ?"
 _VALID = "SELECT 1 FROM workers WHERE epoch = ? AND expires_at > ?"
 _COMMITTED = "SELECT batch FROM workers WHERE epoch = ?"
 _LEAVE = "DELETE FROM workers WHERE epoch = ?"
-_HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL WHERE owner = ?"
+_HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL, lost = lost + ? WHERE owner = ?"
 _WORKERS = """
 SELECT epoch, name, definitions, queues, joined_at, expires_at, (SELECT count(*) FROM flows WHERE owner = epoch)
 FROM workers ORDER BY epoch
@@ -59,7 +59,7 @@ def committed(connection: sqlite3.Connection, lease: Lease) -> int:
 
 def leave(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> int:
     """How many flows were handed on."""
-    flows = _end(connection, locks, lease.epoch)
+    flows = _end(connection, locks, lease.epoch, lost=0)
     locks.tidy({epoch for (epoch,) in connection.execute("SELECT epoch FROM workers")})
     return flows
 
@@ -68,17 +68,17 @@ def reap(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Reaped]:
     now, reaped, alive = SYSTEM_CLOCK.wall(), [], set()
     for epoch, name, expires_at in connection.execute("SELECT epoch, name, expires_at FROM workers").fetchall():
         if expires_at <= now or locks.is_gone(epoch):
-            reaped.append(Reaped(name, epoch, _end(connection, locks, epoch)))
+            reaped.append(Reaped(name, epoch, _end(connection, locks, epoch, lost=1)))
         else:
             alive.add(epoch)
     locks.tidy(alive)
     return reaped
 
 
-def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int) -> int:
+def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int, lost: int) -> int:
     connection.execute(_LEAVE, (epoch,))
     locks.forget(epoch)
-    return connection.execute(_HAND_ON, (epoch,)).rowcount
+    return connection.execute(_HAND_ON, (lost, epoch)).rowcount
 
 
 def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[WorkerRecord]:

@@ -8,7 +8,7 @@ import pytest
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.errors import LeaseLost
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, Lease, NewWorker
+from redrive.stores.records import Batch, FlowChange, Lease, NewWorker
 from redrive.testing.store_conformance.scenario import (
     LONG,
     NOW,
@@ -115,6 +115,25 @@ class LeaseConformance:
         with pytest.raises(LeaseLost):
             await store.committed(lease)
         assert await status_of(store, "a") == "ready"
+
+    @scenario
+    async def test_owners_that_were_lost_are_counted_until_a_commit_says_otherwise(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "a", "b")
+        for lost in range(3):
+            assert {flow.lost for flow in (await store.find_flows(["a", "b"])).values()} == {lost}
+            lease = await join(store, SHORT)
+            assert {flow.lost for flow in (await store.claim(lease, [WORK], None, 10, NOW)).flows} == {lost}
+            await expired(store, lease)
+            assert len(await store.reap()) == 1
+        lease = await join(store)
+        await claim(store, lease)
+        changes = [FlowChange(flow_id="a", status="running", lost=2), FlowChange(flow_id="b", status="ready")]
+        await store.commit(lease, Batch(number=1, flows=changes))
+        # Who leaves is not lost.
+        await store.leave(lease)
+        flows = await store.find_flows(["a", "b"])
+        assert (flows["a"].lost, flows["b"].lost) == (2, 0)
 
     @scenario
     async def test_a_worker_that_is_gone_is_reaped_once(self, stores: Stores) -> None:
