@@ -42,6 +42,34 @@ def test_a_thread_that_was_left_behind_does_not_beat_for_the_attempt_after_it() 
     assert seen == [(1, None), (2, None), (3, "further")]
 
 
+def test_a_thread_that_outlives_the_loop_beats_in_vain_and_goes_on() -> None:
+    running, closed, ended = threading.Event(), threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+
+    @action(name="heartbeats.outlive")
+    def outlive() -> None:
+        attempt = current_attempt()
+        running.set()
+        closed.wait(PATIENCE)
+        try:
+            attempt.heartbeat("late")
+        except BaseException as error:
+            raised.append(error)
+            raise
+        finally:
+            ended.set()
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", grace=0.0) as app:
+            await app.submit(outlive())
+            await asyncio.to_thread(running.wait, PATIENCE)
+
+    asyncio.run(scenario())
+    closed.set()
+    assert ended.wait(PATIENCE)
+    assert raised == []
+
+
 def test_an_item_that_is_done_has_no_heartbeats_any_more() -> None:
     first: list[Attempt] = []
 

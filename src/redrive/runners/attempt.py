@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -90,7 +91,9 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
         beat = self.on_beat
 
         def hand_over(flow_id: str, item: int, delivery: str, text: str) -> None:
-            loop.call_soon_threadsafe(beat, flow_id, item, delivery, text)
+            # A thread may outlive the loop; there is nobody left then who would keep what it says.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(beat, flow_id, item, delivery, text)
 
         self.on_beat = hand_over
 
