@@ -121,6 +121,24 @@ def test_a_start_in_ages_is_refused() -> None:
     asyncio.run(scenario())
 
 
+def test_a_logged_timer_that_no_calendar_has_is_told_as_a_number() -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", worker=False) as app:
+            flow = await app.start(Sleeps, 0.0)
+            lease = await app.store.join(NewWorker(name="older", definitions=("workflow:far.Sleeps",)), 60)
+            assert (await app.store.claim(lease, ["workflow:far.Sleeps"], None, 1, app.now() + 1)).flows
+            line = EventRow(flow.id, 1, app.now(), '[{"type":"timer_set","timer":1,"until":1e15}]')
+            await app.store.commit(lease, Batch(number=1, events=[line]))
+            await app.store.leave(lease)
+            working = asyncio.get_running_loop().create_task(app.work())
+            await status_is(app, flow.id, "parked")
+            app.stop()
+            await working
+            assert "a timer until 1000000000000000.000; the code now says" in (await app.explain(flow.id)).headline
+
+    asyncio.run(scenario())
+
+
 def test_a_log_that_cannot_be_read_is_parked_once_and_a_cancel_ends_it(address: str) -> None:
     """What is left in its inbox must not wake it again and again."""
 

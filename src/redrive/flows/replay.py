@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -234,7 +235,7 @@ def _in_words(command: AnyEvent) -> str:
     if isinstance(command, ItemAdded):
         return f"action {command.step}({_shortened(bytes(command.args).decode())})"
     if isinstance(command, TimerSet):
-        return f"a timer until {command.until:.3f}"
+        return f"a timer until {_moment(command.until)}"
     if isinstance(command, ItemCancelled):
         return f"item {command.item} is no longer waited for"
     if isinstance(command, PatchMarked):
@@ -250,7 +251,7 @@ def _ask_in_words(ask: Ask) -> str:
     if isinstance(ask, ItemAsk):
         return f"action {ask.step}({_shortened(ask.args)})"
     if isinstance(ask, TimerAsk):
-        return f"a timer until {ask.time:.3f}"
+        return f"a timer until {_moment(ask.time)}"
     if isinstance(ask, CancelAsk):
         return f"item {ask.ask.item} is no longer waited for"
     if isinstance(ask, PatchAsk):
@@ -269,6 +270,15 @@ def _where(ask: Ask) -> str:
             trace = trace.tb_next
         return f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace else ""
     return "" if isinstance(ask, CancelAsk | SettledAsk) else ask.where
+
+
+def _moment(at: float) -> str:
+    try:
+        moment = datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        # No calendar has it, but a log may.
+        return f"{at:.3f}"
+    return f"{moment.replace(tzinfo=None).isoformat(' ', 'milliseconds')} UTC"
 
 
 def _shortened(text: str) -> str:
