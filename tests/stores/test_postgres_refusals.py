@@ -9,6 +9,8 @@ import pytest
 from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
 from tests.stores.postgres_scene import NOW, Scene, fresh_schema, joined, new_flow, played
 
+import redrive
+from redrive import action
 from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.postgres.faults import connecting_failed
 from redrive.stores.postgres.store import PostgresStore
@@ -169,6 +171,55 @@ def test_errors_do_not_repeat_what_is_in_the_rows() -> None:
         assert "s3cret" not in str(raised.value)
 
     played(play)
+
+
+def test_a_store_that_was_not_opened_takes_nothing() -> None:
+    async def play(scene: Scene) -> None:
+        opened = await scene.store()
+        lease = await joined(opened)
+        store = PostgresStore(scene.url, scene.schema)
+        connection = await scene.connection()
+        for use in (
+            lambda: store.add_flows([new_flow("a")]),
+            lambda: store.add_flows_on(connection, [new_flow("a")]),
+            lambda: store.find_flow("a"),
+            lambda: store.send("a", "{}", NOW),
+            lambda: joined(store),
+            lambda: store.renew(lease, 60.0),
+            lambda: store.commit(lease, Batch(number=1)),
+            lambda: store.read_mail(lease),
+            store.reap,
+        ):
+            with pytest.raises(
+                StoreError, match=r"the store is not open; use it inside `async with redrive.open"
+            ) as told:
+                await use()
+            assert type(told.value) is StoreError
+        assert await opened.find_flow("a") is None
+        await store.close()
+
+    played(play)
+
+
+def test_an_app_that_was_not_entered_says_so() -> None:
+    @action(name="refusals.noop")
+    async def noop() -> None: ...
+
+    async def play(scene: Scene) -> None:
+        async with redrive.open(scene.url, worker=False):
+            pass
+        app = redrive.open(scene.url)
+        connection = await scene.connection()
+        with pytest.raises(StoreError, match="the store is not open"):
+            await app.submit(noop())
+        with pytest.raises(StoreError, match="the store is not open"):
+            await app.submit(noop(), key="k", connection=connection)
+        with pytest.raises(StoreError, match="the store is not open"):
+            await app.handle("a").result(timeout=5)
+        with pytest.raises(StoreError, match="the store is not open"):
+            await app.flows()
+
+    played(play, shared_server().fresh_database())
 
 
 def test_a_missing_driver_says_what_to_install() -> None:

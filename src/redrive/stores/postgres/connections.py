@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnavailable, StoreUnusable
+from redrive.stores.errors import StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.postgres.faults import (
     CONNECTING_FAULTS,
     DRIVER_FAULTS,
@@ -115,7 +115,7 @@ class Lane:
         self._lengthy = lengthy
         self._turns = Turns()
         self._connection: Any = None
-        self._closed = False
+        self._refused: Callable[[], StoreError] | None = self._not_open
         self._in_use_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._gave_up = False
@@ -126,8 +126,8 @@ class Lane:
             await self._turns.wait()
         self._turns.taken = True
         try:
-            if self._closed:
-                raise StoreUnavailable(f"{self._server.address}: the store is closed")
+            if self._refused is not None:
+                raise self._refused()
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._server.connect(self._setup, bounded=self._lengthy)
             self._gave_up, self._in_use_since = False, SYSTEM_CLOCK.monotonic()
@@ -185,9 +185,25 @@ class Lane:
         finally:
             self._turns.hand_on()
 
+    def open(self) -> None:
+        """Connect from now on, when first used."""
+        self._refused = None
+
     async def close(self) -> None:
-        self._closed = True
+        self._refused = self._closed
         await self.disconnect()
+
+    def check_open(self) -> None:
+        if self._refused is not None:
+            raise self._refused()
+
+    def _not_open(self) -> StoreError:
+        return StoreError(
+            f"{self._server.address}: the store is not open; use it inside `async with redrive.open(...)`"
+        )
+
+    def _closed(self) -> StoreError:
+        return StoreUnavailable(f"{self._server.address}: the store is closed")
 
 
 class Lanes:
@@ -210,6 +226,13 @@ class Lanes:
     async def disconnect(self) -> None:
         for lane in self._all:
             await lane.disconnect()
+
+    def open(self) -> None:
+        for lane in self._all:
+            lane.open()
+
+    def check_open(self) -> None:
+        self._all[0].check_open()
 
     async def close(self) -> None:
         for lane in self._all:

@@ -70,10 +70,13 @@ class PostgresStore:
 
     async def open(self) -> None:
         lane = Lane(self._server, lengthy=True)
+        lane.open()
         try:
             await lane.run(lambda connection: migrate(connection, self._schema, self.address))
         finally:
             await lane.close()
+        for lanes in (self._commits, self._claims, self._others):
+            lanes.open()
         self._listening.open()
 
     async def close(self) -> None:
@@ -133,6 +136,8 @@ class PostgresStore:
 
     async def add_flows_on(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
         """Add flows in the caller's own transaction, on their connection of asyncpg or psycopg (async)."""
+        # Nothing else would be asked of this store, and the tables may not be there, or not as this code knows them.
+        self._others.check_open()
         return await add_flows_on(connection, self._schema, flows)
 
     def add_flows_on_sync(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:

@@ -94,7 +94,7 @@ class DatabaseThread:
 
     def _ask(self, flush: str, work: Callable[..., Any], args: tuple[Any, ...]) -> "asyncio.Future[Any]":
         if self._thread is None:
-            raise StoreError(f"{self._where}: the store is not open")
+            raise StoreError(f"{self._where}: the store is not open; use it inside `async with redrive.open(...)`")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._jobs.put(((loop, answer), flush, work, args))
