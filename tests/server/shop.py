@@ -1,6 +1,7 @@
 """Workflows and actions for the tests of the server."""
 
 import asyncio
+from uuid import UUID
 
 from redrive import Permanent, RetryPolicy, Workflow, action, current_attempt, workflow
 
@@ -24,6 +25,10 @@ async def flaky() -> None:
     raise ConnectionError("no answer")
 
 
+@action(name="srv_unstored")
+async def unstored(x: UUID | str) -> None: ...
+
+
 @workflow(name="SrvOrder")
 class SrvOrder(Workflow):
     async def run(self, user: str, failures: int = 0) -> dict[str, str]:
@@ -35,3 +40,9 @@ class SrvNap(Workflow):
     async def run(self, seconds: float) -> str:
         await asyncio.sleep(seconds)
         return "rested"
+
+
+@workflow(name="SrvUnread")
+class SrvUnread(Workflow):
+    async def run(self, x: "Decimal") -> None:  # type: ignore[name-defined]  # noqa: F821 - as under TYPE_CHECKING
+        ...

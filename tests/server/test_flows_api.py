@@ -75,6 +75,8 @@ def test_two_different_keys_in_one_request_are_refused(server: Serving) -> None:
         ({"workflow": "SrvOrder", "inputs": {"usr": "u1"}}, 422, "/inputs/usr", "did you mean 'user'?"),
         ({"workflow": "SrvOrder", "inputs": {"user": 1}}, 422, "/inputs/user", "Expected `str`, got `int`"),
         ({"action": "srv_pay", "inputs": {"cents": "x"}}, 422, "/inputs/cents", "Expected `int`, got `str`"),
+        ({"workflow": "SrvUnread", "inputs": {"x": 1}}, 422, "/workflow", "its type hints cannot be read: name 'Dec"),
+        ({"action": "srv_unstored", "inputs": {"x": ""}}, 422, "/action", "UUID | str cannot be stored"),
         ({}, 422, "", "name one of goals, graph, workflow, action"),
         ({"workflow": "SrvOrder", "action": "srv_pay"}, 422, "/action", "this has workflow and action"),
         ({"workflow": "SrvNap", "delay": "soon"}, 422, "/delay", "is not a duration"),

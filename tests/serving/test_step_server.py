@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import msgspec
@@ -62,6 +63,9 @@ async def unstorable() -> object:
     return object()
 
 
+async def unstored(x: UUID | str) -> None: ...
+
+
 def served(
     *steps: Callable[..., Any],
     scenario: Callable[[HttpRunner, str], Awaitable[Any]],
@@ -112,6 +116,14 @@ def test_inputs_that_do_not_fit_fail_for_good_and_name_the_field(inputs: Any, sa
     failed = failure(reserve, inputs)
     assert (failed.category, failed.status) == ("permanent", 400)
     assert says in failed.message
+
+
+def test_type_hints_that_cannot_be_stored_are_no_fault_that_passes() -> None:
+    failed = failure(unstored, {"x": "a"})
+    assert (failed.category, failed.status) == ("permanent", 422)
+    assert (
+        "UnusableHints: action unstored: argument x: the type hint uuid.UUID | str cannot be stored" in failed.message
+    )
 
 
 @pytest.mark.parametrize(

@@ -70,14 +70,14 @@ def one_line_errors() -> "Iterator[None]":
     from redrive.engine.handle import FlowFinished, FlowNotFound, NotPossible
     from redrive.engine.starting import KeyTaken
     from redrive.flows.registry import UnknownDefinition
-    from redrive.flows.values import NotReadable, NotStorable
+    from redrive.flows.values import NotReadable, NotStorable, UnusableHints
     from redrive.stores.errors import StoreError
 
     try:
         yield
     except (
         *(StoreError, FlowNotFound, FlowFinished, NotPossible, KeyTaken),
-        *(UnknownDefinition, NotStorable, NotReadable),
+        *(UnknownDefinition, NotStorable, NotReadable, UnusableHints),
     ) as error:
         raise BadInput(str(error)) from error
 

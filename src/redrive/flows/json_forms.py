@@ -32,6 +32,10 @@ class NotReadable(ValueError):
     """A stored value does not fit the type hint that it is read with: no later attempt will read it either."""
 
 
+class UnusableHints(TypeError):
+    """The type hints of a function cannot be read, or JSON has no form for one: its code is to be mended."""
+
+
 class JsonForm:
     """The JSON form of one type hint. `where` says whose value it is, in messages: "action charge: its result".
 
@@ -51,7 +55,7 @@ class JsonForm:
             self._decode = msgspec.json.Decoder(hint, dec_hook=_read_foreign).decode
             self._encode = _encode_sorted if _may_hold_sets(hint) else _ENCODER.encode
         except Exception as error:
-            raise TypeError(
+            raise UnusableHints(
                 f"{where}: the type hint {shown_hint(hint)} cannot be stored: {redact(str(error))}"
             ) from error
 

@@ -7,9 +7,9 @@ from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, g
 
 import msgspec
 
-from redrive.flows.json_forms import LONGEST_JSON, JsonForm, NotReadable, NotStorable
+from redrive.flows.json_forms import LONGEST_JSON, JsonForm, NotReadable, NotStorable, UnusableHints
 
-__all__ = ["LONGEST_JSON", "NOT_READ", "Arguments", "NotReadable", "NotStorable", "Signature"]
+__all__ = ["LONGEST_JSON", "NOT_READ", "Arguments", "NotReadable", "NotStorable", "Signature", "UnusableHints"]
 
 NOT_READ: Any = object()
 """In place of what reading a result gives."""
@@ -179,7 +179,7 @@ class Signature:
             try:
                 self._hints = get_type_hints(self._function, include_extras=True)
             except Exception as error:
-                raise TypeError(f"{self.what}: its type hints cannot be read: {_why_unresolved(error)}") from error
+                raise UnusableHints(f"{self.what}: its type hints cannot be read: {_why_unresolved(error)}") from error
         hint = self._hints.get(name.lstrip("*"), Any)
         if hint is object or hint in (Never, NoReturn):
             return Any

@@ -17,6 +17,7 @@ from redrive.flows.named_arguments import WrongArguments, call_by_names
 from redrive.flows.registry import UnknownDefinition, action_named, graph_named, script_named, workflow_named
 from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.script import Script
+from redrive.flows.values import UnusableHints
 from redrive.flows.workflow import Workflow
 from redrive.server.operations import Ask, Name
 from redrive.server.problems import Flaw, Refused, json_pointer, unfit
@@ -79,6 +80,9 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
     except ScriptError as error:
         # Of a script that is registered here.
         raise Refused(422, str(error).replace("\n", "; "), pointer="/script") from None
+    except UnusableHints as error:
+        # Of code that is registered here.
+        raise unfit(error, _pointer(ways)) from None
     except (ValueError, TypeError) as error:
         raise unfit(error, "/inputs") from None
     return Started(await app.find(handle.id), handle.is_new)

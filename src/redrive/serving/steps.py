@@ -15,7 +15,7 @@ from redrive.failures.failure import Failure
 from redrive.flows.action import Action, Place
 from redrive.flows.named_arguments import WrongArguments
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values import LONGEST_JSON, NOT_READ
+from redrive.flows.values import LONGEST_JSON, NOT_READ, UnusableHints
 from redrive.runners.attempt import Attempt
 from redrive.runners.http import request as wire
 from redrive.runners.runner import Runner
@@ -81,6 +81,8 @@ class StepServer:
             return problem(413, f"the inputs of step {name} are too large", f"at most {LONGEST_JSON:,} bytes are taken")
         except WrongArguments as error:
             return bad_inputs(name, error)
+        except UnusableHints as error:
+            return failure_answer(name, error, timed_out=False)
         attempt = attempt_of(request.headers, name)
         CALLBACK.set(request.headers.get(wire.CALLBACK))
         outcome: asyncio.Future[web.Response] = asyncio.get_running_loop().create_future()
