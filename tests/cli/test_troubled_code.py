@@ -24,6 +24,29 @@ async def unread(x: "Decimal") -> None: ...
 class Unstored(Workflow):
     async def run(self, x: UUID | str) -> None: ...
 """
+CHANGED = """
+import asyncio, os
+from redrive import Workflow, action, workflow
+
+@action(name="cli_note")
+async def note(version: str) -> None: ...
+
+@workflow(name="CliChanged")
+class Changed(Workflow):
+    async def run(self) -> str:
+        await note(os.environ["CLI_CHANGED"])
+        await asyncio.sleep(1)
+        return "done"
+"""
+FORGETS = """
+import asyncio
+from redrive import Workflow, workflow
+
+@workflow(name="CliForgets")
+class Forgets(Workflow):
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+"""
 
 
 class Ran(NamedTuple):
@@ -49,6 +72,28 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return run_command
 
 
+@pytest.fixture
+def changed(run: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`redrive run` of a flow that has begun with its old code, with the version of it that is named."""
+    Path("changed_flows.py").write_text(CHANGED)
+    sys.modules.pop("changed_flows", None)
+
+    def run_version(version: str, *options: str) -> Ran:
+        monkeypatch.setenv("CLI_CHANGED", version)
+        return run("run", "changed_flows.py:Changed", "--key", "k", *options)
+
+    said = ""
+    while "timer 1:" not in said:
+        begun = run_version("old", "--timeout", "50ms")
+        assert begun.code == 124, begun.err
+        said = run("explain", flow_named(begun)).out
+    return run_version
+
+
+def flow_named(ran: Ran) -> str:
+    return ran.err.rpartition("redrive explain ")[2].strip()
+
+
 @pytest.mark.parametrize("command", ["run", "start"])
 @pytest.mark.parametrize(
     ("name", "says"),
@@ -69,3 +114,26 @@ def test_type_hints_that_cannot_be_used_are_one_line(run: Command, command: str,
     assert (ran.code, ran.out) == (2, "")
     (line,) = ran.err.splitlines()
     assert line.startswith(f"redrive: {says}")
+
+
+def test_a_run_of_a_flow_whose_code_has_changed_explains_it_and_ends(changed: Command) -> None:
+    for _ in range(2):  # it is parked now, and then it has been for long
+        ran = changed("new")
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err.startswith("CliChanged: parked: line 1 of the log says: ")
+        assert "once the code is mended and its workers run it, go on:\n      redrive flows resume " in ran.err
+        assert "is kept (parked); once it is resumed it goes on with: redrive worker changed_flows.py" in ran.err
+
+
+def test_a_flow_that_was_resumed_is_waited_for(run: Command, changed: Command) -> None:
+    assert run("flows", "resume", flow_named(changed("new")), "--why", "the code is mended").code == 0
+    ran = changed("old")
+    assert (ran.code, ran.out) == (0, '"done"\n'), ran.err
+
+
+def test_a_run_of_a_flow_that_waits_for_what_nothing_brings_ends(run: Command) -> None:
+    Path("forgets.py").write_text(FORGETS)
+    ran = run("run", "forgets.py:Forgets", "--timeout", "30s", "--store", "memory://")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("CliForgets: parked: ")
+    assert "was parked, and is gone with its store in memory" in ran.err

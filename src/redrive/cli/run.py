@@ -46,8 +46,8 @@ def run_command(
     """Start a flow with a worker in this process, show its progress, and print its result as JSON.
 
     An @action, a Graph or a Pipeline of the module may be named instead of a workflow. Exit code 0: completed, 1:
-    failed or cancelled (stderr explains it), 2: bad input, 124: --timeout came first, 130: interrupted; the last two
-    keep the flow.
+    failed, cancelled or parked (stderr explains it), 2: bad input, 124: --timeout came first, 130: interrupted. A flow
+    that is parked, late or interrupted is kept.
 
     \b
     redrive run shop.flows:Billing --input '{"user": "u1"}'

@@ -55,7 +55,7 @@ class FlowInTheForeground:
 
             undo = on_signals(stop)
             try:
-                await asyncio.wait([working, result], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([working, result, watching], return_when=asyncio.FIRST_COMPLETED)
                 watching.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await watching
@@ -75,6 +75,10 @@ class FlowInTheForeground:
 
     async def _tell(self, app: "App", handle: "Handle[Any]") -> int:
         record = await app.find(handle.id)
+        if record.status == "parked":
+            await self._explain(app, handle)
+            self._say_how_to_go_on(handle.id, record.status, app.store.address, "once it is resumed ")
+            return INTERRUPTED if self._stopped else FAILED
         if record.status not in FINISHED:
             self._say_how_to_go_on(handle.id, record.status, app.store.address)
             return INTERRUPTED if self._stopped else TOO_LATE
@@ -82,17 +86,20 @@ class FlowInTheForeground:
         if isinstance(ending, FlowCompleted):
             typer.echo(bytes(ending.result).decode())
             return 0
-        typer.echo(explain_text(await app.explain(handle.id), options=store_words(self._store)), err=True)
+        await self._explain(app, handle)
         return FAILED
 
-    def _say_how_to_go_on(self, flow_id: str, status: str, address: str) -> None:
+    async def _explain(self, app: "App", handle: "Handle[Any]") -> None:
+        typer.echo(explain_text(await app.explain(handle.id), options=store_words(self._store)), err=True)
+
+    def _say_how_to_go_on(self, flow_id: str, status: str, address: str, when: str = "") -> None:
         if address.startswith("memory:"):
             typer.echo(f"redrive: flow {flow_id} was {status}, and is gone with its store in memory", err=True)
             return
         options = store_words(self._store)
         modules = " ".join([*_module_of(self._targets[0]), *self._targets[1:]])
         typer.echo(
-            f"redrive: flow {flow_id} is kept ({status}); it goes on with: redrive worker {modules}{options}; "
+            f"redrive: flow {flow_id} is kept ({status}); {when}it goes on with: redrive worker {modules}{options}; "
             f"where it stands: redrive explain {flow_id}{options}",
             err=True,
         )

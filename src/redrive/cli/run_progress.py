@@ -1,5 +1,6 @@
 """What a flow goes through while someone watches: a line for each failed attempt, and on a terminal a countdown."""
 
+import contextlib
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.engine.explain_words import attempt_of, error_line, span
 from redrive.observability.events import AttemptFailed, Event
 from redrive.retry.decision import RetryAt
+from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED
 
 if TYPE_CHECKING:
@@ -55,17 +57,19 @@ class Progress:
             sys.stderr.flush()
 
     async def watch(self, app: "App") -> None:
-        """Keep the status line until cancelled; without a terminal there is none."""
+        """Until the flow has ended or cannot go on; meanwhile keep the status line, where there is a terminal."""
         ticks = 0
         wake_at: float | None = None
-        while self._is_terminal:
+        while True:
             if ticks % TICKS_A_LOOK == 0:
-                record = await app.find(self._flow_id)
-                wake_at = record.wake_at
-                if record.status in FINISHED:
-                    return
+                with contextlib.suppress(StoreUnavailable):
+                    record = await app.find(self._flow_id)
+                    wake_at = record.wake_at
+                    if record.status in (*FINISHED, "parked"):
+                        return
             ticks += 1
-            self._show(wake_at)
+            if self._is_terminal:
+                self._show(wake_at)
             await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + TICK)
 
     def _show(self, wake_at: float | None) -> None:
