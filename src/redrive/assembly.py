@@ -43,7 +43,8 @@ def open(address: str | Store | None = None, *, worker: bool = True, **settings:
     address: sqlite:///file.db, postgresql://..., or memory:// (gone when closed); by default that of REDRIVE_STORE, or
     redrive.db in the current folder.
     worker: work on flows in this process too; False where other processes do.
-    settings: of the worker: concurrency, threads, processes, queues, lease, grace, keep_finished...
+    settings: of the worker: concurrency, threads, processes, queues, lease, grace, keep_finished... Times are seconds,
+    a timedelta, or text such as "30s".
     """
     try:
         made = WorkerSettings(**settings)

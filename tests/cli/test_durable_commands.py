@@ -435,9 +435,11 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
         (("start", *order(), "--store", "memory://"), "what is kept in memory is gone with this command"),
         (("worker",), "Missing argument"),
         (("worker", "no_such_module"), "no module is named 'no_such_module'"),
-        (("worker", SHOP, "--queue", ""), "--queue: '' is not allowed; use the name of a queue"),
+        (("worker", SHOP, "--queue", ""), "--queue: '' is not allowed; use a name of 1 to 200 characters"),
         (("worker", SHOP, "--lease", "x"), "--lease: 'x' is not a duration"),
         (("worker", SHOP, "--lease", "0s"), "--lease: 0.0 is not allowed"),
+        (("worker", SHOP, "--lease", "1ms"), "--lease: 0.001 is not allowed; use 500ms to 36500d"),
+        (("worker", SHOP, "--keep-finished", "99999d"), "--keep-finished: 8639913600.0 is not allowed; use 0s to"),
         (
             ("worker", SHOP, "--threads", "1000000"),
             "--threads: 1000000 is not allowed; use a whole number from 1 to 10000",

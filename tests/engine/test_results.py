@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -42,6 +43,19 @@ def test_closing_the_app_ends_the_waits_for_results(address: str) -> None:
             error = await answer(late)
             assert isinstance(error, RuntimeError)
             assert "this app was closed" in str(error)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("timeout", ["20ms", timedelta(milliseconds=20), 0.02, 0, timedelta(seconds=-1)], ids=repr)
+def test_a_wait_has_an_end_in_every_way_that_times_are_written(timeout: Any) -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", grace=0.0) as app:
+            handle = await app.submit(hang())
+            with pytest.raises(TimeoutError, match=r"is still (ready|running) after"):
+                await handle.result(timeout=timeout)
+            with pytest.raises(ValueError, match="'soon' is not a duration"):
+                await handle.result(timeout="soon")
 
     asyncio.run(scenario())
 

@@ -63,12 +63,22 @@ def run_command(
     check_actions("--import MODULE")
     check_script_actions(definition.what, "--import MODULE")
     http = http_settings(allow, "")
+    _check_queue(queue)
     with one_line_errors():
         given = read_input(definition, text)
         seconds = read_seconds("--timeout", timeout) if timeout else None
         kept = usable(store, creates=True, memory=True)
         run = FlowInTheForeground([target, *(imports or ())], store, seconds, http)
         return leave(run_in_loop(run.run(kept, definition, given, key, queue)))
+
+
+def _check_queue(queue: str) -> None:
+    from redrive.engine.new_flows import check_queue
+
+    try:
+        check_queue(queue)
+    except ValueError as error:
+        raise BadInput(f"--{error}") from None
 
 
 def read_seconds(option: str, text: str) -> float:

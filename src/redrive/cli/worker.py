@@ -110,12 +110,12 @@ def _check(settings: dict[str, Any], log_level: str) -> None:
 
     if log_level not in LEVELS:
         raise BadInput(f"--log-level: {log_level!r} is not allowed; use one of {', '.join(LEVELS)}")
-    if not all(settings["queues"] or ()):
-        raise BadInput("--queue: '' is not allowed; use the name of a queue")
     try:
         WorkerSettings(**settings)
     except ValueError as error:
-        raise BadInput(f"--{error}") from None
+        field, _, problem = str(error).partition(":")
+        option = "queue" if field == "queues" else field.replace("_", "-")
+        raise BadInput(f"--{option}:{problem}") from None
 
 
 async def _reach(app: "App") -> None:

@@ -1,10 +1,13 @@
 """A flow from outside: its result, and what may be told to it."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from redrive.failures.duration import read_duration
 from redrive.flows.json_forms import is_storable
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
+from redrive.flows.retry_policy import Timeout
 from redrive.stores.records import FINISHED, FlowStatus
 
 if TYPE_CHECKING:
@@ -66,9 +69,12 @@ class Handle(Generic[T]):
         self._results = results
         self._read_result = read_result
 
-    async def result(self, timeout: float | None = None) -> T:
-        """Wait for the flow to end: its result, or its error raised. TimeoutError after `timeout` seconds."""
-        value: T = await self._results.wait(self.id, self._read_result, timeout)
+    async def result(self, timeout: Timeout | None = None) -> T:
+        """Wait for the flow to end: its result, or its error raised.
+
+        timeout: TimeoutError after so long: seconds, a timedelta, or text such as "30s".
+        """
+        value: T = await self._results.wait(self.id, self._read_result, _seconds(timeout))
         return value
 
     async def status(self) -> FlowStatus:
@@ -96,3 +102,10 @@ class Handle(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<flow {self.id}>"
+
+
+def _seconds(timeout: Timeout | None) -> float | None:
+    # What is left until a deadline may be less than nothing, or have no end.
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
+    return timeout if timeout is None or isinstance(timeout, int | float) else read_duration(timeout)

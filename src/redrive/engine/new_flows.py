@@ -12,6 +12,7 @@ from redrive.retry.backoff import LONGEST_WAIT
 from redrive.stores.records import NewFlow
 
 LARGEST_PRIORITY = 2**31 - 1
+QUEUE_NAME = "use a name of 1 to 200 characters, without NUL and halves of characters"
 
 
 class FlowSettings(TypedDict, total=False):
@@ -67,6 +68,10 @@ def _is_name(queue: str) -> bool:
     return 0 < len(queue) <= 200 and is_storable(queue)
 
 
+def is_queue(queue: object) -> bool:
+    return isinstance(queue, str) and _is_name(queue)
+
+
 def check_queue(queue: str) -> None:
-    if not isinstance(queue, str) or not _is_name(queue):
-        raise ValueError("queue: use a name of 1 to 200 characters, without NUL and halves of characters")
+    if not is_queue(queue):
+        raise ValueError(f"queue: {QUEUE_NAME}")

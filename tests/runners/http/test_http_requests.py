@@ -100,6 +100,7 @@ def test_an_endpoint_that_is_none_fails_for_good_and_says_why(endpoint: str, say
         ({"allow": ("127.1",)}, "allow:"),
         ({"allow": ("*.internal",)}, "allow:"),
         ({"allow": ("",)}, "allow:"),
+        ({"allow": "private"}, r"allow: 'private' is not allowed; use a list, such as \['private'\]"),
         ({"largest_answer": 0}, "largest_answer"),
         ({"connections": 0}, "connections"),
         ({"connect_timeout": 0.0}, "connect_timeout"),

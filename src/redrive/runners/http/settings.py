@@ -28,6 +28,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the outside reaches this server: what the callback addresses of asynchronous steps begin with."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.allow, str):
+            raise ValueError(f"allow: {self.allow!r} is not allowed; use a list, such as [{self.allow!r}]")
         for entry in self.allow:
             check_allowed(entry)
         for field in ("largest_request", "largest_answer", "connections", "connections_in_all"):
