@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.engine.app import App
 from redrive.stores.errors import CommitUnknown
 from redrive.stores.records import Batch, Lease, NewFlow
+from redrive.stores.sqlite.store import SqliteStore
 
 calls: list[int] = []
 
@@ -255,5 +258,25 @@ def test_a_start_whose_commit_nobody_heard_of_makes_one_flow(address: str, happe
             assert await handle.result(timeout=10) == 10
             assert [flow.id for flow in await app.flows()] == [handle.id]
             assert [flow.id for flow in added] == ([handle.id] if lease_lost and not happened else [])
+
+    asyncio.run(scenario())
+
+
+def test_while_nothing_can_be_written_own_starts_wait_and_the_others_are_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "app.db")
+
+    async def scenario() -> None:
+        async with redrive.open(SqliteStore(path, busy_timeout=0.05), lease=60.0) as app:
+            await caught_up(app)
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                own = asyncio.create_task(app.submit(two_times(1)))
+                for key, delay in (("k", None), (None, 1)):
+                    with pytest.raises(redrive.StoreUnavailable, match="nothing was changed"):
+                        await app.submit(two_times(2), key=key, delay=delay)
+                assert not own.done()
+                other.execute("ROLLBACK")
+            assert await (await own).result(timeout=10) == 2
+            assert [flow.id for flow in await app.flows()] == [(await own).id]
 
     asyncio.run(scenario())
