@@ -265,7 +265,7 @@ def test_arguments_that_cannot_be_stored_are_refused_at_the_call() -> None:
 
 
 def test_a_call_that_is_made_twice_takes_the_same_arguments_twice_though_the_action_changes_them() -> None:
-    @action
+    @action(name="actions.take")
     async def take(items: list[int]) -> int:
         items.append(9)
         return len(items)
