@@ -10,6 +10,7 @@ from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.engine.flow_run import FlowRun
 from redrive.flows.events import AttemptFailed, Paused
 from redrive.flows.graphs.builder import Graph
+from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import Batch, Lease
 from redrive.testing import flow_app
 
@@ -193,3 +194,37 @@ def test_a_flow_that_is_built_anew_while_an_attempt_is_about_to_begin_makes_it_o
             assert RAN.count("charge") == 1
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("hears", ["nothing", "that the store is away"])
+def test_a_worker_that_is_cut_off_stops_its_attempts_when_its_lease_is_over(
+    hears: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have taken over by then, and make the attempt anew."""
+    began, cancelled = asyncio.Event(), asyncio.Event()
+
+    @action(name="bad_moments.endless")
+    async def endless() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async def cut_off(*_: object) -> bool:
+        if hears == "nothing":
+            await asyncio.Event().wait()
+        raise StoreUnavailable("nobody answers")
+
+    async def story() -> None:
+        async with redrive.open(f"sqlite:///{tmp_path}/app.db", lease=1.0, grace=0.0) as app:
+            await app.submit(endless())
+            await asyncio.wait_for(began.wait(), 10)
+            assert not cancelled.is_set()
+            with monkeypatch.context() as patched:
+                for verb in ("renew", "claim", "commit", "reap", "read_mail"):
+                    patched.setattr(app.store, verb, cut_off)
+                await asyncio.wait_for(cancelled.wait(), 10)
+
+    asyncio.run(story())

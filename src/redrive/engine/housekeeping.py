@@ -1,5 +1,6 @@
 """What a worker does now and then, in real time: show that it lives, take over from those that do not, tidy up."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -18,23 +19,30 @@ PRUNE_EVERY = 60.0
 
 
 async def keep_lease(store: Store, lease: Lease, settings: WorkerSettings) -> None:
-    """Renew the lease. LeaseLost when it is lost."""
+    """Renew the lease. LeaseLost when it is lost, or when nobody answers for as long as it lasts."""
     renew_every, ask_again_after = settings.lease / 3, min(LONGEST_PAUSE, settings.lease / 4)
-    pause = renew_every
+    monotonic, pause, is_lost = SYSTEM_CLOCK.monotonic, renew_every, False
+    ends = monotonic() + settings.lease
     while True:
-        await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + pause)
+        await SYSTEM_CLOCK.asleep_until(min(monotonic() + pause, ends))
+        asked = monotonic()
         try:
-            if not await store.renew(lease, settings.lease):
-                raise LeaseLost(
-                    f"worker {lease.worker} lost its lease: it was not renewed within {settings.lease:g} s "
-                    "(frozen, overloaded or cut off); another worker may have taken over its flows"
-                )
+            # Whoever is cut off hears nothing; others have taken over by then.
+            async with asyncio.timeout(max(0.0, ends - asked)):
+                is_lost = not await store.renew(lease, settings.lease)
         except StoreUnavailable as error:
             store_is_away(store.address, error)
-            pause = ask_again_after
+            pause, is_lost = ask_again_after, monotonic() >= ends
+        except TimeoutError:
+            is_lost = True
         else:
             store_is_back(store.address)
-            pause = renew_every
+            pause, ends = renew_every, asked + settings.lease
+        if is_lost:
+            raise LeaseLost(
+                f"worker {lease.worker} lost its lease: it was not renewed within {settings.lease:g} s "
+                "(frozen, overloaded or cut off); another worker may have taken over its flows"
+            )
 
 
 async def take_over(store: Store, settings: WorkerSettings, work_found: Callable[[], None]) -> None:
