@@ -1,12 +1,15 @@
 """Flows that were redriven or settled by hand, and what comes after that."""
 
 import asyncio
+import sys
+from typing import Any
 
 import pytest
 
 import redrive
-from redrive import RetryPolicy, Workflow, action, read_graph, workflow
+from redrive import Graph, RetryPolicy, Workflow, action, read_graph, workflow
 from redrive.determinism.clock import current_clock
+from redrive.engine import adoption
 from redrive.testing import flow_app
 
 RAN: list[str] = []
@@ -198,3 +201,58 @@ def test_a_graph_in_which_one_failed_step_ran_because_of_another_can_be_redriven
             assert (await app.outcome(flow)).result == {"total": 2.0}
 
     asyncio.run(story())
+
+
+def calls_to_go_on(monkeypatch: pytest.MonkeyPatch, many: int, midway: bool) -> int:
+    """What it takes to take up a graph in which so many items have failed, and all are tried again."""
+    BROKEN.update(map(str, range(many)))
+    inputs = {"what": {"type": "string", "from": "all"}}
+    graph = Graph("again-many", goals=["wait" if midway else "do"], also=["wait", "do"])
+    graph.step("do", do, inputs=inputs, for_each="what", outputs={"done": "string"}, retry=ONCE)
+    graph.step("wait", away, outputs={"n": "integer"})
+    calls = 0
+
+    def count(_frame: object, what: str, _about: object) -> None:
+        nonlocal calls
+        calls += what in ("call", "c_call")
+
+    def go_on(*args: Any) -> None:
+        sys.setprofile(count)
+        try:
+            really_go_on(*args)
+        finally:
+            sys.setprofile(None)
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start_graph(graph, {"all": sorted(BROKEN)})
+            if midway:
+                with app.clock.frozen():
+                    await app.settled(flow)
+                    await app.kill()
+                    for index in range(many):
+                        await app.reset_step(flow.id, "do", index=index, by="ann", why="mended")
+            else:
+                assert (await app.outcome(flow)).status == "failed"
+            BROKEN.clear()
+            monkeypatch.setattr(adoption, "go_on", go_on)
+            if midway:
+                app.revive()
+            else:
+                await app.redrive(flow.id, by="ann", why="mended")
+            await app.until(lambda: len(RAN) == 2 * many)
+
+    really_go_on = adoption.go_on
+    RAN.clear()
+    asyncio.run(story())
+    monkeypatch.undo()
+    return calls
+
+
+@pytest.mark.promise("A11")
+@pytest.mark.parametrize("midway", [False, True], ids=["failed flow", "flow that goes on"])
+def test_twice_as_many_failed_items_take_twice_the_work_to_try_again(
+    monkeypatch: pytest.MonkeyPatch, midway: bool
+) -> None:
+    few, twice = (calls_to_go_on(monkeypatch, many, midway) for many in (40, 80))
+    assert twice < 3 * few

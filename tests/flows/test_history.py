@@ -11,8 +11,9 @@ from redrive.failures.failure import Failure
 from redrive.flows import events
 from redrive.flows.events import AnyEvent, read_turn, write_event, write_turn
 from redrive.flows.failed_item import report_on
-from redrive.flows.history import MOST_FAILURES, Line, fold, without_undone
+from redrive.flows.history import MOST_FAILURES, Line, fold
 from redrive.flows.portable_errors import store_error
+from redrive.flows.undoing import without_undone
 from redrive.retry.decision import Because, GiveUp, RetryAt
 from redrive.testing import run_flow
 

@@ -1,40 +1,23 @@
 """Bring a flow to where its log ends, and go on from there."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.log_lines import lines_of
-from redrive.engine.mailroom import cancelled_without_code, deliver, obey_pause, read, settle_by_hand, take_out
+from redrive.engine.mailroom import cancelled_without_code, deliver, obey_pause, settle_by_hand, take_out
 from redrive.engine.outcomes import lost_attempt
+from redrive.engine.reopening import reopen, undo_failures
 from redrive.failures.signals import CrashLoop
 from redrive.flows.asks import EndAsk
-from redrive.flows.events import (
-    COMMANDS,
-    AnyEvent,
-    AttemptFailed,
-    FlowBegan,
-    FlowFailed,
-    ItemGaveUp,
-    Redriven,
-    Resumed,
-    is_activation,
-)
-from redrive.flows.history import Item, Line, fold, without_undone
-from redrive.flows.messages import ByHand, Cancel, CompleteItem, Redrive, ResetItem, ResolveItem, Resume
-from redrive.flows.registry import GRAPH, UnknownDefinition, unknown_actions
+from redrive.flows.events import COMMANDS, FlowBegan, Redriven, Resumed
+from redrive.flows.history import Item, Line, fold
+from redrive.flows.messages import Cancel, CompleteItem, Redrive, ResolveItem, Resume
+from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, replay
 from redrive.flows.values import NotReadable
-from redrive.retry.decision import GiveUp
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
-
-
-def may_be_reopened(event: AnyEvent) -> bool:
-    """Not where what had succeeded was undone."""
-    return isinstance(event, FlowFailed) and event.kind != "compensated"
 
 
 def go_on(
@@ -79,9 +62,9 @@ def going_on(
         return
     by_hand: list[CompleteItem | ResolveItem] | None = None
     if before.ending is None:
-        _undo_failures(run, lines, mail)
+        undo_failures(run, lines, mail)
     else:
-        by_hand = _reopen(run, lines, mail)
+        by_hand = reopen(run, lines, mail)
         if by_hand is None:
             _give_back(run, before.ending, before.ended_at)
             return
@@ -159,78 +142,6 @@ def _count_lost(run: FlowRun, lost: list[Item]) -> None:
             error, failure = lost_attempt("")
             run.active -= 1
             run.decide(item, error, failure, run.time())
-
-
-def _reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> "list[CompleteItem | ResolveItem] | None":
-    """Take up a failed flow again, where a message says so: the redrive is logged as the last line.
-
-    Answers what is then to be settled by hand; None: it stays as it is.
-    """
-    for message in list(mail):
-        said = read(message)
-        failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
-        if (
-            isinstance(said, Redrive | ByHand)
-            and failed is not None
-            and isinstance(failed.event, FlowFailed)
-            and may_be_reopened(failed.event)
-        ):
-            # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
-            _take(run, mail, message)
-            items: list[int | None] = [failed.event.item]
-            if run.record.definition.startswith(GRAPH):
-                # All that failed in a graph kept it from its goals, or will.
-                items = [item.number for item in fold(lines).items.values() if item.state == "failed"] or items
-            for item in items:
-                # One may be there only because of another one's failure, and is then undone with that.
-                if item is None or item in fold(lines).items:
-                    _undo(run, lines, said, item, failed.seq)
-            return [said] if isinstance(said, CompleteItem | ResolveItem) else []
-        _take(run, mail, message)
-    return None
-
-
-def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
-    mail.remove(message)
-    take_out(run, message)
-
-
-def _undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
-    """In a flow that goes on, items that failed and that a message says to try again, or to settle by hand."""
-    is_undone = any(item.undoes for item in fold(lines).items.values())
-    for message in list(mail):
-        said = read(message)
-        # Folded each time: what is undone for one takes others along.
-        item = fold(lines).items.get(said.item) if isinstance(said, ByHand) else None
-        if item is not None and item.state == "failed":
-            if is_undone:
-                # It came while what had succeeded was being undone: to go on from there would be wrong.
-                _take(run, mail, message)
-                continue
-            if isinstance(said, ResetItem):
-                _take(run, mail, message)
-            _undo(run, lines, said, item.number, run.seq + 1, midway=True)
-
-
-def _undo(run: FlowRun, lines: list[Line], said: Any, item: int | None, failed: int, midway: bool = False) -> None:
-    at = run.time()
-    since = _failure_line(lines, item, failed)
-    details = next((getattr(line.event, "details", UNSET) for line in lines if line.seq == since), UNSET)
-    event = Redriven(by=said.by, why=said.why, item=item, since=since, details=details, midway=midway)
-    run.write(at, event)
-    lines.append(Line(run.seq, at, event))
-
-
-def _failure_line(lines: list[Line], item: int | None, failed: int) -> int:
-    """Where the log is answered anew: at the item's failure, or at the turn in which the flow's code failed."""
-    for seq, _, event in reversed(without_undone(lines)):
-        if seq >= failed:
-            continue
-        if item is None and is_activation(event):
-            return seq
-        if isinstance(event, AttemptFailed | ItemGaveUp) and event.item == item and isinstance(event.decision, GiveUp):
-            return seq
-    return 0
 
 
 def _cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: list[Message]) -> None:

@@ -48,8 +48,9 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
-from redrive.flows.history import Line, fold, without_undone
+from redrive.flows.history import Line, fold
 from redrive.flows.scripts.execution import PLACE
+from redrive.flows.undoing import without_undone
 from redrive.retry.decision import Decision, RetryAt
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
 

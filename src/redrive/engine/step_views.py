@@ -8,9 +8,10 @@ from redrive.engine.retry_rows import written_off
 from redrive.flows.driver import driver_for
 from redrive.flows.events import ItemAdded, StepSettled
 from redrive.flows.graph_driver import GraphDriver, read_graph_input
-from redrive.flows.history import FlowHistory, Item, Line, fold, without_undone
+from redrive.flows.history import FlowHistory, Item, Line, fold
 from redrive.flows.registry import GRAPH
 from redrive.flows.replay import replay
+from redrive.flows.undoing import without_undone
 from redrive.retry.eligibility import eligibility
 from redrive.stores.records import FINISHED, FlowRecord
 

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from redrive.engine.adoption import going_on, may_be_reopened
+from redrive.engine.adoption import going_on
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
 from redrive.engine.log_lines import lines_of
 from redrive.engine.mailroom import read
+from redrive.engine.reopening import may_be_reopened
 from redrive.failures.signals import CrashLoop
 from redrive.flows.driver import driver_for
 from redrive.flows.messages import ByHand

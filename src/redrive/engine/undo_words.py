@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from redrive.flows.events import StepSettled
-from redrive.flows.history import Line, without_undone
+from redrive.flows.history import Line
+from redrive.flows.undoing import without_undone
 
 
 def not_undone(lines: list[Line]) -> list[str]:

@@ -226,7 +226,7 @@ class Redriven(Event, frozen=True):
     details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """What the item's last heartbeat left for the next attempt."""
     midway: bool = False
-    """The flow had not ended: what else runs in it goes on."""
+    """The flow had not ended, or the line before has reopened it: what else runs in it goes on."""
 
 
 Command = (

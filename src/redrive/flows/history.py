@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from redrive.flows.events import (
-    COMMANDS,
     ENDINGS,
     AnyEvent,
     AttemptAccepted,
@@ -27,9 +26,9 @@ from redrive.flows.events import (
     Resumed,
     TimerFired,
     TimerSet,
-    is_activation,
 )
 from redrive.flows.stored_policy import read_stored_policy
+from redrive.flows.undoing import without_undone
 from redrive.retry.decision import GiveUp, RetryAt
 from redrive.retry.history import History
 from redrive.retry.policy import Policy
@@ -283,46 +282,6 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     Redriven: FlowHistory._redriven,
     **dict.fromkeys(ENDINGS, FlowHistory._ended),
 }
-
-
-def without_undone(lines: list[Line]) -> list[Line]:
-    """The log without what a later redrive undid: the failure itself, and all that came of it and nothing else."""
-    undone: set[int] = set()
-    for redriven in lines:
-        if isinstance(redriven.event, Redriven):
-            undone |= _consequences(lines, redriven.seq, redriven.event, undone)
-    return [line for line in lines if line.seq not in undone] if undone else lines
-
-
-def _consequences(lines: list[Line], until: int, redriven: Redriven, before: set[int]) -> set[int]:
-    gone: set[int] = set()
-    items: set[int] = set()
-    timers: set[int] = set()
-    in_gone = False
-    for seq, _, event in lines:
-        if seq >= until:
-            break
-        if seq in before or seq < redriven.since:
-            continue
-        if isinstance(event, ENDINGS):
-            gone.add(seq)
-        elif isinstance(event, COMMANDS):
-            if in_gone or getattr(event, "item", None) in items:
-                gone.add(seq)
-                if isinstance(event, ItemAdded):
-                    items.add(event.item)
-                elif isinstance(event, TimerSet):
-                    timers.add(event.timer)
-        else:
-            about = getattr(event, "item", None) in items or getattr(event, "timer", None) in timers
-            undone = (
-                about or (redriven.item is not None and seq == redriven.since) or isinstance(event, CancelRequested)
-            )
-            if undone:
-                gone.add(seq)
-            if is_activation(event):
-                in_gone = undone
-    return gone
 
 
 def fold(lines: list[Line]) -> FlowHistory:

@@ -30,8 +30,9 @@ from redrive.flows.events import (
     is_activation,
 )
 from redrive.flows.failed_item import error_of
-from redrive.flows.history import FlowHistory, Line, without_undone
+from redrive.flows.history import FlowHistory, Line
 from redrive.flows.registry import action_named
+from redrive.flows.undoing import without_undone
 from redrive.retry.policy import DEFAULT_POLICY
 
 TURNS_AT_ONCE = 1000
@@ -68,13 +69,17 @@ def replay(
     lines = without_undone(lines)
     patches = {line.event.patch for line in lines if isinstance(line.event, PatchMarked)}
     # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
-    anew = [(line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven)]
+    anew = sorted((line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven))
+    begun, anew_until = 0, 0
     redone = _Redone()
     for index, turn in enumerate(_turns(lines)):
         if index % TURNS_AT_ONCE == TURNS_AT_ONCE - 1:
             yield
         seq, at, event = turn[0] if index else (0, started_at, None)
-        is_anew = any(since <= seq < until for since, until in anew)
+        while begun < len(anew) and anew[begun][0] <= seq:
+            anew_until = max(anew_until, anew[begun][1])
+            begun += 1
+        is_anew = seq < anew_until
         driver.replay(patches, is_anew)
         # What was asked for anew stands right behind the redrive, once that was answered.
         asks = redone.take(history) if isinstance(event, Redriven) else []

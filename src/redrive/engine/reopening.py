@@ -1,0 +1,101 @@
+"""Undo failures in a flow's log, where a message says so: what failed is tried again, or settled by hand."""
+
+from msgspec import UNSET
+
+from redrive.engine.flow_run import FlowRun
+from redrive.engine.mailroom import read, take_out
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Redriven, is_activation
+from redrive.flows.history import Line, fold
+from redrive.flows.messages import ByHand, CompleteItem, Redrive, ResetItem, ResolveItem
+from redrive.flows.registry import GRAPH
+from redrive.flows.undoing import Undoing
+from redrive.stores.records import Message
+
+
+def may_be_reopened(event: AnyEvent) -> bool:
+    """Not where what had succeeded was undone."""
+    return isinstance(event, FlowFailed) and event.kind != "compensated"
+
+
+def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> "list[CompleteItem | ResolveItem] | None":
+    """Take up a failed flow again, where a message says so: the redrive is logged as the last line.
+
+    Answers what is then to be settled by hand; None: it stays as it is.
+    """
+    failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
+    for message in list(mail):
+        # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
+        _take(run, mail, message)
+        said = read(message)
+        if (
+            isinstance(said, Redrive | ByHand)
+            and failed is not None
+            and isinstance(failed.event, FlowFailed)
+            and may_be_reopened(failed.event)
+        ):
+            items: list[int | None] = [failed.event.item]
+            if run.record.definition.startswith(GRAPH):
+                # All that failed in a graph kept it from its goals, or will.
+                items = [item.number for item in fold(lines).items.values() if item.state == "failed"] or items
+            failures = _Failures(run, lines, failed.seq)
+            for item in items:
+                # One may be there only because of another one's failure, and is then undone with that.
+                if item not in failures.undoing.items:
+                    failures.undo(item, said, midway=item != items[0])  # the first reopens the flow
+            return [said] if isinstance(said, CompleteItem | ResolveItem) else []
+    return None
+
+
+def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
+    """In a flow that goes on, items that failed and that a message says to try again, or to settle by hand."""
+    words = [(message, said) for message in mail if isinstance(said := read(message), ByHand)]
+    if not words:
+        return
+    items = fold(lines).items
+    is_undone = any(item.undoes for item in items.values())
+    failed = {item.number for item in items.values() if item.state == "failed"}
+    failures = _Failures(run, lines, run.seq + 1)
+    for message, said in words:
+        if said.item not in failed or said.item in failures.undoing.items:
+            continue
+        if is_undone:
+            # It came while what had succeeded was being undone: to go on from there would be wrong.
+            _take(run, mail, message)
+            continue
+        if isinstance(said, ResetItem):
+            _take(run, mail, message)
+        failed.discard(said.item)
+        failures.undo(said.item, said, midway=True)
+
+
+def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
+    mail.remove(message)
+    take_out(run, message)
+
+
+class _Failures:
+    """Where the items of a log failed, before line `end`. To undo one adds a line to the log."""
+
+    def __init__(self, run: FlowRun, lines: list[Line], end: int) -> None:
+        self.undoing = Undoing(lines)
+        self._run = run
+        self._lines = lines
+        self._at = run.time()
+        self._last: dict[int | None, Line] = {}
+        """By item; None: the last turn of the flow's code."""
+        for line in lines:
+            event = line.event
+            if line.seq < end and line.seq not in self.undoing.lines and is_activation(event):
+                self._last[None] = line
+                if isinstance(event, AttemptFailed | ItemGaveUp):
+                    self._last[event.item] = line
+
+    def undo(self, item: int | None, said: Redrive | ByHand, midway: bool) -> None:
+        """The log is answered anew from the item's failure on, or from the turn in which the flow's code failed."""
+        failure = self._last.get(item)
+        since, details = (failure.seq, getattr(failure.event, "details", UNSET)) if failure else (0, UNSET)
+        event = Redriven(by=said.by, why=said.why, item=item, since=since, details=details, midway=midway)
+        self._run.write(self._at, event)
+        line = Line(self._run.seq, self._at, event)
+        self._lines.append(line)
+        self.undoing.read(line)
