@@ -4,12 +4,13 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import redrive
 from redrive import RetryPolicy, action
-from redrive.flows.events import AttemptFailed
+from redrive.flows.events import AttemptFailed, AttemptReturned
 from redrive.retry.policy import Policy
 
 CALLS: list[str] = []
@@ -99,3 +100,62 @@ def test_an_attempt_that_begins_after_the_stop_has_the_grace_period_too(tmp_path
             assert [await app.handle(one.id).result(timeout=10) for one in (early, late)] == ["early", "late"]
 
     asyncio.run(scenario())
+
+
+@action(name="stopping.tidies", retry=RetryPolicy(attempts=1))
+async def tidies() -> str:
+    if CALLS:
+        return "done by another"
+    CALLS.append("begins")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        CALLS.append("cleans up")
+        await GATES["clean"].wait()
+        CALLS.append("is clean")
+    return "unreached"
+
+
+@action(name="stopping.stays", retry=RetryPolicy(attempts=1))
+async def stays() -> str:
+    CALLS.append("begins")
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        CALLS.append("cleans up")
+        await GATES["clean"].wait()
+    return "done all the same"
+
+
+@pytest.mark.promise("A14")
+@pytest.mark.parametrize(
+    ("called", "outcome", "returned"), [(tidies, "done by another", 1), (stays, "done all the same", 0)]
+)
+def test_an_attempt_that_is_given_back_cleans_up_before_another_one_begins(
+    tmp_path: Path, called: Any, outcome: str, returned: int
+) -> None:
+    address = f"sqlite:///{tmp_path / 'app.db'}"
+
+    async def scenario() -> None:
+        GATES["clean"] = asyncio.Event()
+        async with redrive.open(address, poll=0.1, grace=0) as app:
+            handle = await app.submit(called())
+            while CALLS != ["begins"]:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+            async with redrive.open(address, poll=0.1) as other:
+                await idle(other)
+                app.stop()
+                for _ in range(20):
+                    # Given back too early, it would be in the log by now.
+                    assert not await returns(other, handle.id)
+                assert CALLS == ["begins", "cleans up"]
+                GATES["clean"].set()
+                assert await other.handle(handle.id).result(timeout=10) == outcome
+                assert await returns(other, handle.id) == returned
+
+    asyncio.run(scenario())
+    assert CALLS[:3] == ["begins", "cleans up", "is clean"][: 2 + returned]
+
+
+async def returns(app: redrive.App, flow_id: str) -> int:
+    return sum(isinstance(line.event, AttemptReturned) for line in await app.log(flow_id))

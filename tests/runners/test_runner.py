@@ -57,6 +57,35 @@ def an_attempt(of: Action[Any, Any], place: Place) -> Attempt:
     )
 
 
+def test_what_an_attempt_does_to_clean_up_is_not_cut_when_its_runner_closes() -> None:
+    async def scenario() -> None:
+        cancelled, clean = asyncio.Event(), asyncio.Event()
+        did: list[str] = []
+
+        @action(name="runner.cleans_up")
+        async def cleans_up() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+                await clean.wait()
+                did.append("clean")
+
+        runner = Runner(Heard(), 1, 1)
+        attempt = an_attempt(cleans_up, "loop")
+        runner.start(cleans_up, attempt, "{}")
+        await asyncio.sleep(0)
+        runner.cancel(attempt)
+        await cancelled.wait()
+        closing = asyncio.get_running_loop().create_task(runner.close())
+        await asyncio.sleep(0)
+        clean.set()
+        await closing
+        assert did == ["clean"]
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(("called", "place"), [(in_loop, "loop"), (in_thread, "thread")])
 def test_an_attempt_that_is_cancelled_before_it_began_leaves_nothing_behind(
     called: Action[Any, Any], place: Place

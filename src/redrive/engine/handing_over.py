@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from redrive.engine.worker import Worker
 
 
+# For what is given back to put away what it holds: whoever comes next begins it anew.
+CLEAN_UP = 2.0
+
+
 async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
     """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
     worker.places.closed = True
     loop = asyncio.get_running_loop()
-    attempts_end = loop.create_task(worker.runner.drain(worker.settings.grace))
+    attempts_end = loop.create_task(_end_attempts(worker))
     await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
     if journal.done() or keeper.done():
         attempts_end.cancel()
         return
-    for attempt in attempts_end.result():
-        _give_back(worker, attempt)
+    attempts_end.result()
     for run in list(worker.runs.values()):
         if not run.released:
             _take_back_starts(worker, run)
@@ -35,16 +38,30 @@ async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asy
             return
 
 
-def _give_back(worker: "Worker", attempt: Attempt) -> None:
+async def _end_attempts(worker: "Worker") -> None:
+    running = await worker.runner.drain(worker.settings.grace)
+    given_back = [attempt for attempt in running if _can_be_given_back(worker, attempt)]
+    for attempt in given_back:
+        worker.runner.cancel(attempt)
+    await worker.runner.wait_for(given_back, CLEAN_UP)
+    for attempt in given_back:
+        # It may have ended well all the same.
+        if (under_way := _under_way(worker, attempt)) is not None:
+            _return(*under_way)
+
+
+def _can_be_given_back(worker: "Worker", attempt: Attempt) -> bool:
+    """Else it may go on, or have taken effect: whoever comes next must treat it as lost."""
+    under_way = _under_way(worker, attempt)
+    return under_way is not None and attempt.place != "thread" and under_way[1].policy.idempotent is not False
+
+
+def _under_way(worker: "Worker", attempt: Attempt) -> tuple[FlowRun, Item] | None:
     run = worker.runs.get(attempt.flow_id)
     item = run.history.items.get(attempt.item) if run else None
     if run is None or item is None or item.delivery != attempt.delivery_token or run.released:
-        return
-    if attempt.place == "thread" or item.policy.idempotent is False:
-        # It may go on, or have taken effect: whoever comes next must treat it as lost.
-        return
-    worker.runner.cancel(attempt)
-    _return(run, item)
+        return None
+    return run, item
 
 
 def _take_back_starts(worker: "Worker", run: FlowRun) -> None:

@@ -1,7 +1,7 @@
 """Carry out one attempt of an action, wherever it runs, and report how it ended."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Protocol
@@ -90,8 +90,14 @@ class Runner:
             await asyncio.wait(running, timeout=left)
         return list(self._running)
 
+    async def wait_for(self, attempts: Sequence[Attempt], seconds: float) -> None:
+        """Until they have ended, but not longer."""
+        if running := [task for attempt in attempts if (task := self._running.get(attempt)) is not None]:
+            await asyncio.wait(running, timeout=seconds)
+
     async def close(self) -> None:
-        for attempt in list(self._running):
+        # To cancel one again would cut what it does to clean up.
+        for attempt in [one for one in self._running if one not in self._cancelled]:
             self.cancel(attempt)
         if self._running:
             await asyncio.wait(self._running.values(), timeout=1.0)
