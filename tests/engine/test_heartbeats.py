@@ -124,3 +124,32 @@ def test_an_item_has_one_chain_of_writes_however_often_it_was_tried(monkeypatch:
 
     asyncio.run(scenario())
     assert chains == [1]
+
+
+def test_what_an_attempt_left_is_kept_though_its_workers_clock_is_behind_the_flows_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+
+    @action(name="heartbeats.load", retry=RetryPolicy(attempts=2))
+    async def load() -> None:
+        attempt = current_attempt()
+        seen.append(attempt.last_details)
+        if attempt.number == 1:
+            attempt.heartbeat("half")
+            await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        async with flow_app() as app:
+            await app.kill()
+            handle = await app.submit(load())
+            ahead = app.clock.wall
+            monkeypatch.setattr(app.clock, "wall", lambda: ahead() - 10)
+            app.revive()
+            await app.until(lambda: len(seen) == 1 and app._worker is not None and app._worker.journal.is_drained)
+            await app.kill()
+            app.revive()
+            await app.outcome(handle)
+
+    asyncio.run(scenario())
+    assert seen == [None, "half"]

@@ -26,7 +26,8 @@ def _write(run: AttemptStarts, item: int, delivery: str, written: str | None) ->
     if details is None or not _is_under_way(run, item, delivery):
         return
     if details != written:
-        run.desk.journal.put_heartbeat(HeartbeatRow(run.id, item, run.desk.now(), details))
+        # By the flow's time, as the attempt's own beginning, whatever the clocks of its owners say.
+        run.desk.journal.put_heartbeat(HeartbeatRow(run.id, item, run.time(), details))
     asyncio.get_running_loop().call_later(WRITTEN_EVERY, _write, run, item, delivery, details)
 
 
