@@ -50,7 +50,8 @@ class Claims:
                     )
                     if claimed.flows:
                         await adopt(worker, claimed.flows)
-                more = claimed.more
+                # What there is may be locked by others for long: to ask again at once would be in vain.
+                more = claimed.more and bool(claimed.flows)
                 self._wants_ends = claimed.limited
                 self._look_again_at(claimed.next_wake)
             self.caught_up = room > 0 and not more

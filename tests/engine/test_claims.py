@@ -1,0 +1,51 @@
+"""How often a worker asks for flows."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from tests.postgres_server import shared_server
+
+import redrive
+from redrive import action
+from redrive.stores.records import Claimed
+
+
+@action(name="claims.quick")
+async def quick() -> int:
+    return 1
+
+
+def test_a_worker_asks_no_more_often_while_others_hold_all_that_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = shared_server().fresh_database()
+    claims: list[Claimed] = []
+
+    async def scenario() -> None:
+        async with redrive.open(address, worker=False) as app:
+            handles = [await app.submit(quick()) for _ in range(3)]
+        with psycopg.connect(address) as operator:
+            operator.execute("UPDATE redrive.flows SET priority = 5")
+            async with redrive.open(address, worker=False, flows=2, poll=3600) as app:
+                claim = app.store.claim
+
+                async def counted(*args: Any) -> Claimed:
+                    claims.append(await claim(*args))
+                    return claims[-1]
+
+                monkeypatch.setattr(app.store, "claim", counted)
+                working = asyncio.create_task(app.work())
+                while not claims or app._worker is None:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+                for _ in range(100):
+                    await app.find(handles[0].id)
+                assert not any(claimed.flows for claimed in claims)
+                # When it began, and when it was woken.
+                assert len(claims) < 10
+                operator.rollback()
+                app._worker.claims.wake()
+                assert [await app.handle(one.id).result(timeout=10) for one in handles] == [1, 1, 1]
+                app.stop()
+                await working
+
+    asyncio.run(scenario())
