@@ -2,6 +2,10 @@
 
 import asyncio
 
+import pytest
+
+from redrive.determinism import clock as clocks
+from redrive.determinism.clock import SYSTEM_CLOCK, SystemClock
 from redrive.engine.alarms import Alarms
 from redrive.testing import VirtualClock, virtual_clock
 
@@ -43,3 +47,27 @@ def test_what_was_taken_back_does_not_make_time_pass_and_does_not_pile_up() -> N
 
     with virtual_clock() as clock:
         asyncio.run(scenario())
+
+
+class SetClock(SystemClock):
+    """Its calendar is set forward, by someone or because the machine slept."""
+
+    ahead = 0.0
+
+    def wall(self) -> float:
+        return SYSTEM_CLOCK.wall() + self.ahead
+
+
+def test_an_alarm_rings_though_its_time_came_by_setting_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "LOOK_AGAIN", 0.001)
+
+    async def scenario() -> None:
+        clock = SetClock()
+        alarms, rang = Alarms(clock), asyncio.Event()
+        alarms.at(clock.wall() + 3600, rang.set)
+        clock.ahead = 3600.0
+        async with asyncio.timeout(5):
+            await rang.wait()
+        alarms.close()
+
+    asyncio.run(scenario())

@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 # A longer wait is slept in pieces: some platforms refuse larger arguments.
 LONGEST_NAP = 3600.0
+# Nobody tells when the calendar is set, or that the machine slept: after so many seconds one looks again.
+LOOK_AGAIN = 5.0
 _NOTHING = nullcontext()
 
 
@@ -43,7 +45,10 @@ class Clock(Protocol):
         ...
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
-        """Call `ring` in this asyncio loop once `monotonic()` reaches `when`; what is returned takes it back."""
+        """Call `ring` in this asyncio loop once `monotonic()` reaches `when`; what is returned takes it back.
+
+        It may ring before, for who waits for a time of the calendar: that can be set, and then comes sooner.
+        """
         ...
 
     def busy(self) -> AbstractContextManager[None]:
@@ -74,7 +79,7 @@ class SystemClock:
         return event_loops.cut_after(max(0.0, when - time.monotonic()))
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
-        return event_loops.call_after(max(0.0, min(when - time.monotonic(), LONGEST_NAP)), ring)
+        return event_loops.call_after(max(0.0, min(when - time.monotonic(), LOOK_AGAIN)), ring)
 
     def busy(self) -> AbstractContextManager[None]:
         return _NOTHING
