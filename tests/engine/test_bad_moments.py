@@ -1,6 +1,7 @@
 """What is said to a flow, or happens to it, at a moment that is easily overlooked."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from redrive.engine.flow_run import FlowRun
 from redrive.flows.events import AttemptFailed, Paused
 from redrive.flows.graphs.builder import Graph
 from redrive.stores.errors import StoreUnavailable
-from redrive.stores.records import Batch, Lease
+from redrive.stores.records import Batch, EventRow, Lease
 from redrive.testing import flow_app
 
 RAN: list[str] = []
@@ -46,6 +47,12 @@ async def do(what: str) -> str:
 async def until_it_runs() -> None:
     async with asyncio.timeout(10):
         while not RAN:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+
+
+async def has_failed(app: redrive.App, flow_id: str) -> None:
+    async with asyncio.timeout(10):
+        while not any(isinstance(line.event, AttemptFailed) for line in await app.log(flow_id)):  # noqa: ASYNC110 - it is in a store
             await asyncio.sleep(0.001)
 
 
@@ -172,9 +179,7 @@ def test_a_flow_that_is_built_anew_while_an_attempt_is_about_to_begin_makes_it_o
         BROKEN.add("mail")
         async with redrive.open(f"sqlite:///{tmp_path / 'app.db'}", poll=0.05) as app:
             flow = await app.start_graph(ORDER, {"order": "o"})
-            async with asyncio.timeout(10):
-                while not any(isinstance(line.event, AttemptFailed) for line in await app.log(flow.id)):  # noqa: ASYNC110 - it is in a store
-                    await asyncio.sleep(0.001)
+            await has_failed(app, flow.id)
             BROKEN.clear()
             commit = app.store.commit
 
@@ -228,3 +233,63 @@ def test_a_worker_that_is_cut_off_stops_its_attempts_when_its_lease_is_over(
                 await asyncio.wait_for(cancelled.wait(), 10)
 
     asyncio.run(story())
+
+
+@pytest.mark.promise("T10")
+def test_a_failed_step_of_a_flow_that_is_never_at_rest_is_tried_again_at_once(tmp_path: Path) -> None:
+    inputs = {"what": {"type": "string", "from": "all"}}
+    graph = Graph("moments-busy", goals=["do"], also=["mail"]).step("mail", mail, outputs=["sent"], retry=ONCE)
+    graph.step("do", do, inputs=inputs, for_each="what", outputs={"done": "string"}, parallelism=4)
+    reads = 0
+
+    async def scenario() -> None:
+        BROKEN.add("mail")
+        async with redrive.open(f"sqlite:///{tmp_path / 'app.db'}", poll=0.05) as app:
+            read_events = app.store.read_events
+
+            async def counted(flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
+                nonlocal reads
+                reads += 1
+                return await read_events(flow_ids)
+
+            flow = await app.start_graph(graph, {"order": "o", "all": ["busy"] * 2000})
+            await has_failed(app, flow.id)
+            BROKEN.clear()
+            await app.reset_step(flow.id, "mail", by="ann", why="mended")
+            app.store.read_events = counted  # type: ignore[method-assign]  # what is read is counted
+            await flow.result(timeout=60)
+
+    asyncio.run(scenario())
+    assert RAN.count("mail") == 2
+    assert RAN.index("mail", RAN.index("mail") + 1) < 2000
+    assert reads < 10
+
+
+def test_what_comes_of_an_attempt_while_its_flow_is_built_anew_is_kept_though_the_worker_stops(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'app.db'}"
+
+    async def scenario() -> None:
+        HOLD.append(asyncio.Event())
+        BROKEN.add("mail")
+        reading = asyncio.Event()
+
+        async def reads_for_ever(flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
+            reading.set()
+            await asyncio.Event().wait()
+            return {flow_id: [] for flow_id in flow_ids}
+
+        async with redrive.open(address, poll=0.05) as app:
+            flow = await app.start_graph(ORDER, {"order": "o"})
+            await has_failed(app, flow.id)
+            await app.reset_step(flow.id, "mail", by="ann", why="again")
+            app.store.read_events = reads_for_ever  # type: ignore[method-assign]  # the log is long
+            await reading.wait()
+            HOLD[0].set()
+            while "reserve" not in RAN:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0)
+        BROKEN.clear()
+        async with redrive.open(address, poll=0.05) as app:
+            assert (await app.handle(flow.id).result(timeout=10))["payment"] == "p"
+
+    asyncio.run(scenario())
+    assert (RAN.count("reserve"), RAN.count("charge"), RAN.count("mail")) == (1, 1, 2)

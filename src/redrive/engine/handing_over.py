@@ -19,6 +19,7 @@ CLEAN_UP = 2.0
 async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
     """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
     worker.places.closed = True
+    worker.rebuilding.close()
     loop = asyncio.get_running_loop()
     attempts_end = loop.create_task(_end_attempts(worker))
     await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from redrive.engine.adoption import go_on
@@ -21,15 +22,20 @@ class Rebuilding:
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.held: dict[str, list[Callable[[], None]]] = {}
+        """By flow, how its attempts ended meanwhile: while it logs on, there may be no moment when all is durable."""
 
     def begin(self, run: FlowRun) -> None:
         if run.id not in self._tasks:
+            self.held[run.id] = []
             task = self._tasks[run.id] = asyncio.get_running_loop().create_task(self._rebuild(run))
             task.add_done_callback(lambda task: self._ended(run, task))
 
     def close(self) -> None:
-        for task in self._tasks.values():
+        """Leave the flows as they are; whoever has them next reads the same mail."""
+        for flow_id, task in self._tasks.items():
             task.cancel()
+            self._report_held(flow_id)
 
     def _ended(self, run: FlowRun, task: "asyncio.Task[None]") -> None:
         del self._tasks[run.id]
@@ -38,12 +44,20 @@ class Rebuilding:
             current = self._worker.runs.get(run.id)
             if current is not None:
                 self._worker.set_aside(current)
+        self._report_held(run.id)
+
+    def _report_held(self, flow_id: str) -> None:
+        for report in self.held.pop(flow_id, ()):
+            report()
 
     async def _rebuild(self, run: FlowRun) -> None:
         worker, store = self._worker, self._worker.store
         assert worker.lease is not None  # noqa: S101 - it owns the flow
         with worker.clock.busy():
             while not run.released:
+                acted_on = asyncio.Event()
+                worker.journal.then(acted_on.set)
+                await acted_on.wait()
                 seq = run.seq
                 rows = (await patiently(store, store.read_events, [run.id]))[run.id]
                 beats = await patiently(store, store.read_heartbeats, [run.id])
@@ -54,8 +68,7 @@ class Rebuilding:
                     mail = [one for one in unread if one.flow_id == run.id and one.id not in run.mail_taken]
                     go_on(self._replace(run), rows, beats, mail, begun)
                     return
-                # Not all of it is durable yet, or has been acted on.
-                await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
+                # Something else came in: mail, a timer, a place that was waited for.
 
     def _replace(self, run: FlowRun) -> FlowRun:
         worker = self._worker

@@ -83,7 +83,7 @@ class Worker:
         self._beat = functools.partial(beat, self.runs)
         self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.now)
         self._after_mail: list[Callable[[], None]] = []
-        self._rebuilding = Rebuilding(self)
+        self.rebuilding = Rebuilding(self)
         self.handing_on = HandingOn(self)
 
     # Its life
@@ -160,7 +160,7 @@ class Worker:
 
     async def _let_go(self) -> None:
         self.alarms.close()
-        self._rebuilding.close()
+        self.rebuilding.close()
         await self.runner.close()
         for run in self.runs.values():
             run.released = True
@@ -213,7 +213,7 @@ class Worker:
         self.handing_on.hand_on(run, missing, has_mail)
 
     def rebuild(self, run: FlowRun) -> None:
-        self._rebuilding.begin(run)
+        self.rebuilding.begin(run)
 
     def begin(self, run: AttemptStarts, item: Item, place: Place, ask: ItemAsk | None = None) -> None:
         delivery = item.delivery
@@ -318,6 +318,9 @@ class Worker:
     # What the runner reports
 
     def succeeded(self, attempt: Attempt, result: str, read: Any = NOT_READ) -> None:
+        if (held := self.rebuilding.held.get(attempt.flow_id)) is not None:
+            held.append(functools.partial(self.succeeded, attempt, result, read))
+            return
         run = self._over(attempt)
         if run is not None:
             if self.guard.permits:
@@ -328,6 +331,9 @@ class Worker:
                 self.set_aside(run)
 
     def accepted(self, attempt: Attempt) -> None:
+        if (held := self.rebuilding.held.get(attempt.flow_id)) is not None:
+            held.append(functools.partial(self.accepted, attempt))
+            return
         run = self._over(attempt)
         if run is not None:
             self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
@@ -342,6 +348,10 @@ class Worker:
         poison: bool = False,
         failure: Failure | None = None,
     ) -> None:
+        if (held := self.rebuilding.held.get(attempt.flow_id)) is not None:
+            report = functools.partial(self.failed, timed_out=timed_out, poison=poison, failure=failure)
+            held.append(functools.partial(report, attempt, error))
+            return
         run = self._over(attempt)
         if run is not None:
             try:
