@@ -16,7 +16,7 @@ from redrive.flows.history import Item, Line, fold
 from redrive.flows.messages import Cancel, CompleteItem, Redrive, ResolveItem, Resume
 from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, replay
-from redrive.flows.values import NotReadable
+from redrive.flows.values import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 
 
@@ -85,7 +85,7 @@ def going_on(
         return
     try:
         open_asks = yield from replay(lines, run.driver, run.history, _began_at(lines))
-    except (NonDeterminism, UnknownDefinition) as error:
+    except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
         _cannot_go_on(run, lines, str(error), mail)
         return
     except NotReadable as error:

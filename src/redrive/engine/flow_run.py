@@ -37,7 +37,7 @@ from redrive.flows.failed_item import error_of
 from redrive.flows.history import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
 from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
-from redrive.flows.values import NOT_READ, NotReadable
+from redrive.flows.values import NOT_READ, NotReadable, UnusableHints
 from redrive.retry.backoff import LONGEST_WAIT
 from redrive.retry.decide import decide
 from redrive.retry.decision import CLEAR, Conditions, RetryAt
@@ -75,6 +75,9 @@ class FlowRun(AttemptStarts):
                 asks = self.driver.start(at)
             except NotReadable as error:
                 asks = [EndAsk("failed", error=error)]
+            except UnusableHints as error:
+                self.park(str(error))
+                return
             if not asks:
                 self.log(at, FlowBegan())
             self.take(asks, at)

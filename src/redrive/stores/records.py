@@ -13,7 +13,7 @@ FlowStatus = Literal[
     "waiting",  # a worker may claim it once `wake_at` has come
     "running",  # a worker owns it
     "paused",  # nobody claims it until it is resumed
-    "parked",  # its code no longer fits its log; nobody claims it until someone says so
+    "parked",  # it cannot go on, as when its code no longer fits its log; nobody claims it until someone says so
     "completed",
     "failed",
     "cancelled",
