@@ -1,13 +1,15 @@
 """Flows that cannot go on here are parked: everyone sees why, and they go on, or end, when someone says so."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.testing import flow_app
+from redrive.flows.driver import WorkflowDriver
+from redrive.testing import FlowApp, flow_app
 
 
 @action(name="parked.note")
@@ -84,3 +86,91 @@ def test_a_flow_parked_for_its_hints_can_be_cancelled(force: bool) -> None:
             return (await app.outcome(handle)).status
 
     assert asyncio.run(story()) == "cancelled"
+
+
+def where_the_engine_breaks(app: FlowApp, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    # The kit would stop at the first fault that it keeps.
+    app.witness.faults = deque(maxlen=0)  # type: ignore[assignment]
+
+    def breaks(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("a bug of the engine")
+
+    monkeypatch.setattr(WorkflowDriver, where, breaks)
+
+
+@pytest.mark.parametrize("where", ["start", "completed", "fired", "replay"])
+def test_a_flow_that_the_engine_fails_on_is_parked_and_can_be_resumed(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if its worker had died there, so that it can be replayed."""
+
+    async def story() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                has_begun = where in ("fired", "replay")
+                handle = await app.start(with_readable_hints(), what="hm", delay=0 if has_begun else 1)
+                await app.settled(handle)
+                where_the_engine_breaks(app, monkeypatch, where)
+                app.clock.advance(3600)
+            parked = await app.outcome(handle)
+            assert parked.status == "parked"
+            assert "the engine failed on it: ZeroDivisionError('a bug of the engine')" in (parked.problem or "")
+            await handle.resume()
+            assert (await app.outcome(handle)).status == "parked"
+            monkeypatch.undo()
+            await handle.resume()
+            assert (await app.outcome(handle)).result == "hm!"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("where", ["start", "replay", "cancel"])
+def test_a_flow_that_the_engine_fails_on_can_be_cancelled(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> str:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(with_readable_hints(), what="hm", delay=1 if where == "start" else 0)
+                await app.settled(handle)
+                where_the_engine_breaks(app, monkeypatch, where)
+                if where == "cancel":
+                    await handle.cancel()
+                else:
+                    app.clock.advance(3600)
+            assert (await app.outcome(handle)).status == "parked"
+            await handle.cancel(force=True)
+            return (await app.outcome(handle)).status
+
+    assert asyncio.run(story()) == "cancelled"
+
+
+def test_an_attempt_of_a_flow_that_the_engine_fails_on_is_stopped_and_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    happened: list[str] = []
+
+    @action(name="parked.slow", retry="[LostAttempt -> retry: 3]")
+    async def slow() -> str:
+        happened.append("begun")
+        if happened == ["begun"]:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                happened.append("stopped")
+        return "slow"
+
+    @workflow(name="TwoAtOnce")
+    class TwoAtOnce(Workflow):
+        async def run(self) -> list[str]:
+            return list(await asyncio.gather(slow(), note("quick")))
+
+    async def story() -> None:
+        async with flow_app() as app:
+            where_the_engine_breaks(app, monkeypatch, "completed")
+            handle = await app.start(TwoAtOnce)
+            assert (await app.outcome(handle)).status == "parked"
+            monkeypatch.undo()
+            await handle.resume()
+            assert (await app.outcome(handle)).result == ["slow", "quick"]
+
+    asyncio.run(story())
+    assert happened == ["begun", "stopped", "begun"]

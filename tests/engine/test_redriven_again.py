@@ -10,7 +10,7 @@ import pytest
 import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, read_graph, workflow
 from redrive.determinism.clock import current_clock
-from redrive.engine import taking_up
+from redrive.engine import adoption, taking_up
 from redrive.testing import flow_app
 
 RAN: list[str] = []
@@ -243,7 +243,7 @@ def calls_to_go_on(monkeypatch: pytest.MonkeyPatch, many: int, midway: bool) -> 
                 await app.redrive(flow.id, by="ann", why="mended")
             await app.until(lambda: len(RAN) == 2 * many)
 
-    really_going_on = taking_up.going_on
+    really_going_on = adoption.going_on
     RAN.clear()
     asyncio.run(story())
     monkeypatch.undo()

@@ -1,6 +1,6 @@
 """Bring a flow to where its log ends, and go on from there."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -44,15 +44,13 @@ def going_on(
 
     `crash_loop`: why none of its code is to run any more; the flow fails.
     """
+    if rows:
+        run.seq, run.last_at = rows[-1].seq, rows[-1].at
     try:
         lines = lines_of(rows)
     except NotReadable as error:
-        run.seq, run.last_at = rows[-1].seq, rows[-1].at
-        # What it has not read would wake it again and again.
-        _cannot_go_on(run, [], str(error), mail)
+        cannot_go_on(run, [], str(error), mail)
         return
-    if lines:
-        run.seq, run.last_at = lines[-1].seq, lines[-1].at
     before = fold(lines)
     if before.ending is None and cancelled_without_code(run, before, _has_begun(lines), mail):
         return
@@ -86,7 +84,7 @@ def going_on(
     try:
         open_asks = yield from replay(lines, run.driver, run.history, _began_at(lines))
     except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
-        _cannot_go_on(run, lines, str(error), mail)
+        cannot_go_on(run, lines, str(error), mail)
         return
     except NotReadable as error:
         for message in mail:
@@ -144,7 +142,8 @@ def _count_lost(run: FlowRun, lost: list[Item]) -> None:
             run.decide(item, error, failure, run.time())
 
 
-def _cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: list[Message]) -> None:
+def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[Message]) -> None:
+    """Park the flow, or end it where the mail says so. The mail is read: it would wake the flow again and again."""
     parked = fold(lines)
     run.history.parked = parked.parked
     for message in mail:

@@ -90,11 +90,11 @@ class Journal:
         store: Store,
         lease: Lease,
         refuse: Callable[[Sequence[NewFlow]], None],
-        set_aside: Callable[[str], None],
+        set_aside: Callable[[str, StoreError], None],
     ) -> None:
         """`refuse` is told of flows that the store does not take as born: they are not added.
 
-        `set_aside` is told of flows of which it takes nothing at all, while the error is handled.
+        `set_aside` is told of flows of which it takes nothing at all, and why.
         """
         self.batch = Batch(number=1)
         """What goes into the next transaction."""
@@ -132,6 +132,13 @@ class Journal:
             turns.append(_Turn(flow_id, seq, at, event))
         if not self._is_kicked:
             self.kick()
+
+    def take_back(self, flow_id: str) -> int:
+        """Do not write what the flow has logged since the last transaction began; answers how many lines that was."""
+        mine = [turn for turn in self._turns if turn.flow_id == flow_id]
+        self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
+        self._size -= sum(turn.size for turn in mine)
+        return sum(len(turn.events) for turn in mine)
 
     def then(self, callback: Callable[..., None], *args: Any) -> None:
         """Call back once what is in the batch now is durable."""
@@ -271,8 +278,8 @@ class Journal:
                 await self._write(part)
             except _FOR_ALL:
                 raise
-            except StoreError:
-                self._set_aside(flow_id)
+            except StoreError as refused:
+                self._set_aside(flow_id, refused)
                 self._forget(flow_id)
 
     def _forget(self, flow_id: str) -> None:

@@ -54,15 +54,18 @@ class OwnedFlow:
         """Append a line, and let the history know."""
         self.history.apply(at, event)
         # As `write`, which would be one call more for every line.
+        written = write_event(event)
         self.seq += 1
         self.last_at = at
-        self.desk.journal.log(self.id, self.seq, at, write_event(event))
+        self.desk.journal.log(self.id, self.seq, at, written)
 
     def write(self, at: float, event: AnyEvent) -> None:
         """Append a line that the history knows already."""
+        # First: a line that cannot be written leaves no gap.
+        written = write_event(event)
         self.seq += 1
         self.last_at = at
-        self.desk.journal.log(self.id, self.seq, at, write_event(event))
+        self.desk.journal.log(self.id, self.seq, at, written)
 
     def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
         """Give the flow back; whoever claims it next goes on from its log."""

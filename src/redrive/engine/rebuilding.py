@@ -39,11 +39,12 @@ class Rebuilding:
 
     def _ended(self, run: FlowRun, task: "asyncio.Task[None]") -> None:
         del self._tasks[run.id]
-        if not task.cancelled() and task.exception() is not None:
-            log.error("flow %s could not be built anew", run.id, exc_info=task.exception())
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("flow %s could not be built anew", run.id, exc_info=error)
             current = self._worker.runs.get(run.id)
             if current is not None:
-                self._worker.set_aside(current)
+                self._worker.set_aside(current, error)
         self._report_held(run.id)
 
     def _report_held(self, flow_id: str) -> None:

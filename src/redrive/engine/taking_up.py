@@ -67,8 +67,8 @@ def begin_new(worker: "Worker", record: FlowRecord) -> bool:
             worker.forget(run)
             return False
         run.begin()
-    except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-        worker.set_aside(run)
+    except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
+        worker.set_aside(run, error)
     return True
 
 
@@ -159,8 +159,8 @@ async def _bring_up(
     except asyncio.CancelledError:
         run.driver.discard()
         raise
-    except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-        worker.set_aside(run)
+    except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
+        worker.set_aside(run, error, mail)
 
 
 async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], mail: list[Message]) -> None:

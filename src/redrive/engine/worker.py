@@ -13,6 +13,7 @@ from typing import Any
 from redrive.calls.scope import CURRENT, UNOWNED
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
+from redrive.engine.adoption import cannot_go_on
 from redrive.engine.alarms import Alarms
 from redrive.engine.attempt_starts import AttemptStarts
 from redrive.engine.claims import Claims
@@ -34,6 +35,7 @@ from redrive.engine.settings import WorkerSettings
 from redrive.engine.telling import tell_attempt_failed, tell_flow_ended
 from redrive.engine.under_way import UnderWay
 from redrive.failures.failure import Failure
+from redrive.failures.redaction import redact
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
@@ -44,7 +46,7 @@ from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
-from redrive.stores.records import Lease, NewWorker
+from redrive.stores.records import Lease, Message, NewWorker
 
 log = logging.getLogger("redrive")
 
@@ -191,8 +193,8 @@ class Worker:
                 if run is not None and not run.released and message.id not in run.mail_taken:
                     try:
                         deliver(run, message)
-                    except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-                        self.set_aside(run)
+                    except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
+                        self.set_aside(run, error, [message])
             for call in calls:
                 try:
                     call()
@@ -250,8 +252,8 @@ class Worker:
             self.idle.pop(run.id, None)
             try:
                 run.ring()
-            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-                self.set_aside(run)
+            except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
+                self.set_aside(run, error)
 
         if run.alarm is not None:
             self.alarms.take_back(run.alarm)
@@ -286,21 +288,40 @@ class Worker:
             self.alarms.take_back(run.alarm)
         self.claims.flow_ended()
 
-    def set_aside(self, run: FlowRun) -> None:
-        """The engine itself failed on this flow: leave it as its log has it, for whoever comes after this lease."""
-        log.exception("flow %s: the engine failed; the flow is left alone until this worker ends", run.id)
+    def set_aside(self, run: FlowRun, error: BaseException, mail: Sequence[Message] = ()) -> None:
+        """The engine itself failed on this flow, or on this mail for it: park it as its log has it.
+
+        Where nothing can be written, leave it for whoever comes after this lease.
+        """
+        if run.is_stored and (run.released or self._parked(run, error, mail)):
+            log.error("flow %s: the engine failed", run.id, exc_info=error)
+            return
+        left_alone = "flow %s: the engine failed; the flow is left alone until this worker ends"
+        log.error(left_alone, run.id, exc_info=error)
         run.released = True
         run.driver.discard()
         self.runs.pop(run.id, None)
         self.idle.pop(run.id, None)
 
-    def _nothing_is_kept_of(self, flow_id: str) -> None:
+    def _parked(self, run: FlowRun, error: BaseException, mail: Sequence[Message]) -> bool:
+        problem = f"the engine failed on it: {redact(repr(error), 500)}; its worker's log says where"
+        try:
+            self.under_way.stop_all_but(run.id, ())
+            run.leave_line()
+            # Half a turn: with that in its log it could never be replayed.
+            run.seq -= self.journal.take_back(run.id)
+            cannot_go_on(run, [], problem, [message for message in mail if message.id not in run.mail_taken])
+        except Exception:
+            log.exception("flow %s could not be parked", run.id)
+        return run.released
+
+    def _nothing_is_kept_of(self, flow_id: str, error: BaseException) -> None:
         run = self.runs.get(flow_id)
         if run is None:
-            log.exception("flow %s: the store refuses what was written of it", flow_id)
+            log.error("flow %s: the store refuses what was written of it", flow_id, exc_info=error)
         else:
             run.is_stored = False
-            self.set_aside(run)
+            self.set_aside(run, error)
 
     def keeps_idle(self, run: FlowRun) -> bool:
         if self.places.closed:
@@ -327,8 +348,8 @@ class Worker:
                 self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
             try:
                 run.succeeded(attempt.item, attempt.delivery_token, result, read)
-            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-                self.set_aside(run)
+            except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
+                self.set_aside(run, error)
 
     def accepted(self, attempt: Attempt) -> None:
         if (held := self.rebuilding.held.get(attempt.flow_id)) is not None:
@@ -359,8 +380,8 @@ class Worker:
                 if self.guard.permits:
                     self.guard.failed((attempt.flow_id, attempt.item), attempt.policy, failure, self.now())
                 run.failed(attempt.item, attempt.delivery_token, error, failure)
-            except Exception:  # noqa: BLE001 - one flow's trouble is not another's
-                self.set_aside(run)
+            except Exception as trouble:  # noqa: BLE001 - one flow's trouble is not another's
+                self.set_aside(run, trouble)
 
     def _over(self, attempt: Attempt) -> FlowRun | None:
         if not self.under_way.end(attempt):

@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Never, cast
 
 from redrive.engine.flow_run import FlowRun
@@ -25,7 +25,7 @@ from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.errors import LeaseLost
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, Lease
+from redrive.stores.records import Batch, Lease, Message
 from redrive.testing.virtual_clock import VirtualClock
 
 Side = Literal["before", "after"]
@@ -147,9 +147,10 @@ class WatchedWorker(Worker):
         self.runner = _WatchedRunner(self, point.witness, clock)
         self._witness = point.witness
 
-    def set_aside(self, run: FlowRun) -> None:
-        self._witness.faults.append(f"the engine failed on flow {run.id}:\n{traceback.format_exc()}")
-        super().set_aside(run)
+    def set_aside(self, run: FlowRun, error: BaseException, mail: Sequence[Message] = ()) -> None:
+        told = "".join(traceback.format_exception(error))
+        self._witness.faults.append(f"the engine failed on flow {run.id}:\n{told}")
+        super().set_aside(run, error, mail)
 
 
 class _WatchedRunner(Runner):
