@@ -1,4 +1,4 @@
-"""What a worker keeps in memory, and whom it answers when it ends."""
+"""What a worker keeps in memory, when it looks for more, and whom it answers when it ends."""
 
 import asyncio
 from typing import Any
@@ -9,6 +9,7 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.engine.flow_run import FlowRun
 from redrive.stores.errors import StoreUnavailable
+from redrive.testing import flow_app
 
 
 @action(name="worker.quick")
@@ -20,6 +21,26 @@ async def quick() -> int:
 class Sleeps(Workflow):
     async def run(self) -> None:
         await asyncio.sleep(3)
+
+
+@workflow(name="worker.SleepsLong")
+class SleepsLong(Workflow):
+    async def run(self) -> int:
+        for _ in range(20):
+            await asyncio.sleep(3600)
+        return await quick()
+
+
+def test_a_flow_that_leaves_memory_to_wait_is_looked_for_when_it_wakes(address: str) -> None:
+    """And not only once the worker has looked around: on a virtual clock that takes longer than all the rest."""
+
+    async def scenario() -> int:
+        async with flow_app(address, poll=3600.0) as app:
+            outcome = await app.outcome(await app.start(SleepsLong))
+            assert outcome.duration == 20 * 3600
+            return outcome.result  # type: ignore[no-any-return]
+
+    assert asyncio.run(scenario()) == 1
 
 
 def test_whoever_starts_a_flow_is_answered_though_the_worker_cannot_leave(monkeypatch: pytest.MonkeyPatch) -> None:

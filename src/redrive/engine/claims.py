@@ -53,7 +53,8 @@ class Claims:
                 # What there is may be locked by others for long: to ask again at once would be in vain.
                 more = claimed.more and bool(claimed.flows)
                 self._wants_ends = claimed.limited
-                self._look_again_at(claimed.next_wake)
+                if claimed.next_wake is not None:
+                    self.look_again_at(claimed.next_wake)
             self.caught_up = room > 0 and not more
             if room <= 0 or not more:
                 self._wants_ends |= room <= 0
@@ -67,15 +68,13 @@ class Claims:
         most, active = worker.settings.flows, len(worker.runs) - len(worker.idle)
         return max(most - len(worker.runs), max(1, most // 4) - active)
 
-    def _look_again_at(self, when: float | None) -> None:
+    def look_again_at(self, when: float) -> None:
         """When a flow that nobody owns will wake; one alarm at a time is enough."""
 
         def look() -> None:
             self._next_look = math.inf
             self._wake.set()
 
-        if when is None:
-            return
         when = self._worker.handing_on.look_at(when)
         if when < self._next_look:
             self._next_look = when

@@ -54,6 +54,10 @@ class Desk(Protocol):
         """Ring the run at that time, unless it has left memory."""
         ...
 
+    def look_for_flows_at(self, when: float) -> None:
+        """One that was given back wakes then: not all stores tell their own worker so."""
+        ...
+
     def attempt_failed(self, run: "FlowRun", item: Item, event: AttemptFailed) -> None: ...
 
     def ended(self, run: "FlowRun", event: AnyEvent) -> None:

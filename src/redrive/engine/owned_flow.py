@@ -76,6 +76,8 @@ class OwnedFlow:
         journal = self.desk.journal
         journal.batch.flows.append(change)
         journal.then(self.desk.forget, self)
+        if status == "waiting" and wake_at is not None:
+            journal.then(self.desk.look_for_flows_at, wake_at)
 
     def park(self, problem: str) -> None:
         """It cannot go on: leave it alone until someone mends it."""

@@ -259,6 +259,9 @@ class Worker:
             self.alarms.take_back(run.alarm)
         run.alarm = self.alarms.at(when, call)
 
+    def look_for_flows_at(self, when: float) -> None:
+        self.claims.look_again_at(when)
+
     def attempt_failed(self, run: FlowRun, item: Item, event: AttemptFailed) -> None:
         tell_attempt_failed(run, item, event)
 
