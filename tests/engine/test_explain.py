@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import redrive
 from redrive import Permanent, RetryAfter, RetryPolicy, Snooze, Workflow, action, current_attempt, workflow
+from redrive.engine.app import App
 from redrive.engine.explain import explain
 from redrive.engine.explain_text import explain_text
 from redrive.engine.explain_words import span
@@ -388,6 +391,45 @@ def test_pausing_resuming_and_cancelling_show_who_and_why() -> None:
         ("cancel_requested", "bob"),
         ("flow_cancelled", ""),
     ]
+
+
+def test_a_paused_flow_whose_attempt_goes_on_says_so_and_what_it_has_read(address: str) -> None:
+    goes_on = asyncio.Event()
+
+    @action(name="explain.lasts")
+    async def lasts() -> None:
+        await goes_on.wait()
+
+    async def reads_its_mail(app: App, flow_id: str) -> Explanation:
+        async with asyncio.timeout(10):
+            while await app.store.count_mail(flow_id):  # noqa: ASYNC110 - in a store
+                await asyncio.sleep(0.001)
+        return await app.explain(flow_id)
+
+    async def scenario() -> None:
+        async with redrive.open(address) as app:
+            handle = await app.submit(lasts())
+            async with asyncio.timeout(10):
+                while not (await app.explain(handle.id)).timeline:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0.001)
+            await handle.pause(by="bob", why="an audit")
+            paused = await reads_its_mail(app, handle.id)
+            text = (
+                r"paused by bob \(an audit\); no attempt begins until it is resumed; on \S+ attempt 1 of explain.lasts "
+            )
+            assert re.fullmatch(text + r"\(item 1\) has run for \S+", paused.headline)
+            assert paused.next_steps[0].command == f"redrive flows resume {handle.id} --why WHY"
+            await handle.resume(by="bob", why="it is over")
+            resumed = await reads_its_mail(app, handle.id)
+            assert resumed.headline.startswith("running on ")
+            for explanation in (paused, resumed):
+                assert [wait.what for wait in explanation.waits_for] == [
+                    "the end of attempt 1 of explain.lasts (item 1)"
+                ]
+            goes_on.set()
+            await handle.result(timeout=10)
+
+    asyncio.run(scenario())
 
 
 def test_a_parked_flow_says_what_changed_and_how_to_go_on(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, o
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, whole_microseconds
-from redrive.engine.explain import explain
+from redrive.engine.explaining import explained
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
 from redrive.engine.log_lines import lines_of
@@ -338,12 +338,7 @@ class App:
 
     async def explain(self, flow_id: str) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next."""
-        record, lines = await self.find(flow_id), await self.log(flow_id)
-        letters = await self.store.list_dead(DeadQuery(flow_ids=(flow_id,), state=None))
-        # Leases are in real time, whatever the flow's own clock says.
-        alive = [one for one in await self.store.list_workers() if one.expires_at > SYSTEM_CLOCK.wall()]
-        queues = await self.store.list_queues()
-        return explain(record, lines, letters[0] if letters else None, alive, queues, self._clock.wall())
+        return await explained(self.store, await self.find(flow_id), await self.log(flow_id), self._clock.wall())
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return await self.store.list_flows(query or FlowQuery())

@@ -65,8 +65,7 @@ class Looking:
     def _open(self) -> Look:
         status = self.record.status
         if status == "paused":
-            text = f"paused{self._by('paused')}; no attempt begins until it is resumed"
-            return Look(text, self._waits(), [self._resume("go on"), self._cancel()])
+            return Look(self._paused_in_words(), self._waits(), [self._resume("go on"), self._cancel()])
         if status == "parked":
             problem = summary(self.history.parked or "", 1000)
             mended = self._resume("once the code is mended and its workers run it, go on")
@@ -173,6 +172,9 @@ class Looking:
             doing = "it waits for one of its timers"
         else:
             doing = "its code runs"
+        if self.history.paused:
+            still = f"; on {owner.name} {doing}" if under_way else ""
+            return Look(self._paused_in_words() + still, waits, [self._resume("go on"), self._cancel()])
         return Look(f"running on {owner.name}: {doing}", waits, [self._cancel()])
 
     def _waiting(self) -> Look:
@@ -293,6 +295,9 @@ class Looking:
     def _by(self, what: str) -> str:
         notes = [note for note in self.timeline if isinstance(note, Note) and note.what == what]
         return _signed(notes[-1].by, notes[-1].why) if notes else ""
+
+    def _paused_in_words(self) -> str:
+        return f"paused{self._by('paused')}; no attempt begins until it is resumed"
 
     def _resume(self, text: str) -> Advice:
         return Advice(text, f"redrive flows resume {self.record.id} --why WHY")

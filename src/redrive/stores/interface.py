@@ -133,6 +133,10 @@ class Store(Protocol):
         """The unread messages of all flows that the lease owns, oldest first."""
         ...
 
+    async def count_mail(self, flow_id: str) -> int:
+        """How many messages of a flow are unread, now; its record tells how many were when it was last released."""
+        ...
+
     # Retries, dead letters, queues
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]: ...

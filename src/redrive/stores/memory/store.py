@@ -256,6 +256,9 @@ class MemoryStore:
         owned = self._data.owned.get(lease.epoch, {})
         return [message for message in self._data.messages.values() if message.flow_id in owned]
 
+    async def count_mail(self, flow_id: str) -> int:
+        return sum(message.flow_id == flow_id for message in self._data.messages.values())
+
     # Retries, dead letters, queues
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]:

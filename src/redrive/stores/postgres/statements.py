@@ -121,6 +121,8 @@ SELECT {selected(MESSAGE, "m")} FROM flows AS f JOIN messages AS m ON m.flow_id 
 WHERE f.owner = $1 AND f.mail > f.mail_read ORDER BY m.id
 """
 
+COUNT_MAIL = "SELECT count(*) FROM messages WHERE flow_id = $1"
+
 SET_QUEUE_LIMIT = """
 WITH changed AS (
     INSERT INTO queue_limits (name, "limit") VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET "limit" = $2

@@ -212,6 +212,10 @@ class PostgresStore:
         rows = await self._claims.run(lambda connection: connection.fetch(statements.READ_MAIL, lease.epoch))
         return [Message(*row) for row in rows]
 
+    async def count_mail(self, flow_id: str) -> int:
+        count: int = (await self._read(statements.COUNT_MAIL, flow_id))[0][0]
+        return count
+
     # Retries, dead letters, queues
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]:

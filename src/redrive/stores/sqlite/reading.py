@@ -72,6 +72,11 @@ def read_mail(connection: sqlite3.Connection, lease: Lease) -> list[Message]:
     return [Message(*row) for row in connection.execute(_MAIL, (lease.epoch,))]
 
 
+def count_mail(connection: sqlite3.Connection, flow_id: str) -> int:
+    count: int = connection.execute("SELECT count(*) FROM messages WHERE flow_id = ?", (flow_id,)).fetchone()[0]
+    return count
+
+
 def find_flows(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> dict[str, FlowRecord]:
     rows = connection.execute(f"{_FLOWS} AND id {_AMONG}", (json_list(flow_ids),))
     return {flow.id: flow for flow in map(flow_record, rows)}

@@ -210,6 +210,9 @@ class SqliteStore:
     async def read_mail(self, lease: Lease) -> list[Message]:
         return await self._reader.do(reading.read_mail, lease)
 
+    async def count_mail(self, flow_id: str) -> int:
+        return await self._reader.do(reading.count_mail, flow_id)
+
     # Retries, dead letters, queues
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]:

@@ -46,6 +46,7 @@ class MailConformance:
         assert [one.body for one in await other.read_mail(others)] == ["2"]
         await store.commit(lease, Batch(number=1, messages_read=[first.id, third.id]))
         assert await store.read_mail(lease) == [second]
+        assert [await store.count_mail(flow_id) for flow_id in ("a", "b", "c", "unknown")] == [0, 1, 1, 0]
         assert ((await found(store, "a")).mail, (await found(store, "b")).mail) == (2, 1)
 
     @scenario
