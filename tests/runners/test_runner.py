@@ -1,4 +1,4 @@
-"""The runner itself: what it keeps of attempts that are cancelled."""
+"""The runner itself: what it keeps of attempts that are cancelled, and when it tells of those that do not end."""
 
 import asyncio
 import sys
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from redrive.failures.signals import Permanent
+from redrive.failures.signals import AttemptTimeout, Permanent
 from redrive.flows.action import Action, Place, action
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.runners.attempt import Attempt
-from redrive.runners.runner import Runner
+from redrive.runners.runner import CLEAN_UP, Runner
+from redrive.testing import virtual_clock
 
 
 class Heard:
@@ -41,7 +42,7 @@ async def in_loop() -> None: ...
 def in_thread() -> None: ...
 
 
-def an_attempt(of: Action[Any, Any], place: Place) -> Attempt:
+def an_attempt(of: Action[Any, Any], place: Place, timeout: float | None = None) -> Attempt:
     return Attempt(
         flow_id="flow",
         item=1,
@@ -49,7 +50,7 @@ def an_attempt(of: Action[Any, Any], place: Place) -> Attempt:
         number=1,
         delivery_token="token",
         policy=DURABLE_DEFAULT,
-        timeout=None,
+        timeout=timeout,
         timeout_at=None,
         details=None,
         on_beat=lambda *_: None,
@@ -135,5 +136,43 @@ def test_an_attempt_that_cannot_be_set_up_is_reported_as_failed(
         assert await runner.drain(10.0) == []
         assert (heard.outcomes, ran) == ([attempt, following], [True])
         await runner.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["late", "late and cancelled"])
+def test_an_attempt_that_does_not_end_in_time_is_told_of_once_unless_it_was_cancelled(is_cancelled: bool) -> None:
+    async def scenario() -> None:
+        cut, ends = asyncio.Event(), asyncio.Event()
+
+        @action(name="runner.swallows")
+        async def swallows() -> None:
+            for _ in range(3):
+                try:
+                    await ends.wait()
+                except asyncio.CancelledError:
+                    cut.set()
+
+        with virtual_clock() as clock, clock.frozen():
+            heard = Heard()
+            runner = Runner(heard, 1, 1)
+            attempt = an_attempt(swallows, "loop", timeout=10.0)
+            runner.start(swallows, attempt, "{}")
+            await asyncio.sleep(0)
+            try:
+                clock.advance(10)
+                await cut.wait()
+                assert not heard.outcomes
+                if is_cancelled:
+                    runner.cancel(attempt)
+                clock.advance(CLEAN_UP)
+                clock.advance(CLEAN_UP)
+                assert heard.outcomes == ([] if is_cancelled else [attempt])
+                assert [type(error) for error in heard.errors] == ([] if is_cancelled else [AttemptTimeout])
+            finally:
+                ends.set()
+            assert await runner.drain(10.0) == []
+            assert not runner._cancelled
+            await runner.close()
 
     asyncio.run(scenario())

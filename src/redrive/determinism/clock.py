@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 from redrive.determinism import event_loops
+from redrive.determinism.event_loops import Late
 from redrive.determinism.thread_cut import call_in_thread
 
 T = TypeVar("T")
@@ -37,10 +38,11 @@ class Clock(Protocol):
         """Suspend this task until `monotonic()` reaches `when`; cancelling the task ends the wait at once."""
         ...
 
-    def cut_at(self, when: float) -> AbstractContextManager[None]:
+    def cut_at(self, when: float, late: Late | None = None) -> AbstractContextManager[None]:
         """For `with` inside an async task: what still runs when `monotonic()` reaches `when` is cancelled.
 
-        Leaving the block then raises CutShort in place of the cancellation.
+        Leaving the block then raises CutShort in place of the cancellation. Under asyncio, `late` hears of what does
+        not leave it: some code swallows its cancellation.
         """
         ...
 
@@ -75,8 +77,8 @@ class SystemClock:
         while (left := when - time.monotonic()) > 0:
             await sleep(min(left, LONGEST_NAP))
 
-    def cut_at(self, when: float) -> AbstractContextManager[None]:
-        return event_loops.cut_after(max(0.0, when - time.monotonic()))
+    def cut_at(self, when: float, late: Late | None = None) -> AbstractContextManager[None]:
+        return event_loops.cut_after(max(0.0, when - time.monotonic()), late)
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
         return event_loops.call_after(max(0.0, min(when - time.monotonic(), LOOK_AGAIN)), ring)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from redrive.determinism.thread_cut import CutShort
 
@@ -47,8 +47,17 @@ def call_after(seconds: float, callback: Callable[[], None]) -> Callable[[], Non
     return asyncio.get_running_loop().call_later(seconds, callback).cancel
 
 
-def cut_after(seconds: float) -> AbstractContextManager[None]:
-    return TrioCut(seconds) if under_trio() else AsyncioCut(seconds)
+class Late(NamedTuple):
+    """Whom to call when what was cut is still there so many seconds later."""
+
+    grace: float
+    call: Callable[[], None]
+
+
+def cut_after(seconds: float, late: Late | None = None) -> AbstractContextManager[None]:
+    if under_trio():
+        return TrioCut(seconds)
+    return AsyncioCut(seconds) if late is None else WatchedCut(seconds, late)
 
 
 class AsyncioCut:
@@ -69,6 +78,46 @@ class AsyncioCut:
             _finish_now(self.limit.__aexit__(kind, error, trace))
         except TimeoutError:
             raise CutShort from None
+
+
+class WatchedCut:
+    """The same, with a second timer once it has cancelled: only then may something be late.
+
+    It does what `asyncio.timeout` does, which tells nobody.
+    """
+
+    __slots__ = ("_before", "_is_cut", "_late", "_loop", "_seconds", "_task", "_timer")
+
+    def __init__(self, seconds: float, late: Late) -> None:
+        self._seconds = seconds
+        self._late = late
+        self._is_cut = False
+
+    def __enter__(self) -> None:
+        import asyncio
+
+        loop = self._loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
+        assert task is not None  # noqa: S101 - it is for use inside one
+        self._task: asyncio.Task[Any] = task
+        self._before = task.cancelling()
+        self._timer = loop.call_later(self._seconds, self._cut)
+
+    def _cut(self) -> None:
+        self._is_cut = True
+        self._task.cancel()
+        self._timer = self._loop.call_later(*self._late)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._is_cut:
+            import asyncio
+
+            is_ours = self._task.uncancel() <= self._before
+            if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+                raise CutShort from None
 
 
 class TrioCut:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from redrive.determinism.event_loops import AsyncioCut
+from redrive.determinism.event_loops import AsyncioCut, Late
 
 if TYPE_CHECKING:
     from redrive.flows.loop import FlowLoop
@@ -28,7 +28,7 @@ class FlowClock:
     async def asleep_until(self, when: float) -> None:
         await asyncio.sleep(max(0.0, when - self._loop.now))  # noqa: TID251 - on the flow's loop this is a durable timer
 
-    def cut_at(self, when: float) -> AbstractContextManager[None]:
+    def cut_at(self, when: float, late: Late | None = None) -> AbstractContextManager[None]:
         return AsyncioCut(max(0.0, when - self._loop.now))
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:

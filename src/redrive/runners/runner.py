@@ -1,6 +1,7 @@
 """Carry out one attempt of an action, wherever it runs, and report how it ended."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -8,6 +9,7 @@ from typing import Any, Protocol
 
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock, current_clock
+from redrive.determinism.event_loops import Late
 from redrive.determinism.thread_cut import CutShort
 from redrive.failures.failure import Failure, JudgedError
 from redrive.failures.signals import AttemptTimeout, Permanent
@@ -19,6 +21,9 @@ from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_o
 from redrive.runners.http.settings import HttpSettings
 
 _POISON = (NotStorable, NotReadable)
+
+CLEAN_UP = 3.0
+"""Seconds that a coroutine has to end once it was cancelled because its time is over; then it is left behind."""
 
 
 class Reports(Protocol):
@@ -123,7 +128,7 @@ class Runner:
             if attempt.timeout is None:
                 result = await signature.call_with(action.function, values)
             else:
-                with clock.cut_at(clock.monotonic() + attempt.timeout):
+                with clock.cut_at(clock.monotonic() + attempt.timeout, self._late(attempt)):
                     result = await signature.call_with(action.function, values)
             text, read = signature.stored_result(result)
         except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
@@ -142,7 +147,7 @@ class Runner:
             if attempt.timeout is None:
                 answer = await self._http.call(handler, attempt, body)
             else:
-                with clock.cut_at(clock.monotonic() + attempt.timeout):
+                with clock.cut_at(clock.monotonic() + attempt.timeout, self._late(attempt)):
                     answer = await self._http.call(handler, attempt, body)
         except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
             self._ended(attempt, error)
@@ -214,6 +219,18 @@ class Runner:
         finally:
             self._is_over(attempt)
 
+    def _late(self, attempt: Attempt) -> Late:
+        return Late(CLEAN_UP, functools.partial(self._leave_behind, attempt))
+
+    def _leave_behind(self, attempt: Attempt) -> None:
+        """Its time is over and it goes on all the same: report that, and drop whatever comes of it."""
+        if attempt not in self._cancelled:
+            self._cancelled.add(attempt)
+            self._timed_out(attempt)
+
+    def _timed_out(self, attempt: Attempt) -> None:
+        self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
+
     def _is_over(self, attempt: Attempt) -> None:
         self._running.pop(attempt, None)
         self._cancelled.discard(attempt)
@@ -224,7 +241,7 @@ class Runner:
         if attempt in self._cancelled:
             return
         if isinstance(error, CutShort):
-            self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
+            self._timed_out(attempt)
         else:
             poison = isinstance(error, _POISON)
             failure = error.judged() if isinstance(error, JudgedError) else None

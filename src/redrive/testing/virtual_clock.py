@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from redrive.determinism import event_loops
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.determinism.event_loops import AsyncioCut
+from redrive.determinism.event_loops import AsyncioCut, Late
 from redrive.determinism.thread_cut import CutShort
 
 T = TypeVar("T")
@@ -90,8 +90,8 @@ class VirtualClock:
         self.waits.append(round(when - self.now, 9))
         await self._wait(when)
 
-    def cut_at(self, when: float) -> AbstractContextManager[None]:
-        return _TrioCut(self, when) if event_loops.under_trio() else _AsyncioVirtualCut(self, when)
+    def cut_at(self, when: float, late: Late | None = None) -> AbstractContextManager[None]:
+        return _TrioCut(self, when) if event_loops.under_trio() else _AsyncioVirtualCut(self, when, late)
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
         timer = self._at(when, _running_loop(), ring, moves_time=True)
@@ -205,6 +205,11 @@ class VirtualClock:
                 return True
         return False
 
+    def _is_patient_again_with(self, task: "asyncio.Task[Any] | None") -> None:
+        work = self._work.get(task) if task is not None else None
+        if work is not None:
+            work.since = SYSTEM_CLOCK.monotonic()
+
     def _patience(self, slow: bool) -> float:
         return self._grace * (SLOW if slow else 1)
 
@@ -233,17 +238,27 @@ class _Timer:
 class _AsyncioVirtualCut:
     """Cancels what runs inside when the virtual time comes."""
 
-    def __init__(self, clock: VirtualClock, when: float) -> None:
+    def __init__(self, clock: VirtualClock, when: float, late: Late | None) -> None:
         self._clock = clock
         self._when = when
+        self._late = late
         self._cut = AsyncioCut(None)
         self._timer: _Timer | None = None
 
     def __enter__(self) -> None:
-        loop = _running_loop()
+        loop, task = _running_loop(), asyncio.current_task()
         self._cut.__enter__()
         limit = self._cut.limit
-        self._timer = self._clock._at(self._when, loop, lambda: limit.reschedule(loop.time()), moves_time=False)
+
+        def cut() -> None:
+            limit.reschedule(loop.time())
+            if self._late is not None:
+                # It cleans up in real time, too.
+                self._clock._is_patient_again_with(task)
+                until = self._clock.now + self._late.grace
+                self._timer = self._clock._at(until, loop, self._late.call, moves_time=False)
+
+        self._timer = self._clock._at(self._when, loop, cut, moves_time=False)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
