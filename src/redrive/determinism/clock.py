@@ -112,5 +112,7 @@ def use_clock(clock: Clock) -> Iterator[Clock]:
 
 def whole_microseconds(wall: float) -> float:
     """The time itself, or the first such one after it: what is due at `wall` is due then too."""
-    rounded = round(wall, 6)
-    return rounded if rounded >= wall else round(rounded + 1e-6, 6)
+    # Not by round(), which takes a hundred times as long: each turn of a flow has a time.
+    nearest = int(wall * 1e6 + 0.5)
+    whole = nearest / 1e6
+    return whole if whole >= wall else (nearest + 1) / 1e6
