@@ -42,6 +42,11 @@ async def all_delivered(handles: list[redrive.Handle[list[str]]]) -> None:
         assert await handle.result(timeout=60) == expected(number)
 
 
+@redrive.action(name="store_faults.ready")
+async def ready() -> str:
+    return "ready"
+
+
 @redrive.workflow(name="store_faults.Sleeps")
 class Sleeps(redrive.Workflow):
     async def run(self) -> str:
@@ -64,6 +69,26 @@ def test_an_app_can_be_closed_while_its_postgres_is_away() -> None:
         await asyncio.to_thread(server.start)
         async with redrive.open(address, poll=0.1) as app:
             assert await app.handle(flow.id).result(timeout=20) == "slept"
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        server.remove()
+
+
+def test_a_start_waits_for_its_postgres_though_that_is_away_for_longer_than_a_lease() -> None:
+    server = PostgresServer()
+    address = server.fresh_database()
+
+    async def scenario() -> None:
+        async with redrive.open(address, lease=0.5) as app:
+            await (await app.submit(ready())).result(timeout=10)
+            await asyncio.to_thread(server.stop)
+            start = asyncio.create_task(app.submit(ready()))
+            done, _ = await asyncio.wait([start], timeout=2.0)
+            assert not done
+            await asyncio.to_thread(server.start)
+            assert await (await start).result(timeout=20) == "ready"
 
     try:
         asyncio.run(scenario())
