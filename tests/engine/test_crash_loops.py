@@ -118,6 +118,34 @@ def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_
     asyncio.run(scenario())
 
 
+@workflow(name="crash_loops.Endless")
+class Endless(Workflow):
+    async def run(self) -> None:
+        while True:
+            SEEN.append(await note(0))
+
+
+def test_a_worker_that_is_never_at_rest_takes_up_a_suspect_and_what_comes_after_it(address: str) -> None:
+    async def scenario() -> None:
+        async with redrive.open(address, worker=False) as app:
+            suspect = await app.start(Plain, 1, queue="held")
+            await lose_owners(app, 2)
+            await app.store.set_queue_limit("held", 0)
+        async with redrive.open(address, poll=0.1, grace=0.0) as app:
+            for _ in range(30):
+                await app.start(Endless)
+
+            async def all_run() -> bool:
+                return len(SEEN) > 300
+
+            await until(all_run)
+            await app.store.set_queue_limit("held", None)
+            assert await app.handle(suspect.id).result(timeout=10) == 1
+            assert await (await app.start(Plain, 2, key="after it")).result(timeout=10) == 2
+
+    asyncio.run(scenario())
+
+
 # Taking up many, or long ones
 
 
@@ -218,3 +246,51 @@ def test_of_long_logs_few_are_read_at_once(address: str, monkeypatch: pytest.Mon
     asyncio.run(scenario())
     assert sum(read) >= 10
     assert max(read) <= 4
+
+
+HOOKS: list[Callable[[], None]] = []
+
+
+@action(name="crash_loops.pay")
+async def pay() -> str:
+    SEEN.append("paid")
+    raise redrive.Permanent("said no")
+
+
+@workflow(name="crash_loops.PaysAtLast")
+class PaysAtLast(Workflow):
+    async def run(self) -> str:
+        for number in range(20):
+            await note(number)
+            if number == 10:
+                for hook in HOOKS:
+                    hook()
+        return await pay()
+
+
+def test_what_is_said_of_a_failed_step_is_kept_though_its_worker_stops_while_the_flow_is_replayed(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with redrive.open(address) as app:
+            handle = await app.start(PaysAtLast)
+            with pytest.raises(redrive.Permanent):
+                await handle.result(timeout=10)
+        async with redrive.open(address, worker=False) as app:
+            await app.complete_step(handle.id, "crash_loops.pay", "by hand", by="ann", why="paid it myself")
+        monkeypatch.setattr(replay, "TURNS_AT_ONCE", 2)
+        stopped = asyncio.Event()
+        async with redrive.open(address) as app:
+
+            def stop() -> None:
+                app.stop()
+                stopped.set()
+
+            HOOKS.append(stop)
+            await asyncio.wait_for(stopped.wait(), 10)
+            HOOKS.clear()
+        async with redrive.open(address) as app:
+            assert await app.handle(handle.id).result(timeout=10) == "by hand"
+
+    asyncio.run(scenario())
+    assert SEEN == ["paid"]

@@ -136,8 +136,9 @@ def test_a_flow_that_the_engine_fails_on_can_be_cancelled(where: str, monkeypatc
                     await handle.cancel()
                 else:
                     app.clock.advance(3600)
-            assert (await app.outcome(handle)).status == "parked"
-            await handle.cancel(force=True)
+            if where != "cancel":
+                assert (await app.outcome(handle)).status == "parked"
+                await handle.cancel(force=True)
             return (await app.outcome(handle)).status
 
     assert asyncio.run(story()) == "cancelled"

@@ -1,5 +1,6 @@
 """Bring a flow to where its log ends, and go on from there."""
 
+import logging
 from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
@@ -15,9 +16,11 @@ from redrive.flows.events import COMMANDS, FlowBegan, Redriven, Resumed
 from redrive.flows.history import Item, Line, fold
 from redrive.flows.messages import Cancel, CompleteItem, Redrive, ResolveItem, Resume
 from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.replay import NonDeterminism, replay
+from redrive.flows.replay import NonDeterminism, at_once, replay
 from redrive.flows.values import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
+
+log = logging.getLogger("redrive")
 
 
 def go_on(
@@ -59,6 +62,7 @@ def going_on(
         run.desk.hand_on(run, missing, bool(mail))
         return
     by_hand: list[CompleteItem | ResolveItem] | None = None
+    logged = run.seq
     if before.ending is None:
         undo_failures(run, lines, mail)
     else:
@@ -82,7 +86,9 @@ def going_on(
             run.begin()
         return
     try:
-        open_asks = yield from replay(lines, run.driver, run.history, _began_at(lines))
+        replaying = replay(lines, run.driver, run.history, _began_at(lines))
+        # What was undone just now becomes durable together with what comes of it, so nothing may come between.
+        open_asks = (yield from replaying) if run.seq == logged else at_once(replaying)
     except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
         cannot_go_on(run, lines, str(error), mail)
         return
@@ -156,6 +162,8 @@ def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[M
         if isinstance(said, Resume | Redrive):
             # Who tried is told, though it was in vain.
             run.log(run.time(), Resumed(by=said.by, why=said.why))
+        elif said is not None:
+            log.error("flow %s cannot go on, and a message to it is dropped: %s", run.id, type(said).__name__)
     run.park(problem)
 
 

@@ -133,12 +133,19 @@ class Journal:
         if not self._is_kicked:
             self.kick()
 
-    def take_back(self, flow_id: str) -> int:
-        """Do not write what the flow has logged since the last transaction began; answers how many lines that was."""
+    def take_back(self, flow_id: str) -> tuple[int, list[int]]:
+        """Do not write what the flow has logged since the last transaction began, nor that it has read its mail.
+
+        Answers how many lines that was, and which messages.
+        """
         mine = [turn for turn in self._turns if turn.flow_id == flow_id]
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         self._size -= sum(turn.size for turn in mine)
-        return sum(len(turn.events) for turn in mine)
+        mail, batch = [message for message, of in self.batch.mail.items() if of == flow_id], self.batch
+        for message in mail:
+            del batch.mail[message]
+            batch.messages_read.remove(message)
+        return sum(len(turn.events) for turn in mine), mail
 
     def then(self, callback: Callable[..., None], *args: Any) -> None:
         """Call back once what is in the batch now is durable."""
@@ -238,6 +245,12 @@ class Journal:
     def is_drained(self) -> bool:
         """Whether all that is known is written, and acted on."""
         return not (self._is_kicked or self._is_writing or self._following)
+
+    async def written(self) -> None:
+        """Wait until what is in the batch now is durable, and acted on: also where there is always more to write."""
+        done = asyncio.Event()
+        self.then(done.set)
+        await done.wait()
 
     async def drained(self) -> None:
         """Wait until all that is known now is written."""

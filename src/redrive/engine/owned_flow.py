@@ -67,6 +67,14 @@ class OwnedFlow:
         self.last_at = at
         self.desk.journal.log(self.id, self.seq, at, written)
 
+    def take_back(self) -> None:
+        """Forget what it has logged and read since the last transaction began."""
+        lines, unread = self.desk.journal.take_back(self.id)
+        self.seq -= lines
+        self.mail_read -= len(unread)
+        for message in unread:
+            self.mail_taken.pop(message, None)
+
     def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
         """Give the flow back; whoever claims it next goes on from its log."""
         self.released = True

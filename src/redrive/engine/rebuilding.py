@@ -56,9 +56,7 @@ class Rebuilding:
         assert worker.lease is not None  # noqa: S101 - it owns the flow
         with worker.clock.busy():
             while not run.released:
-                acted_on = asyncio.Event()
-                worker.journal.then(acted_on.set)
-                await acted_on.wait()
+                await worker.journal.written()
                 seq = run.seq
                 rows = (await patiently(store, store.read_events, [run.id]))[run.id]
                 beats = await patiently(store, store.read_heartbeats, [run.id])

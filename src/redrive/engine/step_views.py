@@ -10,7 +10,7 @@ from redrive.flows.events import ItemAdded, StepSettled
 from redrive.flows.graph_driver import GraphDriver, read_graph_input
 from redrive.flows.history import FlowHistory, Item, Line, fold
 from redrive.flows.registry import GRAPH
-from redrive.flows.replay import replay
+from redrive.flows.replay import at_once, replay
 from redrive.flows.undoing import without_undone
 from redrive.retry.eligibility import eligibility
 from redrive.stores.records import FINISHED, FlowRecord
@@ -77,8 +77,7 @@ def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]
         return {}
     driver = driver_for(record.definition, record.id, record.input)
     assert isinstance(driver, GraphDriver)  # noqa: S101 - of a graph
-    for _ in replay(lines, driver, FlowHistory(), lines[0].at):
-        pass
+    at_once(replay(lines, driver, FlowHistory(), lines[0].at))
     return {name: (status.state, status.why) for name, status in driver.states.items()}
 
 

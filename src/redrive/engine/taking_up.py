@@ -83,9 +83,9 @@ async def _take_up_alone(worker: "Worker", record: FlowRecord) -> None:
     else:
         log.warning("flow %s: %d workers in a row were lost with it; it is taken up alone", record.id, record.lost)
         _note_lost(worker, record, ALONE)
-        await worker.journal.drained()
+        await worker.journal.written()
     await _go_on_with(worker, [record], crash_loop)
-    await worker.journal.drained()
+    await worker.journal.written()
     _note_taken_up(worker, record)
 
 

@@ -312,8 +312,8 @@ class Worker:
             self.under_way.stop_all_but(run.id, ())
             run.leave_line()
             # Half a turn: with that in its log it could never be replayed.
-            run.seq -= self.journal.take_back(run.id)
-            cannot_go_on(run, [], problem, [message for message in mail if message.id not in run.mail_taken])
+            run.take_back()
+            cannot_go_on(run, [], problem, [one for one in mail if one.id not in run.mail_taken])
         except Exception:
             log.exception("flow %s could not be parked", run.id)
         return run.released
@@ -361,7 +361,10 @@ class Worker:
         run = self._over(attempt)
         if run is not None:
             self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
-            run.accepted(attempt.item, attempt.delivery_token)
+            try:
+                run.accepted(attempt.item, attempt.delivery_token)
+            except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
+                self.set_aside(run, error)
 
     def failed(
         self,

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -35,6 +35,7 @@ from redrive.flows.registry import action_named
 from redrive.flows.undoing import without_undone
 from redrive.retry.policy import DEFAULT_POLICY
 
+T = TypeVar("T")
 TURNS_AT_ONCE = 1000
 
 
@@ -97,6 +98,15 @@ def replay(
                 history.apply(line.at, line.event)
     driver.replay(None)
     return redone.asks
+
+
+def at_once(pieces: Generator[None, None, T]) -> T:
+    """All of them, with nobody between."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return cast("T", end.value)
 
 
 class _Redone:
