@@ -1,6 +1,7 @@
 """What is said to a flow, or happens to it, at a moment that is easily overlooked."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -296,3 +297,33 @@ def test_what_comes_of_an_attempt_while_its_flow_is_built_anew_is_kept_though_th
 
     asyncio.run(scenario())
     assert (RAN.count("reserve"), RAN.count("charge"), RAN.count("mail")) == (1, 1, 2)
+
+
+@pytest.mark.promise("A14")
+def test_what_was_written_just_before_its_worker_froze_past_its_lease_does_not_begin_there(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others made it anew meanwhile, and may have its result."""
+    made: list[int] = []
+
+    @action(name="moments.made")
+    async def make() -> int:
+        made.append(redrive.current_attempt().number)
+        return made[-1]
+
+    async def story() -> None:
+        async with redrive.open(address, lease=0.5) as app:
+            commit = app.store.commit
+
+            async def freezes(lease: Lease, batch: Batch) -> None:
+                await commit(lease, batch)
+                if batch.events:
+                    monkeypatch.undo()
+                    time.sleep(0.6)  # noqa: ASYNC251 - nothing of this process goes on
+
+            monkeypatch.setattr(app.store, "commit", freezes)
+            job = await app.submit(make())
+            assert await job.result(timeout=10) == 2
+            assert made == [2]
+
+    asyncio.run(story())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from redrive.engine.held_lease import HeldLease
 from redrive.engine.journal import FOLLOWED_AT_ONCE, Journal
 from redrive.stores.records import NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
@@ -24,7 +25,7 @@ def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_o
             await store.add_flows([NewFlow(id="a", definition="d", input="{}", created_at=1.0, start_at=1.0)])
             lease = await store.join(NewWorker(name="w", definitions=("d",)), 60)
             assert len((await store.claim(lease, ["d"], None, 1, 2.0)).flows) == 1
-            journal = Journal(store, lease, lambda _: None, lambda *_: None)
+            journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda *_: None)
             loop = asyncio.get_running_loop()
             tasks += [loop.create_task(journal.run()), loop.create_task(journal.follow())]
             with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:

@@ -15,6 +15,7 @@ from redrive import Workflow, action, workflow
 from redrive.engine import journal
 from redrive.engine.app import App
 from redrive.engine.batch_parts import parts_of
+from redrive.engine.held_lease import HeldLease
 from redrive.engine.journal import Journal
 from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
@@ -101,7 +102,7 @@ def test_nothing_follows_in_the_log_of_what_was_refused(tmp_path: Path) -> None:
             assert len((await store.claim(lease, ["d"], None, 2, 2.0)).flows) == 2
             on_sqlite(tmp_path / "app.db", NO_CURSING)
             aside: list[str] = []
-            journal = Journal(store, lease, lambda _: None, lambda flow_id, _: aside.append(flow_id))
+            journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda flow_id, _: aside.append(flow_id))
             writing = asyncio.get_running_loop().create_task(journal.run())
             journal.log("a", 1, 2.0, b'"cursed"')
             journal.log("b", 1, 2.0, b"1")

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.engine.held_lease import HeldLease
 from redrive.engine.outages import store_is_away, store_is_back
 from redrive.engine.settings import WorkerSettings
-from redrive.stores.errors import LeaseLost, StoreUnavailable
+from redrive.stores.errors import StoreUnavailable
 from redrive.stores.interface import Store
-from redrive.stores.records import Lease
 
 log = logging.getLogger("redrive")
 
@@ -18,31 +18,28 @@ PRUNED_AT_ONCE = 500
 PRUNE_EVERY = 60.0
 
 
-async def keep_lease(store: Store, lease: Lease, settings: WorkerSettings) -> None:
+async def keep_lease(store: Store, held: HeldLease) -> None:
     """Renew the lease. LeaseLost when it is lost, or when nobody answers for as long as it lasts."""
-    renew_every, ask_again_after = settings.lease / 3, min(LONGEST_PAUSE, settings.lease / 4)
+    renew_every, ask_again_after = held.seconds / 3, min(LONGEST_PAUSE, held.seconds / 4)
     monotonic, pause, is_lost = SYSTEM_CLOCK.monotonic, renew_every, False
-    ends = monotonic() + settings.lease
     while True:
-        await SYSTEM_CLOCK.asleep_until(min(monotonic() + pause, ends))
+        await SYSTEM_CLOCK.asleep_until(min(monotonic() + pause, held.ends))
         asked = monotonic()
         try:
             # Whoever is cut off hears nothing; others have taken over by then.
-            async with asyncio.timeout(max(0.0, ends - asked)):
-                is_lost = not await store.renew(lease, settings.lease)
+            async with asyncio.timeout(max(0.0, held.ends - asked)):
+                is_lost = not await store.renew(held.lease, held.seconds)
         except StoreUnavailable as error:
             store_is_away(store.address, error)
-            pause, is_lost = ask_again_after, monotonic() >= ends
+            pause, is_lost = ask_again_after, monotonic() >= held.ends
         except TimeoutError:
             is_lost = True
         else:
             store_is_back(store.address)
-            pause, ends = renew_every, asked + settings.lease
+            pause = renew_every
+            held.renewed(asked)
         if is_lost:
-            raise LeaseLost(
-                f"worker {lease.worker} lost its lease: it was not renewed within {settings.lease:g} s "
-                "(frozen, overloaded or cut off); another worker may have taken over its flows"
-            )
+            raise held.lost()
 
 
 async def take_over(store: Store, settings: WorkerSettings, work_found: Callable[[], None]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
 from redrive.engine.batch_parts import parts_of
+from redrive.engine.held_lease import HeldLease
 from redrive.engine.outages import hear_of_outage, store_is_away, store_is_back
 from redrive.failures.matching import Match
 from redrive.flows.events import write_turn
@@ -18,7 +19,7 @@ from redrive.retry.backoff import Backoff
 from redrive.retry.policy import Policy
 from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, EventRow, HeartbeatRow, Lease, NewFlow, RetryRow
+from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
 
 T = TypeVar("T")
 _Call = tuple[Callable[..., None], tuple[Any, ...]]
@@ -88,7 +89,7 @@ class Journal:
     def __init__(
         self,
         store: Store,
-        lease: Lease,
+        held: HeldLease,
         refuse: Callable[[Sequence[NewFlow]], None],
         set_aside: Callable[[str, StoreError], None],
     ) -> None:
@@ -110,7 +111,8 @@ class Journal:
         self._store = store
         self._refuse = refuse
         self._set_aside = set_aside
-        self._lease = lease
+        self._held = held
+        self._lease = held.lease
         self._unknown = False
         self._is_kicked = False
         self._is_writing = False
@@ -234,6 +236,9 @@ class Journal:
 
     def _follow(self, most: int) -> None:
         following = self._following
+        if following:
+            # Frozen while it was written, it is durable, and others go on from there by now.
+            self._held.check()
         for _ in range(min(most, len(following))):
             callback, args = following.popleft()
             try:

@@ -23,6 +23,7 @@ from redrive.engine.flow_run import FlowRun
 from redrive.engine.handing_on import HandingOn
 from redrive.engine.handing_over import hand_over
 from redrive.engine.heartbeats import beat
+from redrive.engine.held_lease import HeldLease
 from redrive.engine.housekeeping import keep_lease, prune_finished, take_over
 from redrive.engine.journal import Journal, patiently
 from redrive.engine.mailroom import deliver
@@ -100,11 +101,12 @@ class Worker:
         if self.lease is None:
             return
         self.own_starts = OwnStarts(self)
-        self.journal = Journal(self.store, self.lease, self.own_starts.refuse, self._nothing_is_kept_of)
+        held = HeldLease(self.lease, self.settings.lease)
+        self.journal = Journal(self.store, held, self.own_starts.refuse, self._nothing_is_kept_of)
         stop_listening = self.store.on_wake(self._woken)
         tasks = [
             self._task(self.journal.run()),
-            self._task(keep_lease(self.store, self.lease, self.settings)),
+            self._task(keep_lease(self.store, held)),
             self._task(self.claims.run()),
             self._task(self._reading_mail()),
             self._task(self.journal.follow()),
