@@ -413,6 +413,21 @@ def test_an_action_that_takes_its_process_down_three_times_is_poison() -> None:
     asyncio.run(run())
 
 
+def test_arguments_of_every_kind_reach_an_action_in_a_process_of_its_own() -> None:
+    from tests.runners.process_actions import spread
+
+    @workflow(name="actions.Spreading")
+    class Spreading(Workflow):
+        async def run(self) -> list[int]:
+            return await spread(1, 2, 3, last=4, more=5)
+
+    async def run() -> None:
+        async with redrive.open("memory://", processes=1) as app:
+            assert await (await app.start(Spreading)).result(timeout=60) == [1, 2, 3, 4, 5]
+
+    asyncio.run(run())
+
+
 def test_an_action_that_raises_generator_exit_fails_like_any_other() -> None:
     @action
     async def leaves_oddly() -> None:

@@ -47,6 +47,11 @@ async def echo_later(order: Order) -> Order:
 
 
 @action(process=True)
+def spread(first: int, /, *others: int, last: int = 0, **named: int) -> list[int]:
+    return [first, *others, last, *named.values()]
+
+
+@action(process=True)
 def who() -> int:
     return os.getpid()
 

@@ -16,7 +16,7 @@ from redrive.failures.signals import AttemptTimeout, Permanent
 from redrive.flows.action import Action, Place
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.values import NOT_READ, NotReadable, NotStorable
+from redrive.flows.values import NOT_READ, Arguments, NotReadable, NotStorable
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
 from redrive.runners.http.settings import HttpSettings
 
@@ -194,7 +194,7 @@ class Runner:
                 from redrive.runners.process_pool import ProcessPool
 
                 self._processes = ProcessPool(self.limits["process"])
-            text = arguments if isinstance(arguments, str) else action.signature.bind((), arguments).encoded
+            text = arguments if isinstance(arguments, str) else _written(action, arguments)
             outcome: asyncio.Future[str] = asyncio.ensure_future(self._processes.call(action, attempt, text))
             return outcome
 
@@ -251,6 +251,13 @@ class Runner:
         """Whether the attempt's own task is running; a task that is thrown away is closed from somewhere else."""
         loop = asyncio._get_running_loop()
         return loop is not None and asyncio.current_task(loop) is self._running.get(attempt)
+
+
+def _written(action: Action[Any, Any], values: dict[str, Any]) -> str:
+    """Arguments that were read, as they are stored."""
+    signature = action.signature
+    bound: Arguments = signature.call_with(lambda *args, **kwargs: signature.bind(args, kwargs), values)
+    return bound.encoded
 
 
 def _call_function(action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any], clock: Clock) -> str:
