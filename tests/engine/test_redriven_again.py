@@ -11,7 +11,7 @@ import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, read_graph, workflow
 from redrive.determinism.clock import current_clock
 from redrive.engine import adoption, taking_up
-from redrive.testing import flow_app
+from redrive.testing import FlowOutcome, flow_app
 
 RAN: list[str] = []
 BROKEN: set[str] = set()
@@ -257,3 +257,42 @@ def test_twice_as_many_failed_items_take_twice_the_work_to_try_again(
 ) -> None:
     few, twice = (calls_to_go_on(monkeypatch, many, midway) for many in (40, 80))
     assert 0 < twice < 3 * few
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("beside", ["waits", "runs", "was lost"])
+def test_the_time_in_which_a_flow_lay_dead_is_no_time_of_the_steps_beside_the_one_that_failed(beside: str) -> None:
+    BROKEN.add("pay")
+
+    @action(name="again.beside", retry=redrive.Policy(deadline=60, attempts=None, backoff=redrive.constant(20)))
+    async def goes_on_beside() -> str:
+        if "pay" in BROKEN and beside == "waits":
+            raise ConnectionError("down")
+        if "pay" in BROKEN:
+            await asyncio.Event().wait()
+        return "in the end"
+
+    @workflow(name="again.Beside")
+    class Beside(Workflow):
+        async def run(self) -> list[str]:
+            return list(await asyncio.gather(self.pays(), goes_on_beside()))
+
+        async def pays(self) -> str:
+            await asyncio.sleep(10)
+            return await do("pay")
+
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            flow = await app.start(Beside)
+            if beside == "was lost":
+                with app.clock.frozen():
+                    await app.until(lambda: len(app.witness.executed) == 1)
+                    await app.kill()
+                    app.revive()
+            assert (await app.outcome(flow)).status == "failed"
+            app.clock.advance(3600)
+            BROKEN.clear()
+            await app.redrive(flow.id, by="ann", why="the bank is back")
+            return await app.outcome(flow)
+
+    assert asyncio.run(story()).result == ["pay", "in the end"]

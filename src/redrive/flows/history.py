@@ -75,7 +75,7 @@ class Item(msgspec.Struct, eq=False, gc=False):
     retries: History | None = None
     """What `decide()` has granted so far; None before the first retry."""
     started_at: float | None = None
-    """When its first attempt began; the first since it was redriven."""
+    """When its first attempt began, or the first since it was redriven: from then on its deadline counts."""
     failures: list[FailedAttempt] = []
     details: msgspec.Raw | None = None
     gave_up: GiveUp | None = None
@@ -247,6 +247,11 @@ class FlowHistory:
                 if item.state == "running":
                     # The end of the flow stopped the attempt, which was no failure of its own: it does not count.
                     item.wait(at, "redrive")
+                if item.is_open and item.started_at is not None:
+                    # Nor does the time in which nothing could be tried.
+                    item.started_at = at
+                    if item.retries is not None:
+                        item.retries = msgspec.structs.replace(item.retries, started_at=at)
         if event.item is not None:
             item = self.items[event.item]
             # A fresh allowance, but the attempts count on.
