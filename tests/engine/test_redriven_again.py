@@ -296,3 +296,48 @@ def test_the_time_in_which_a_flow_lay_dead_is_no_time_of_the_steps_beside_the_on
             return await app.outcome(flow)
 
     assert asyncio.run(story()).result == ["pay", "in the end"]
+
+
+@pytest.mark.promise("P17")
+@pytest.mark.parametrize("how", ["redriven", "reset"])
+def test_code_that_does_not_fit_when_a_flow_is_put_back_to_work_can_still_be_mended(how: str) -> None:
+    if how == "reset":
+        BROKEN.add("first")
+
+    def deploy(version: str) -> type[Workflow]:
+        @workflow(name="again.Deployed")
+        class Deployed(Workflow):
+            async def run(self) -> str:
+                if version == "does not fit":
+                    await do("something else")
+                first, second = await asyncio.gather(do("first"), do("second"), return_exceptions=True)
+                if version == "fails":
+                    raise KeyError("a mistake in its own code")
+                return "away" if isinstance(first, Exception) and await away() else f"{first} {second}"
+
+        return Deployed
+
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            flow = await app.start(deploy("fails" if how == "redriven" else "fits"))
+            with app.clock.frozen():
+                await app.settled(flow)
+                await app.kill()
+                app.revive()
+                deploy("does not fit")
+                BROKEN.clear()
+                if how == "redriven":
+                    await app.redrive(flow.id, by="ann", why="mended")
+                else:
+                    await app.reset_step(flow.id, "again.do", by="ann", why="it works again")
+                for _ in range(2):
+                    assert (await app.outcome(flow)).status == "parked"
+                    await flow.resume(by="ann", why="mended")
+                assert (await app.outcome(flow)).status == "parked"
+            deploy("fits")
+            await flow.resume(by="ann", why="mended at last")
+            return await app.outcome(flow)
+
+    assert asyncio.run(story()).result == "first second"
+    assert RAN.count("first") == (2 if how == "reset" else 1)
+    assert RAN.count("second") == 1

@@ -18,12 +18,14 @@ from redrive.flows.events import (
     FlowCancelled,
     FlowCompleted,
     FlowFailed,
+    FlowParked,
     ItemAdded,
     ItemCancelled,
     ItemCompleted,
     ItemGaveUp,
     PatchMarked,
     Redriven,
+    Resumed,
     StepSettled,
     TimerFired,
     TimerSet,
@@ -72,7 +74,7 @@ def replay(
     # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
     anew = sorted((line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven))
     begun, anew_until = 0, 0
-    redone = _Redone()
+    redone, unanswered = _Redone(), _last_word(lines)
     for index, turn in enumerate(_turns(lines)):
         if index % TURNS_AT_ONCE == TURNS_AT_ONCE - 1:
             yield
@@ -88,9 +90,10 @@ def replay(
             history.apply(at, event)
         if not isinstance(event, Redriven):
             asks = _activate(driver, history, event, at)
-        elif turn[0] is lines[-1]:
-            # It was logged just now, and what it asks for is not.
+        elif turn[0] is unanswered:
             redone.asks = asks
+            for line in turn[1:]:
+                history.apply(line.at, line.event)
             break
         left_out = redone.match(asks, turn, driver, at) if is_anew else _match(asks, turn, driver, at)
         for line in turn[1:] if index else turn:
@@ -98,6 +101,15 @@ def replay(
                 history.apply(line.at, line.event)
     driver.replay(None)
     return redone.asks
+
+
+def _last_word(lines: list[Line]) -> Line | None:
+    """The last line, leaving aside that the code did not fit then.
+
+    What a redrive asks for is not in the log where it is this one: it was logged just now, or could not be carried out.
+    """
+    parked = (FlowParked, Resumed)
+    return next((line for line in reversed(lines) if not isinstance(line.event, parked)), None)
 
 
 def at_once(pieces: Generator[None, None, T]) -> T:
