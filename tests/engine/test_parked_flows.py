@@ -88,6 +88,48 @@ def test_a_flow_parked_for_its_hints_can_be_cancelled(force: bool) -> None:
     assert asyncio.run(story()) == "cancelled"
 
 
+@action(name="parked.away", retry=redrive.RetryPolicy(attempts=9, backoff_seconds=3600))
+async def away() -> str:
+    raise ConnectionError("down")
+
+
+@pytest.mark.parametrize("why_parked", ["the code changed", "the engine fails on the cancel"])
+def test_a_parked_flow_that_is_cancelled_says_who_did_it_and_leaves_no_retry_behind(
+    why_parked: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [away]
+
+    @workflow(name="ParkedAndCancelled")
+    class ParkedAndCancelled(Workflow):
+        async def run(self) -> str:
+            return await calls[0]()
+
+    async def story() -> None:
+        async with flow_app(address) as app:
+            with app.clock.frozen():
+                handle = await app.start(ParkedAndCancelled)
+                await app.settled(handle)
+                assert [row.step for row in await app.retries()] == ["parked.away"]
+                if why_parked == "the code changed":
+                    calls[0] = note_nothing
+                    await handle.resume()
+                    await app.outcome(handle)
+                    assert await handle.status() == "parked"
+                else:
+                    where_the_engine_breaks(app, monkeypatch, "cancel")
+                await handle.cancel(by="ann", why="ordered twice")
+                assert (await app.outcome(handle)).status == "cancelled"
+                assert (await app.explain(handle.id)).headline == "cancelled by ann (ordered twice)"
+                assert await app.retries() == []
+
+    asyncio.run(story())
+
+
+@action(name="parked.nothing")
+async def note_nothing() -> str:
+    return ""
+
+
 def where_the_engine_breaks(app: FlowApp, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     # The kit would stop at the first fault that it keeps.
     app.witness.faults = deque(maxlen=0)  # type: ignore[assignment]

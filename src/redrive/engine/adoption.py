@@ -7,7 +7,14 @@ import msgspec
 
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.log_lines import lines_of
-from redrive.engine.mailroom import cancelled_without_code, deliver, obey_pause, settle_by_hand, take_out
+from redrive.engine.mailroom import (
+    cancelled_without_code,
+    deliver,
+    end_without_code,
+    obey_pause,
+    settle_by_hand,
+    take_out,
+)
 from redrive.engine.outcomes import lost_attempt
 from redrive.engine.reopening import reopen, undo_failures
 from redrive.failures.signals import CrashLoop
@@ -156,8 +163,7 @@ def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[M
         said = take_out(run, message)
         if isinstance(said, Cancel):
             run.driver.discard()
-            run.history.items.clear()
-            run.take([EndAsk("cancelled")], run.time())
+            end_without_code(run, parked, said)
             return
         if isinstance(said, Resume | Redrive):
             # Who tried is told, though it was in vain.

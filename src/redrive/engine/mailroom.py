@@ -76,6 +76,18 @@ def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
         run.go_on()
 
 
+def end_without_code(run: FlowRun, history: FlowHistory, said: Cancel) -> None:
+    """Cancel a flow that cannot be brought to where its log ends. `history`: what is known of it."""
+    run.history = history
+    run.shown.update((item.number, None) for item in history.items.values() if item.retry_kind)
+    for number in run.shown:
+        run.desk.journal.drop_retry(run.id, number)
+    run.shown.clear()
+    at = run.time()
+    run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
+    run.take([EndAsk("cancelled")], at)
+
+
 def cancelled_without_code(run: FlowRun, history: FlowHistory, has_begun: bool, mail: Sequence[Message]) -> bool:
     """Whether a message ended the flow and none of its code had to run: by force, or because it had not begun."""
     for message in mail:
