@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from redrive import RetryPolicy, Workflow, action, workflow
+from redrive.engine.graph_flows import UnknownStep
 from redrive.flows.graphs.outputs import OutputError
 from redrive.testing import flow_app
 
@@ -58,3 +59,32 @@ def test_an_action_resolved_by_hand_gives_nothing_whatever_it_should_return() ->
             assert (await app.outcome(flow)).result == "nothing was counted"
 
     asyncio.run(story())
+
+
+@workflow(name="CountsThrice")
+class CountsThrice(Workflow):
+    async def run(self) -> list[int]:
+        return list(await asyncio.gather(count("sheep"), count("goats"), count("sheep")))
+
+
+@pytest.mark.promise("T10")
+def test_calls_of_the_same_action_are_told_apart_by_their_order() -> None:
+    async def story() -> list[int]:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                flow = await app.start(CountsThrice)
+                await app.settled(flow)
+                await app.complete_step(flow.id, "counted by hand", 2, index=1, by="ann", why="went there")
+                items = (await app.steps_of(flow.id))[0].items
+                while items[1].state != "completed":
+                    await asyncio.sleep(0)
+                    items = (await app.steps_of(flow.id))[0].items
+                assert [(one.index, one.state) for one in items] == [(0, "waiting"), (1, "completed"), (2, "waiting")]
+                with pytest.raises(UnknownStep, match=r"several items that are not done; name one: 0, 2$"):
+                    await app.complete_step(flow.id, "counted by hand", 3, by="ann", why="went there")
+                for index in (2, 0):
+                    await app.complete_step(flow.id, "counted by hand", index + 1, index=index, by="ann", why="again")
+            result: list[int] = (await app.outcome(flow)).result
+            return result
+
+    assert asyncio.run(story()) == [1, 2, 3]

@@ -14,7 +14,7 @@ from redrive.engine.completions import (
     standing_of,
 )
 from redrive.engine.handle import FlowFinished, Handle, NotPossible
-from redrive.engine.step_views import StepView, steps_of
+from redrive.engine.step_views import StepView, indexes_of, steps_of
 from redrive.engine.undo_words import not_undone, undone_in_words
 from redrive.failures.redaction import redact
 from redrive.flows.events import ItemAdded
@@ -90,7 +90,7 @@ class GraphFlows:
         record = await self._app.find(flow_id)
         lines = await self._app.log(flow_id)
         items = fold(lines).items
-        item = _item_of(items, step, index, flow_id)
+        item = _item_of(record, items, step, index)
         if any(one.undoes for one in items.values()):
             left = not_undone(lines)
             how = "what had succeeded is being undone, or was undone" if not left else undone_in_words(left)
@@ -166,15 +166,16 @@ def _check_result(step: str, result: str) -> None:
             raise OutputError(f"step {step}: the action does not return such a result: {why}") from None
 
 
-def _item_of(items: dict[int, Item], step: str, index: int | None, flow_id: str) -> Item:
+def _item_of(record: FlowRecord, items: dict[int, Item], step: str, index: int | None) -> Item:
     """The item that is meant: of several, the one that is not done."""
-    of_step = [item for item in items.values() if item.step == step and index in (None, item.index)]
+    flow_id, index_of = record.id, indexes_of(record.definition, items.values())
+    of_step = [item for item in items.values() if item.step == step and index in (None, index_of[item.number])]
     if not of_step:
         which = step if index is None else f"{step}[{index}]"
         raise UnknownStep(f"flow {flow_id} has no work item of step {which}; see: redrive explain {flow_id}")
     unfinished = [item for item in of_step if item.state not in ("completed", "cancelled")]
     if index is None and len(unfinished) > 1:
-        numbers = ", ".join(str(item.index) for item in unfinished[:10])
+        numbers = ", ".join(str(index_of[item.number]) for item in unfinished[:10])
         raise UnknownStep(f"step {step} of flow {flow_id} has several items that are not done; name one: {numbers}")
     return (unfinished or of_step)[-1]
 

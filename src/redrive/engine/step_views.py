@@ -1,6 +1,7 @@
 """The steps of a flow as they stand: for the API, the command line, and whoever asks."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -51,8 +52,10 @@ def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[Step
     """Of a graph: all its steps. Of another flow: the actions that it has called so far."""
     by_step: dict[str, list[ItemView]] = {}
     history = fold(list(lines))
+    index_of = indexes_of(record.definition, history.items.values())
     for item in history.items.values():
-        by_step.setdefault(item.step, []).append(_item(item, now, ended=history.ending is not None))
+        view = _item(item, index_of[item.number], now, ended=history.ending is not None)
+        by_step.setdefault(item.step, []).append(view)
     if not record.definition.startswith(GRAPH):
         return [
             StepView(name=step, state=_state_of_items(items), items=tuple(items)) for step, items in by_step.items()
@@ -69,6 +72,18 @@ def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[Step
             StepView(name=spec.name, state=state, why=why or None, depends_on=spec.depends_on, items=tuple(items))
         )
     return views
+
+
+def indexes_of(definition: str, items: Iterable[Item]) -> dict[int, int]:
+    """Of each item, by its number, which of the items of its step it is: the steps of a graph say so themselves."""
+    if definition.startswith(GRAPH):
+        return {item.number: item.index for item in items}
+    calls: Counter[str] = Counter()
+    indexes = {}
+    for item in items:
+        indexes[item.number] = calls[item.step]
+        calls[item.step] += 1
+    return indexes
 
 
 def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]:
@@ -89,7 +104,7 @@ def _state_of_items(items: Sequence[ItemView]) -> str:
     return "abandoned"
 
 
-def _item(item: Item, now: float, ended: bool) -> ItemView:
+def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
     policy = item.policy
     state = "abandoned" if item.state == "cancelled" or (ended and item.is_open) else item.state
     under_way = state == "running"
@@ -107,7 +122,7 @@ def _item(item: Item, now: float, ended: bool) -> ItemView:
     last = item.failures[-1].event if item.failures else None
     return ItemView(
         item=item.number,
-        index=item.index,
+        index=index,
         state=state,
         attempts=item.attempt,
         max_attempts=most,
