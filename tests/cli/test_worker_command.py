@@ -219,6 +219,33 @@ def test_worker_processes_are_kept_alive_and_stopped_together(shell: Shell) -> N
     assert shell.explain(flow_id).status == "completed"
 
 
+@pytest.mark.promise("A14")
+def test_workers_that_are_told_to_stop_by_their_supervisor_and_beside_it_finish_what_they_began(shell: Shell) -> None:
+    """As systemd does, which tells every process of a service."""
+    supervisor = shell.begin("worker", SHOP, "--processes", "2", "--grace", "1m")
+    supervisor.says(" ready: ", times=2)
+    flow_id = shell.start_waiting()
+    for worker in children(supervisor):
+        os.kill(worker, signal.SIGTERM)
+    time.sleep(0.1)  # signals that come before the first was looked at are one
+    supervisor.process.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    shell.let_go()
+    assert supervisor.ends_with() == 0
+    assert [attempt.outcome for attempt in shell.attempts(flow_id)] == ["completed"]
+
+
+def test_ctrl_c_again_stops_worker_processes_at_once(shell: Shell) -> None:
+    supervisor = shell.begin("worker", SHOP, "--processes", "2", "--grace", "1h")
+    supervisor.says(" ready: ", times=2)
+    flow_id = shell.start_waiting()
+    supervisor.process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    assert supervisor.process.poll() is None
+    supervisor.ends_with(signal.SIGINT)
+    assert [attempt.outcome for attempt in shell.attempts(flow_id)] == ["left behind"]
+
+
 def test_workers_end_with_their_supervisor_however_it_ends(shell: Shell) -> None:
     supervisor = shell.begin("worker", SHOP, "--processes", "2")
     supervisor.says(" ready: ", times=2)
@@ -253,7 +280,7 @@ def test_a_worker_that_is_held_up_says_by_what_and_ends_at_the_second_signal(she
     worker.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     assert worker.process.poll() is None
-    assert worker.ends_with(signal.SIGTERM) == 130
+    assert worker.ends_with(signal.SIGINT) == 130
 
 
 def test_a_worker_that_is_held_up_ends_when_its_supervisor_is_gone(shell: Shell) -> None:

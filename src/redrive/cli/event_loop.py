@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from redrive.cli.exit_codes import INTERRUPTED
+from redrive.determinism.clock import SYSTEM_CLOCK
 
 T = TypeVar("T")
 
@@ -18,6 +19,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FOR_THE_HAND_OVER = 5.0
 """Seconds that a worker has, beyond its grace period, before whoever told it to stop loses patience."""
 _FOR_IDLE_THREADS = 1.0
+_ONE_ORDER = 1.0
+"""Seconds in which SIGTERM may come more than once and is still one order to stop: service managers send it to every
+process, whose supervisor passes it on as well."""
 
 
 def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
@@ -32,19 +36,21 @@ def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def on_signals(stop: Callable[[], None]) -> Callable[[], None]:
-    """Call `stop` at the first SIGINT or SIGTERM; the second ends the process at once. What is returned undoes it.
+    """Call `stop` at the first SIGINT or SIGTERM; the next order ends the process at once. What is returned undoes it.
 
     The loop's own handlers would not do: the second signal must count when a flow's code holds up the loop.
     """
     loop = asyncio.get_running_loop()
-    told = False
+    told: float | None = None
 
     def received(number: int, frame: FrameType | None) -> None:
         nonlocal told
-        if told:
+        now = SYSTEM_CLOCK.monotonic()
+        if told is None:
+            told = now
+            loop.call_soon_threadsafe(stop)
+        elif number != signal.SIGTERM or now - told >= _ONE_ORDER:
             leave_at_once(INTERRUPTED)
-        told = True
-        loop.call_soon_threadsafe(stop)
 
     before = {number: signal.signal(number, received) for number in SIGNALS}
 

@@ -54,7 +54,8 @@ def worker_command(
     """Be a worker: claim flows, carry out their attempts, write down what happens.
 
     SIGTERM and SIGINT stop it: it claims nothing more, running attempts get the grace period, and the rest is handed
-    over. A second signal stops it at once; then others take over when its lease has run out. Log lines go to stderr.
+    over. Ctrl-C again, or SIGTERM a second later, stops it at once; then others take over when its lease has run out.
+    Log lines go to stderr.
 
     \b
     redrive worker shop.flows

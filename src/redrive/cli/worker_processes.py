@@ -22,7 +22,7 @@ async def supervise(command: list[str], count: int, grace: float) -> int:
     """Keep `count` processes of the command alive until a signal says to stop; they have the grace period to end."""
     supervisor = _Supervisor(command, grace + FOR_THE_HAND_OVER)
     for number in SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
+        asyncio.get_running_loop().add_signal_handler(number, supervisor.stop, number)
     typer.echo(f"supervisor {os.getpid()}: {count} worker processes")
     await asyncio.gather(*(supervisor.keep_one() for _ in range(count)))
     return BAD_INPUT if supervisor.refused else 0
@@ -38,13 +38,13 @@ class _Supervisor:
         self.refused = False
         """They were told, from the start, what they cannot do: it would be the same each time."""
 
-    def stop(self) -> None:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """The first signal asks for a graceful stop, the next one for one at once: each worker sees to that."""
         if not self._stopping.is_set():
             asyncio.get_running_loop().call_later(self._patience, self._kill_the_rest)
         self._stopping.set()
         for process in self._running:
-            _tell(process)
+            _tell(process, number)
 
     def _kill_the_rest(self) -> None:
         for process in self._running:
@@ -91,6 +91,6 @@ class _Supervisor:
             self._running.remove(process)
 
 
-def _tell(process: asyncio.subprocess.Process) -> None:
+def _tell(process: asyncio.subprocess.Process, number: signal.Signals = signal.SIGTERM) -> None:
     if process.returncode is None:
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
