@@ -14,8 +14,8 @@ import pytest
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.engine.app import App
-from redrive.stores.errors import CommitUnknown
-from redrive.stores.records import Batch, Lease, NewFlow
+from redrive.stores.errors import CommitUnknown, LeaseLost
+from redrive.stores.records import Batch, FlowRecord, Lease, NewFlow
 from redrive.stores.sqlite.store import SqliteStore
 
 calls: list[int] = []
@@ -278,5 +278,35 @@ def test_while_nothing_can_be_written_own_starts_wait_and_the_others_are_refused
                 other.execute("ROLLBACK")
             assert await (await own).result(timeout=10) == 2
             assert [flow.id for flow in await app.flows()] == [(await own).id]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+def test_a_start_ends_when_its_app_is_closed_while_the_store_is_away(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as (app, _, _):
+            store, gate, closed = app.store, asyncio.Event(), asyncio.Event()
+            find, close = store.find_flow, store.close
+
+            async def lease_lost(lease: Lease, batch: Batch) -> None:
+                await gate.wait()
+                raise LeaseLost("cut off")
+
+            async def away(flow_id: str) -> FlowRecord | None:
+                if not closed.is_set():
+                    raise redrive.StoreUnavailable("nobody answers")
+                return await find(flow_id)
+
+            async def close_it() -> None:
+                await close()
+                closed.set()
+
+            store.commit, store.find_flow, store.close = lease_lost, away, close_it  # type: ignore[method-assign]
+            start = asyncio.create_task(app.submit(two_times(1)))
+            asyncio.get_running_loop().call_later(0.05, gate.set)
+        async with asyncio.timeout(10):
+            with pytest.raises(redrive.StoreUnavailable, match="may or may not have been added"):
+                await start
 
     asyncio.run(scenario())

@@ -15,9 +15,9 @@ from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, whole_microse
 from redrive.engine.explaining import explained
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
-from redrive.engine.journal import patiently
 from redrive.engine.log_lines import lines_of
 from redrive.engine.new_flows import FlowSettings, check_queue, new_flow
+from redrive.engine.own_starts import was_added
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
@@ -316,7 +316,7 @@ class App:
             worker = self._worker
             begun = worker is not None and worker.claims.caught_up and await worker.own_starts.add(flow)
             if begun is None:
-                begun = await patiently(self.store, self.store.find_flow, flow.id) is not None
+                begun = await was_added(self.store, flow.id)
             flow_id = flow.id if begun else await self._starter.add(flow)
         else:
             add_on = getattr(self.store, "add_flows_on", None)

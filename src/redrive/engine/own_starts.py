@@ -9,7 +9,10 @@ import contextvars
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from redrive.engine.journal import patiently
 from redrive.engine.taking_up import begin_new
+from redrive.stores.errors import CommitUnknown, StoreError, StoreUnusable
+from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
 
 if TYPE_CHECKING:
@@ -93,3 +96,14 @@ class OwnStarts:
         future = self._waiting.pop(flow_id, None)
         if future is not None and not future.done():
             future.set_result(answer)
+
+
+async def was_added(store: Store, flow_id: str) -> bool:
+    """Whether a flow was whose worker was gone before anyone knew; asked for as long as the store is open."""
+    try:
+        return await patiently(store, store.find_flow, flow_id) is not None
+    except StoreUnusable:
+        raise
+    except StoreError as error:
+        told = f"{error}; flow {flow_id} was being started, and may or may not have been added"
+        raise CommitUnknown(told) from None

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError, StoreUnavailable, StoreUnusable
+from redrive.stores.errors import StoreError, StoreUnusable
 from redrive.stores.postgres.faults import (
     CONNECTING_FAULTS,
     DRIVER_FAULTS,
@@ -203,7 +203,8 @@ class Lane:
         )
 
     def _closed(self) -> StoreError:
-        return StoreUnavailable(f"{self._server.address}: the store is closed")
+        # Not StoreUnavailable: whoever waits for it to come back would wait for ever.
+        return StoreError(f"{self._server.address}: the store is closed")
 
 
 class Lanes:
