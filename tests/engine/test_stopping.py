@@ -159,3 +159,32 @@ def test_an_attempt_that_is_given_back_cleans_up_before_another_one_begins(
 
 async def returns(app: redrive.App, flow_id: str) -> int:
     return sum(isinstance(line.event, AttemptReturned) for line in await app.log(flow_id))
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+def test_an_app_whose_closing_is_cancelled_leaves_nothing_behind(address: str) -> None:
+    async def scenario() -> None:
+        GATES["long"] = asyncio.Event()
+        app = redrive.open(address, grace=60, lease=60)
+        flows: list[str] = []
+
+        async def use() -> None:
+            async with app:
+                await idle(app)
+                flows.append((await app.submit(held("long"))).id)
+
+        using = asyncio.get_running_loop().create_task(use())
+        async with asyncio.timeout(10):
+            while app._worker is None or not app._worker.stopping.is_set():  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+        await some_turns()
+        using.cancel()
+        await asyncio.wait([using])
+        assert using.cancelled()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        with pytest.raises(redrive.StoreError, match=r"is closed|is not open"):
+            await app.flows()
+        async with redrive.open(address, worker=False) as other:
+            assert await other.handle(flows[0]).status() == "ready"
+
+    asyncio.run(scenario())

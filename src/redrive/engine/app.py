@@ -93,10 +93,13 @@ class App:
     ) -> None:
         self.stop()
         self._closed = True
-        if self._working is not None:
-            await asyncio.wait([self._working])
-        await self._results.close()
-        await self.store.close()
+        try:
+            if self._working is not None:
+                # Whoever is cancelled here does not wait for attempts any more: the worker is cancelled with them.
+                await asyncio.gather(self._working, return_exceptions=True)
+        finally:
+            await self._results.close()
+            await self.store.close()
 
     def stop(self) -> None:
         """Have the worker hand over and end."""

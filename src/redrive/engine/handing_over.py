@@ -22,9 +22,11 @@ async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asy
     worker.rebuilding.close()
     loop = asyncio.get_running_loop()
     attempts_end = loop.create_task(_end_attempts(worker))
-    await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
-    if journal.done() or keeper.done():
-        attempts_end.cancel()
+    try:
+        await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        is_cut_short = attempts_end.cancel()
+    if is_cut_short or journal.done() or keeper.done():
         return
     attempts_end.result()
     for run in list(worker.runs.values()):
@@ -32,11 +34,13 @@ async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asy
             _take_back_starts(worker, run)
             run.release("ready", worker.now())
     ends = [loop.create_task(worker.journal.drained()), journal, keeper]
-    while not (await asyncio.wait(ends, timeout=worker.settings.lease, return_when=asyncio.FIRST_COMPLETED))[0]:
-        if is_away(worker.store.address):
-            # For as long as a lease lasts: nothing can be written under this one any more.
-            ends[0].cancel()
-            return
+    try:
+        while not (await asyncio.wait(ends, timeout=worker.settings.lease, return_when=asyncio.FIRST_COMPLETED))[0]:
+            if is_away(worker.store.address):
+                # For as long as a lease lasts: nothing can be written under this one any more.
+                return
+    finally:
+        ends[0].cancel()
 
 
 async def _end_attempts(worker: "Worker") -> None:
