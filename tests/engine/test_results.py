@@ -11,7 +11,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, action
 from redrive.engine.handle import FlowNotFound
-from redrive.stores.errors import StoreError
+from redrive.stores.errors import StoreError, StoreUnavailable
 from redrive.stores.interface import Store
 
 PATIENCE = 10.0
@@ -141,5 +141,34 @@ def test_a_flow_that_is_redriven_before_its_failure_was_read_still_tells_of_it(
             report = redrive.report_of(error)
             assert report is not None
             assert len(report.attempts) == 1
+
+    asyncio.run(scenario())
+
+
+@action(name="results.fails", retry=RetryPolicy(attempts=1))
+async def fails() -> None:
+    raise ValueError("as it should")
+
+
+@pytest.mark.parametrize("worker", [True, False])
+def test_a_wait_goes_on_though_the_store_is_away_when_the_outcome_is_read(
+    worker: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", worker=worker) as app:
+            read, outages = app.store.read_events, itertools.repeat(StoreUnavailable("away"), 2)
+
+            async def cut_off(ids: list[str]) -> Any:
+                for error in outages:
+                    raise error
+                return await read(ids)
+
+            monkeypatch.setattr(app.store, "read_events", cut_off)
+            monkeypatch.setattr(app._results, "_sweep", 0.01)
+            waiting = asyncio.create_task((await app.submit(fails())).result())
+            working = asyncio.create_task(app.work() if not worker else asyncio.sleep(0))
+            assert isinstance(await answer(waiting), ValueError)
+            app.stop()
+            await working
 
     asyncio.run(scenario())

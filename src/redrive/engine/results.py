@@ -59,14 +59,17 @@ class Results:
                 raise TimeoutError(f"flow {flow_id} is still {status} after {timeout:g} s") from None
             if isinstance(ended, FlowCompleted) and read is not None:
                 return read(bytes(ended.result).decode())
-            record = await self._store.find_flow(flow_id) if isinstance(ended, Event) else ended
-            if record is None:
-                raise FlowNotFound(flow_id, self._store.address)
-            known = _last_ending((await self._store.read_events([flow_id])).get(flow_id, ()))
-            if known is not None:
-                return outcome(flow_id, *known, read or _reader(record.definition))
-            # What is written of it does not say so yet: the next sweep looks again.
+            # Where what is written of it does not say so yet, or cannot be read now, the next sweep looks again.
             looks_at_once = False
+            try:
+                record = await self._store.find_flow(flow_id) if isinstance(ended, Event) else ended
+                if record is None:
+                    raise FlowNotFound(flow_id, self._store.address)
+                rows = (await self._store.read_events([flow_id])).get(flow_id, ())
+            except StoreUnavailable:
+                continue
+            if (known := _last_ending(rows)) is not None:
+                return outcome(flow_id, *known, read or _reader(record.definition))
 
     async def _ended(self, flow_id: str, until: float | None, looks_at_once: bool) -> "FlowRecord | AnyEvent | None":
         if self._closed:
