@@ -10,6 +10,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action
+from redrive.engine import results
 from redrive.engine.handle import FlowNotFound
 from redrive.stores.errors import StoreError, StoreUnavailable
 from redrive.stores.interface import Store
@@ -148,6 +149,19 @@ def test_a_flow_that_is_redriven_before_its_failure_was_read_still_tells_of_it(
 @action(name="results.fails", retry=RetryPolicy(attempts=1))
 async def fails() -> None:
     raise ValueError("as it should")
+
+
+def test_a_wait_ends_in_time_though_the_store_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", worker=False) as app:
+            handle = await app.submit(quick())
+            monkeypatch.setattr(app.store, "find_flow", lambda _: asyncio.Event().wait())
+            monkeypatch.setattr(results, "ASKED_FOR", 0.01)
+            error = await answer(asyncio.create_task(handle.result(timeout=0.01)))
+            assert isinstance(error, TimeoutError)
+            assert "is still out of reach after 0.01 s" in str(error)
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("worker", [True, False])

@@ -22,6 +22,8 @@ from redrive.stores.records import FINISHED, EventRow, FlowRecord
 # How often flows that others may end are looked at: rarely where this process works on them itself.
 SWEEP = 0.05
 SWEEP_BESIDE_WORKER = 0.5
+ASKED_FOR = 1.0
+"""Seconds that a store has to say how a flow stands whose result did not come in time."""
 
 ReadResult = Callable[[str], Any]
 Waiter = asyncio.Future["FlowRecord | AnyEvent | None"]
@@ -159,8 +161,9 @@ class Results:
 
     async def _status(self, flow_id: str) -> str:
         try:
-            record = await self._store.find_flow(flow_id)
-        except StoreUnavailable:
+            async with asyncio.timeout(ASKED_FOR):
+                record = await self._store.find_flow(flow_id)
+        except (StoreUnavailable, TimeoutError):
             return "out of reach"
         return "missing" if record is None else record.status
 
