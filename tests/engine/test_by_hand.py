@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.engine.graph_flows import UnknownStep
 from redrive.flows.graphs.outputs import OutputError
@@ -88,3 +89,57 @@ def test_calls_of_the_same_action_are_told_apart_by_their_order() -> None:
             return result
 
     assert asyncio.run(story()) == [1, 2, 3]
+
+
+BROKEN: set[str] = set()
+RAN: list[str] = []
+
+
+@action(name="done by hand", retry=RetryPolicy(attempts=1))
+async def do(what: str) -> str:
+    RAN.append(what)
+    if what in BROKEN:
+        raise redrive.Permanent(f"{what} is broken")
+    return what
+
+
+@workflow(name="EndedByAnother")
+class EndedByAnother(Workflow):
+    async def run(self, how: str) -> str:
+        if how == "a step beside it":
+            return " ".join(await asyncio.gather(self.first(), do("second")))
+        first = await self.first()
+        if how == "its own code" and first == "nothing":
+            raise ValueError("nothing came of the first step")
+        return f"{first} {await do('second')}"
+
+    async def first(self) -> str:
+        try:
+            return await do("first") or "empty"
+        except redrive.Permanent:
+            return "nothing"
+
+
+@pytest.mark.promise("T10")
+@pytest.mark.parametrize("verb", ["reset", "complete", "resolve"])
+@pytest.mark.parametrize("how", ["a later step", "a step beside it", "its own code"])
+def test_a_failed_step_that_its_flow_had_dealt_with_is_settled_though_another_one_ended_the_flow(
+    how: str, verb: str
+) -> None:
+    RAN.clear()
+    BROKEN.update(["first", "second"])
+
+    async def story() -> str:
+        async with flow_app() as app:
+            flow = await app.start(EndedByAnother, how)
+            assert (await app.outcome(flow)).status == "failed"
+            BROKEN.clear()
+            outputs = {"outputs": "on foot"} if verb == "complete" else {}
+            tell: Any = getattr(app, f"{verb}_step")
+            await tell(flow.id, "done by hand", **outputs, index=0, by="ann", why="went there")
+            result: str = (await app.outcome(flow)).result
+            return result
+
+    first = {"reset": "first", "complete": "on foot", "resolve": "empty"}[verb]
+    assert asyncio.run(story()) == f"{first} second"
+    assert RAN.count("first") == (2 if verb == "reset" else 1)

@@ -34,9 +34,13 @@ def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> "list[Comple
             and may_be_reopened(failed.event)
         ):
             items: list[int | None] = [failed.event.item]
+            all_failed = [item.number for item in fold(lines).items.values() if item.state == "failed"]
             if run.record.definition.startswith(GRAPH):
                 # All that failed in a graph kept it from its goals, or will.
-                items = [item.number for item in fold(lines).items.values() if item.state == "failed"] or items
+                items = [*all_failed] or items
+            elif isinstance(said, ByHand) and said.item in all_failed:
+                # One that the flow's code had dealt with, perhaps: then it is not what ended the flow.
+                items = [said.item, *(item for item in items if item not in (None, said.item))]
             failures = _Failures(run, lines, failed.seq)
             for item in items:
                 # One may be there only because of another one's failure, and is then undone with that.
