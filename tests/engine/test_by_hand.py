@@ -143,3 +143,47 @@ def test_a_failed_step_that_its_flow_had_dealt_with_is_settled_though_another_on
     first = {"reset": "first", "complete": "on foot", "resolve": "empty"}[verb]
     assert asyncio.run(story()) == f"{first} second"
     assert RAN.count("first") == (2 if verb == "reset" else 1)
+
+
+@workflow(name="FallsBack")
+class FallsBack(Workflow):
+    async def run(self) -> str:
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(count("sheep"))
+                done = both.create_task(do("first"))
+        except ExceptionGroup:
+            return str(await count("goats"))
+        return done.result()
+
+
+@pytest.mark.promise("R6")
+def test_the_retry_queue_shows_what_waits_after_a_step_was_settled_by_hand(address: str) -> None:
+    BROKEN.add("first")
+
+    async def story() -> None:
+        async with flow_app(address) as app:
+
+            async def rows(expected: dict[int, float]) -> None:
+                """By item, the seconds until its next attempt."""
+                found: dict[int, float] = {}
+                for _ in range(1000):
+                    found = {row.item: row.scheduled_at - app.now() for row in await app.retries()}
+                    if found == expected:
+                        break
+                    await asyncio.sleep(0.001)
+                assert found == expected
+
+            with app.clock.frozen():
+                flow = await app.start(FallsBack)
+                await rows({3: 3600.0})
+                app.clock.advance(100)
+                await app.complete_step(flow.id, "done by hand", "on foot", by="ann", why="went there")
+                await rows({1: 3500.0})
+                await flow.pause()
+                await app.reset_step(flow.id, "counted by hand", by="ann", why="they are back")
+                await rows({1: 0.0})
+                await flow.cancel()
+                await rows({})
+
+    asyncio.run(story())

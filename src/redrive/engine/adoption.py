@@ -122,8 +122,8 @@ def going_on(
             run.stays_in_lane(item)
             run.active += 1
     run.desk.under_way.stop_all_but(run.id, {item.number for item in running})
-    if by_hand is not None:
-        # The end of the flow took them from the retry queue.
+    if run.seq != logged or before.parked is not None:
+        # What is undone took them from the retry queue, or had them wait longer.
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:
             run.show_retry(item)
     obey_pause(run, mail)

@@ -115,7 +115,7 @@ def settle_by_hand(run: FlowRun, said: ByHand, at: float) -> None:
         run.completed_by_hand(item, said)
     elif item.state == "waiting":
         run.log(at, Redriven(by=said.by, why=said.why, item=item.number, since=run.seq + 1, midway=True))
-        run.waits.retries[item.number] = at
+        run.wait_for_retry(item, at, at)
         run.ring()
 
 

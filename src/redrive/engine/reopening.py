@@ -59,6 +59,7 @@ def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
     is_undone = any(item.undoes for item in items.values())
     failed = {item.number for item in items.values() if item.state == "failed"}
     failures = _Failures(run, lines, run.seq + 1)
+    undone_before = frozenset(failures.undoing.items)
     for message, said in words:
         if said.item not in failed or said.item in failures.undoing.items:
             continue
@@ -70,6 +71,9 @@ def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
             _take(run, mail, message)
         failed.discard(said.item)
         failures.undo(said.item, said, midway=True)
+    for number in failures.undoing.items - undone_before:
+        # They wait for nothing any more.
+        run.desk.journal.drop_retry(run.id, number)
 
 
 def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
