@@ -145,7 +145,7 @@ class AttemptStarts(OwnedFlow):
                 lanes.leave(following.step, number)
 
     def wait_for_retry(self, item: Item, when: float, at: float) -> None:
-        self.waits.retries[item.number] = when
+        self.waits.put_retry(item.number, when)
         if when - at >= WORTH_SHOWING or item.number in self.shown:
             self.show_retry(item)
 

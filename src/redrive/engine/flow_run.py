@@ -134,7 +134,7 @@ class FlowRun(AttemptStarts):
 
     def wait_for_callback(self, item: Item) -> None:
         if item.timeout_at is not None:
-            self.waits.callbacks[item.number] = item.timeout_at
+            self.waits.put_callback(item.number, item.timeout_at)
 
     def told(self, said: Completion) -> None:
         """Someone tells how an attempt ended."""
@@ -269,7 +269,7 @@ class FlowRun(AttemptStarts):
         at = self.time()
         for item in list(self.history.items.values()):
             if item.state == "waiting" and item.retry_at is not None:
-                self.waits.retries[item.number] = item.retry_at
+                self.waits.put_retry(item.number, item.retry_at)
             elif item.state == "queued":
                 self.start_attempt(item, at)
 

@@ -1,0 +1,72 @@
+"""Flows that wait for very many things at once: each costs the same, however many there are."""
+
+import asyncio
+import gc
+import sys
+from typing import Any
+
+import pytest
+
+from redrive import Workflow, action, workflow
+from redrive.engine.flow_run import FlowRun
+from redrive.flows.asks import TimerAsk
+from redrive.testing import run_flow
+
+
+@action(name="waits.answer")
+async def answer(number: int) -> int:
+    return number
+
+
+@action(name="waits.timers")
+async def timers() -> int:
+    """Those that are in memory."""
+    return sum(type(one) is TimerAsk for one in gc.get_objects())
+
+
+@workflow(name="waits.EachInTime")
+class EachInTime(Workflow):
+    async def run(self, many: int) -> int:
+        return sum(await asyncio.gather(*(asyncio.wait_for(answer(number), 3600) for number in range(many))))
+
+
+@workflow(name="waits.OneByOneInTime")
+class OneByOneInTime(Workflow):
+    async def run(self, many: int) -> int:
+        async with asyncio.timeout(60):
+            for number in range(many):
+                await asyncio.wait_for(answer(number), 3600)
+            return await timers()
+
+
+def calls_to_settle(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
+    """Function calls that it takes to find out what comes next, each time that something happened."""
+    calls = 0
+    really_settle = FlowRun.settle
+
+    def count(_frame: object, event: str, _of: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    def settle(run: FlowRun, at: float) -> Any:
+        sys.setprofile(count)
+        try:
+            return really_settle(run, at)
+        finally:
+            sys.setprofile(None)
+
+    monkeypatch.setattr(FlowRun, "settle", settle)
+    assert run_flow(EachInTime, many).result == many * (many - 1) // 2
+    monkeypatch.undo()
+    return calls
+
+
+def test_twice_as_many_timers_take_twice_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, twice = (calls_to_settle(monkeypatch, many) for many in (60, 120))
+    assert 0 < twice < 3 * few
+
+
+def test_timers_that_nobody_awaits_any_more_are_forgotten_though_another_comes_before_them() -> None:
+    gc.collect()
+    before = asyncio.run(timers.function())
+    assert run_flow(OneByOneInTime, 600).result - before < 400
