@@ -541,7 +541,7 @@ def test_a_handled_failure_is_never_run_again() -> None:
     "leaves", ["because it waits long", "because there is no room", "because its worker is killed"]
 )
 def test_code_that_leaves_memory_does_not_do_its_cleaning_up(leaves: str) -> None:
-    """`finally` of code that is only forgotten must not run: neither its actions nor anything else."""
+    """Nothing that the `finally` of code that is only forgotten asks for is done."""
 
     @action
     def note_in_thread(what: str) -> str:
