@@ -487,6 +487,27 @@ def test_code_that_is_forgotten_ends_without_a_trace(recwarn: pytest.WarningsRec
     assert [str(warning.message) for warning in recwarn] == []
 
 
+def test_code_that_is_forgotten_is_still_in_its_task(recwarn: pytest.WarningsRecorder) -> None:
+    """What asyncio does by the current task, such as a time limit, neither fails nor leaves a coroutine behind."""
+    tasks: list[Any] = []
+
+    async def sub() -> None:
+        await echo("sub")
+
+    async def body() -> Any:
+        tasks.append(asyncio.current_task())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            tasks.append(asyncio.current_task())
+            await asyncio.wait_for(sub(), 5)
+
+    assert Played(body).end is None
+    assert tasks[0] is not None
+    assert tasks == tasks[:1] * 2
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 async def spins_until_another_task_is_done() -> Any:
     async def work() -> None:
         await asyncio.sleep(60)

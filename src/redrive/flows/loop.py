@@ -218,7 +218,10 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             before = self._enter()
             for task in pending:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio itself sets for it
+                # Without a current task asyncio.timeout() and the like would fail and leave what they were given.
+                asyncio.tasks._enter_task(self, task)
                 self.context.run(_forget, task.get_coro())
+                asyncio.tasks._leave_task(self, task)
             self._leave(*before)
         self.tasks.clear()
         self._ready.clear()
