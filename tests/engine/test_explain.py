@@ -653,3 +653,17 @@ def test_an_input_that_cannot_be_read_is_named_as_what_the_flow_was_started_with
     told = asyncio.run(scenario())
     assert told.headline.startswith("failed for good: what it was started with cannot be read: ")
     assert told.next_steps[0].text == "mend what it was started with, or the code that reads it"
+
+
+@pytest.mark.promise("A13")
+def test_what_a_workflow_did_because_of_its_failure_is_named_before_a_redrive_is_proposed() -> None:
+    async def scenario(app: FlowApp) -> Explanation:
+        await app.outcome(await app.start(Apology))
+        return await app.explain(ID)
+
+    said = [one.text for one in told(scenario, 0.5, 0.75).next_steps]
+    assert said[1] == (
+        "what its code did because of the failure (explained greet) stays done, and a redrive goes on as if it had not "
+        "been: where that undid the work before, start another flow instead"
+    )
+    assert said[2].startswith("then put it back to work: explained ask bank is tried again")

@@ -19,7 +19,7 @@ from redrive.engine.explanation import (
     TimerStory,
 )
 from redrive.engine.flow_arguments import arguments_of
-from redrive.engine.undo_words import not_undone
+from redrive.engine.undo_words import done_for_failure, not_undone
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -79,7 +79,8 @@ def explain(
     elif record.owner not in [worker.epoch for worker in workers]:
         _leave_behind(timeline)
     began = lines[0].at if lines else record.start_at
-    seen = Looking(record, history, timeline, dead, workers, queues, not_undone(lines), now, began).look()
+    left, since = not_undone(lines), done_for_failure(lines)
+    seen = Looking(record, history, timeline, dead, workers, queues, left, since, now, began).look()
     return Explanation(
         flow_id=record.id,
         definition=record.definition,

@@ -40,6 +40,8 @@ class Looking:
     queues: Sequence[QueueRecord]
     not_undone: Sequence[str]
     """The steps that were to be undone, and could not be."""
+    done_for_failure: Sequence[str]
+    """The steps that completed only because of the failure that ended it."""
     now: float
     began: float
     """The time that moments are counted from."""
@@ -133,9 +135,17 @@ class Looking:
         )
         return [
             Advice(next_step),
+            *self._done_meanwhile(),
             Advice(again, f"redrive dead redrive {self.record.id} --why WHY"),
             discard,
         ]
+
+    def _done_meanwhile(self) -> Iterator[Advice]:
+        if self.done_for_failure and not self._is_graph:
+            yield Advice(
+                f"what its code did because of the failure ({', '.join(self.done_for_failure)}) stays done, and a "
+                "redrive goes on as if it had not been: where that undid the work before, start another flow instead"
+            )
 
     def _start_anew(self) -> Advice:
         """Whatever of its own failed, a redrive would run again as it was."""

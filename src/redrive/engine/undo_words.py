@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from redrive.flows.events import StepSettled
-from redrive.flows.history import Line
-from redrive.flows.undoing import without_undone
+from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Redriven, StepSettled
+from redrive.flows.history import Line, fold
+from redrive.flows.undoing import Undoing, without_undone
 
 
 def not_undone(lines: list[Line]) -> list[str]:
@@ -18,3 +18,22 @@ def undone_in_words(left: Sequence[str]) -> str:
     if not left:
         return "what had succeeded was undone"
     return f"what had succeeded was to be undone, and {', '.join(left)} could not be"
+
+
+def done_for_failure(lines: list[Line]) -> list[str]:
+    """The steps that completed only because of the failure that ended the flow, such as a workflow's own undoing.
+
+    A redrive goes on as if they had not been asked for.
+    """
+    history = fold(lines)
+    item = history.ending.item if isinstance(history.ending, FlowFailed) else None
+    failed = [
+        line.seq for line in lines if isinstance(line.event, AttemptFailed | ItemGaveUp) and line.event.item == item
+    ]
+    if not failed:
+        return []
+    undoing = Undoing(lines)
+    before = set(undoing.items)
+    undoing.read(Line(lines[-1].seq + 1, lines[-1].at, Redriven(item=item, since=failed[-1])))
+    undone = (history.items[number] for number in sorted(undoing.items - before))
+    return list(dict.fromkeys(one.step for one in undone if one.state == "completed"))
