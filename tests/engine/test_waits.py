@@ -10,6 +10,7 @@ import pytest
 from redrive import Workflow, action, workflow
 from redrive.engine.flow_run import FlowRun
 from redrive.flows.asks import TimerAsk
+from redrive.flows.loop import FlowFuture
 from redrive.testing import run_flow
 
 
@@ -22,6 +23,29 @@ async def answer(number: int) -> int:
 async def timers() -> int:
     """Those that are in memory."""
     return sum(type(one) is TimerAsk for one in gc.get_objects())
+
+
+@action(name="waits.never_answers")
+async def never_answers() -> None:
+    await asyncio.Event().wait()
+
+
+@action(name="waits.awaited_items")
+async def awaited_items() -> int:
+    """Those that are in memory."""
+    gc.collect()
+    return sum(type(one) is FlowFuture and one.ask is not None for one in gc.get_objects())
+
+
+@workflow(name="waits.AsksInVain")
+class AsksInVain(Workflow):
+    async def run(self, many: int) -> int:
+        for _ in range(many):
+            asked = asyncio.create_task(never_answers())
+            await answer(1)
+            asked.cancel()
+        await answer(2)
+        return await awaited_items()
 
 
 @workflow(name="waits.EachInTime")
@@ -70,3 +94,9 @@ def test_timers_that_nobody_awaits_any_more_are_forgotten_though_another_comes_b
     gc.collect()
     before = asyncio.run(timers.function())
     assert run_flow(OneByOneInTime, 600).result - before < 400
+
+
+def test_items_that_nobody_awaits_any_more_are_forgotten() -> None:
+    gc.collect()
+    before = asyncio.run(awaited_items.function())
+    assert run_flow(AsksInVain, 200).result - before < 100

@@ -237,7 +237,12 @@ class CodeDriver(ActionItems):
 
     def bind_item(self, ask: ItemAsk, item: int) -> None:
         ask.item = item
-        self._items[item] = ask
+        if not ask.future.done():
+            self._items[item] = ask
+
+    def forget_item(self, ask: ItemAsk) -> None:
+        """Its outcome reaches nobody any more."""
+        self._items.pop(ask.item, None)
 
     def bind_timer(self, ask: TimerAsk, timer: int) -> None:
         ask.timer = timer

@@ -57,6 +57,7 @@ class FlowFuture(asyncio.Future[Any]):
             loop = self.get_loop()
             assert isinstance(loop, FlowLoop)  # noqa: S101 - narrows for mypy
             loop.asks.append(CancelAsk(self.ask))
+            loop.flow.forget_item(self.ask)
         return cancelled
 
 
