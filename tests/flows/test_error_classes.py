@@ -168,6 +168,10 @@ def run(command, path):
     else:
         rebuilt = rebuild_error(msgspec.json.decode(open(path, "rb").read(), type=StoredError))
         assert type(rebuilt) is Outer.Boom, type(rebuilt).__mro__
+        del Outer.Boom
+        assert type(rebuild_error(store_error(rebuilt))) is not type(rebuilt)
+    loaded = [one for one in {*sys.modules.values()} if getattr(one, "__file__", "") == __file__]
+    assert len(loaded) == 1, loaded
 
 if __name__ == "__main__":
     how, *given = sys.argv[1:]

@@ -4,6 +4,7 @@ import importlib
 import sys
 from contextlib import suppress
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from pathlib import PurePath
 from types import MemberDescriptorType, ModuleType
 from typing import Any, cast
@@ -134,7 +135,15 @@ def _import(module: str) -> None:
     if module in sys.modules or module == main_name():
         return
     with suppress(Exception, SystemExit):  # a module may fail in any way; its classes get stand-ins
-        importlib.import_module(module)
+        if not module.startswith(f"{main_name()}.") or _is_package(main_name()):
+            importlib.import_module(module)
+
+
+def _is_package(program: str) -> bool:
+    """Some commands are named as the package that they belong to. Others have no parts that could be imported: to look
+    for a class inside of one of their classes as if there were would load the program a second time."""
+    spec = find_spec(program)
+    return spec is not None and spec.submodule_search_locations is not None
 
 
 def _class_at(module: str, path: tuple[str, ...]) -> type[BaseException] | None:
