@@ -11,6 +11,7 @@ import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, read_graph, workflow
 from redrive.determinism.clock import current_clock
 from redrive.engine import adoption, taking_up
+from redrive.flows.events import FlowFailed
 from redrive.testing import FlowOutcome, flow_app
 
 RAN: list[str] = []
@@ -341,3 +342,50 @@ def test_code_that_does_not_fit_when_a_flow_is_put_back_to_work_can_still_be_men
     assert asyncio.run(story()).result == "first second"
     assert RAN.count("first") == (2 if how == "reset" else 1)
     assert RAN.count("second") == 1
+
+
+GAVE_UP_BESIDE = read_graph(
+    """
+graph: again.unwanted
+goals: [deliver]
+also: [announce]
+steps:
+  pay: {action: again.do, inputs: {what: {value: pay}}, outputs: [paid]}
+  fetch: {action: again.slowly, inputs: {seconds: {value: 2}}, outputs: [parcel]}
+  announce: {action: again.slowly, inputs: {seconds: {value: 9}}}
+  deliver: {action: again.do, inputs: {what: {value: deliver}}, depends_on: [pay, fetch]}
+""",
+    "unwanted.yaml",
+)
+
+
+@action(name="again.slowly", retry=redrive.Policy(attempts=5, backoff=redrive.constant(20)))
+async def slowly(seconds: int) -> str:
+    clock = current_clock()
+    await clock.asleep_until(clock.monotonic() + seconds)
+    if "fetch" in BROKEN:
+        raise ConnectionError("down")
+    return "parcel"
+
+
+@pytest.mark.promise("T10")
+@pytest.mark.parametrize("verb", ["reset", "resolve"])
+def test_a_step_that_gave_up_since_nobody_needed_it_goes_on_when_it_is_needed_again(verb: str) -> None:
+    BROKEN.update(["pay", "fetch"])
+
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                flow = await app.start_graph(GAVE_UP_BESIDE)
+                await app.until(lambda: len(app.witness.executed) == 3)
+                app.clock.advance(2)
+                while (await app.steps_of(flow.id))[1].state == "running":  # noqa: ASYNC110 - it is in a store
+                    await asyncio.sleep(0)
+                assert {step.name: step.state for step in await app.steps_of(flow.id)}["fetch"] == "abandoned"
+                BROKEN.clear()
+                await getattr(app, f"{verb}_step")(flow.id, "pay", by="ann", why="the bank is back")
+            return await app.outcome(flow)
+
+    outcome = asyncio.run(story())
+    assert outcome.result == {"deliver": "deliver"}
+    assert [line.event for line in outcome.lines if isinstance(line.event, FlowFailed)] == []

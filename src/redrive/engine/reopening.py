@@ -5,7 +5,7 @@ from msgspec import UNSET
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.mailroom import read, take_out
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Redriven, is_activation
-from redrive.flows.history import Line, fold
+from redrive.flows.history import Item, Line, fold
 from redrive.flows.messages import ByHand, CompleteItem, Redrive, ResetItem, ResolveItem
 from redrive.flows.registry import GRAPH
 from redrive.flows.undoing import Undoing
@@ -58,6 +58,8 @@ def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
     items = fold(lines).items
     is_undone = any(item.undoes for item in items.values())
     failed = {item.number for item in items.values() if item.state == "failed"}
+    # What gave up only since nobody needed it any more may be needed again.
+    unneeded = [number for number in sorted(failed) if _was_unneeded(items[number])]
     failures = _Failures(run, lines, run.seq + 1)
     undone_before = frozenset(failures.undoing.items)
     for message, said in words:
@@ -69,11 +71,18 @@ def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
             continue
         if isinstance(said, ResetItem):
             _take(run, mail, message)
-        failed.discard(said.item)
-        failures.undo(said.item, said, midway=True)
+        for number in dict.fromkeys((said.item, *unneeded)):
+            failed.discard(number)
+            if number not in failures.undoing.items:
+                failures.undo(number, said, midway=True)
+        unneeded = []
     for number in failures.undoing.items - undone_before:
         # They wait for nothing any more.
         run.desk.journal.drop_retry(run.id, number)
+
+
+def _was_unneeded(item: Item) -> bool:
+    return item.gave_up is not None and item.gave_up.kind == "abandoned"
 
 
 def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
