@@ -159,7 +159,7 @@ class FlowRun(AttemptStarts):
             return
         at = self.time()
         self.active -= 1
-        if isinstance(error, Snooze):
+        if isinstance(error, Snooze) and self.driver.wants(number):
             self.returned(item, at, at + min(max(error.seconds, SHORTEST_SNOOZE), LONGEST_WAIT), kept_text(str(error)))
         else:
             self.decide(item, error, failure, at)
