@@ -137,6 +137,24 @@ def test_a_server_that_does_not_answer_counts_as_lost(monkeypatch: pytest.Monkey
     played(play)
 
 
+def test_a_store_can_be_closed_though_its_server_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ANSWER_TO_CLOSING_WITHIN", 0.05)
+
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store = await scene.store(proxy)
+        await joined(store)
+        proxy.keep()
+        ask = asyncio.create_task(store.find_flow("a"))
+        async with asyncio.timeout(PATIENCE):
+            await proxy.kept.wait()
+            await store.close()
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            await ask
+
+    played(play)
+
+
 def test_a_connection_that_died_without_a_word_is_replaced_while_the_lease_lasts() -> None:
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()

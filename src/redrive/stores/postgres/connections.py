@@ -27,7 +27,9 @@ T = TypeVar("T")
 
 CONNECT_WITHIN = 10
 ANSWER_WITHIN = 60.0
-"""Seconds after which a server that does not answer counts as lost."""
+"""Seconds after which a server that does not answer counts as lost,"""
+ANSWER_TO_CLOSING_WITHIN = 2.0
+"""and after which it does where the store is to be closed."""
 LONGEST_PAUSE_IN_TRANSACTION = "5s"
 """A client that stopped inside a transaction must not hold the others up for longer than a lease lasts."""
 OLDEST_SERVER = 14
@@ -126,10 +128,10 @@ class Lane:
             await self._turns.wait()
         self._turns.taken = True
         try:
-            if self._refused is not None:
-                raise self._refused()
+            self.check_open()
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._server.connect(self._setup, bounded=self._lengthy)
+                self.check_open()
             self._gave_up, self._in_use_since = False, SYSTEM_CLOCK.monotonic()
             if self._timer is None and not self._lengthy:
                 self._look_after(min(self.within, ANSWER_WITHIN))
@@ -153,13 +155,15 @@ class Lane:
         if self._in_use_since is None:
             return
         left = self._in_use_since + min(self.within, ANSWER_WITHIN) - SYSTEM_CLOCK.monotonic()
-        if left > 0:
+        if left > 0 and self._refused is None:
             self._look_after(left)
         else:
             self._gave_up = True
             self._connection.terminate()
 
     def _look_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _lost(self, error: Exception) -> bool:
@@ -189,8 +193,14 @@ class Lane:
         """Connect from now on, when first used."""
         self._refused = None
 
-    async def close(self) -> None:
+    def refuse(self) -> None:
+        """Whoever comes from now on; and whoever waits for an answer waits for a little while only."""
         self._refused = self._closed
+        if not self._lengthy:
+            self._look_after(ANSWER_TO_CLOSING_WITHIN)
+
+    async def close(self) -> None:
+        self.refuse()
         await self.disconnect()
 
     def check_open(self) -> None:
@@ -237,7 +247,8 @@ class Lanes:
 
     async def close(self) -> None:
         for lane in self._all:
-            await lane.close()
+            lane.refuse()
+        await self.disconnect()
 
 
 async def close_quietly(connection: Any) -> None:
