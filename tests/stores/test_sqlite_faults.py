@@ -471,3 +471,26 @@ def test_a_lease_that_ran_out_while_the_commit_waited_is_noticed_in_that_commit(
         await store.close()
 
     asyncio.run(scenario())
+
+
+def test_what_nobody_waits_for_any_more_is_not_waited_for_while_the_file_is_locked(tmp_path: Path) -> None:
+    path = tmp_path / "flows.db"
+
+    async def scenario() -> None:
+        store = await opened(path, busy_timeout=60)
+        await store.add_flows([new_flow("a")])
+        with ExitStack() as stack:
+            other = sqlite3.connect(path, isolation_level=None)
+            stack.callback(other.close)
+            other.execute("BEGIN IMMEDIATE")
+            sent = [asyncio.create_task(store.send("a", "1", 1.0)) for _ in range(3)]
+            await asyncio.wait(sent, timeout=0.05)
+            for one in sent:
+                one.cancel()
+            async with asyncio.timeout(10):
+                await store.close()
+        again = await opened(path)
+        assert await again.count_mail("a") == 0
+        await again.close()
+
+    asyncio.run(scenario())

@@ -132,7 +132,7 @@ class DatabaseThread:
                     return
                 if job is not _Signal.LOOK:
                     waiting, flush, work, args = job
-                    _answer(waiting, *self._transact(connection, flush, work, args))
+                    _answer(waiting, *self._transact(connection, flush, work, args, waiting[1]))
                     # Not kept until the next job comes.
                     del job, waiting, work, args
                     if flush != FLUSHED and jobs.empty():
@@ -151,8 +151,11 @@ class DatabaseThread:
             connection.execute(f"PRAGMA synchronous = {flush}")
             self._flush = flush
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        """Wait for our turn. SQLite's own wait is unfair: its naps grow, and who naps longest comes last again."""
+    def _begin(self, connection: sqlite3.Connection, answer: "asyncio.Future[Any]") -> None:
+        """Wait for our turn. SQLite's own wait is unfair: its naps grow, and who naps longest comes last again.
+
+        Not where nobody waits for the answer any more: all that comes after it would wait too.
+        """
         end = math.inf
         while True:
             try:
@@ -161,18 +164,23 @@ class DatabaseThread:
             except sqlite3.OperationalError as error:
                 now = SYSTEM_CLOCK.monotonic()
                 end = min(end, now + self._busy_timeout)
-                if not is_busy(error) or now >= end:
+                if not is_busy(error) or now >= end or answer.cancelled():
                     raise
             SYSTEM_CLOCK.sleep_until(now + NAP)
 
     def _transact(
-        self, connection: sqlite3.Connection, flush: str, work: Callable[..., Any], args: tuple[Any, ...]
+        self,
+        connection: sqlite3.Connection,
+        flush: str,
+        work: Callable[..., Any],
+        args: tuple[Any, ...],
+        answer: "asyncio.Future[Any]",
     ) -> tuple[Any, Exception | None]:
         committing = False
         try:
             self._check()
             self._set_flush(connection, flush)
-            self._begin(connection)
+            self._begin(connection, answer)
             result = work(connection, *args)
             committing = True
             connection.execute("COMMIT")
