@@ -728,3 +728,23 @@ def test_whatever_the_code_of_a_flow_raises_ends_the_flow_and_not_its_worker(whe
     assert failed.status == "failed"
     assert str(failed.error) == f"{where} raised {type(error).__name__}: no"
     assert following.result == "next"
+
+
+class Answer(Exception):
+    """As errors of some clients: its attributes are the fields of what came back."""
+
+    def __getattr__(self, name: str) -> Any:
+        return {"code": 7}[name]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a group"])
+def test_an_error_with_attributes_of_its_own_making_fails_the_flow_that_raises_it(inside: bool) -> None:
+    @workflow(name="replay.Answers")
+    class Answers(Workflow):
+        async def run(self) -> None:
+            error = Answer("no such user")
+            raise ExceptionGroup("several", [error]) if inside else error
+
+    outcome = run_flow(Answers)
+    assert outcome.status == "failed"
+    assert isinstance(outcome.error, ExceptionGroup if inside else Answer)

@@ -1,5 +1,8 @@
 """The exception of an item that failed for good: the same, live and replayed, with its attempts attached."""
 
+from contextlib import suppress
+from typing import cast
+
 from redrive.flows.events import AttemptFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.portable_errors import rebuild_error
@@ -67,10 +70,11 @@ def item_behind(error: BaseException | None) -> int | None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        item = getattr(one, _ITEM, None)
-        if isinstance(item, int):
-            return item
-        if isinstance(one, BaseExceptionGroup):
-            waiting.extend(one.exceptions)
-        waiting.extend((one.__cause__, None if one.__suppress_context__ else one.__context__))
+        with suppress(Exception):  # some classes cannot be looked at
+            # Not getattr: a class may have a __getattr__ of its own, and ideas of its own what that raises.
+            with suppress(AttributeError):
+                return cast("int", object.__getattribute__(one, _ITEM))
+            if isinstance(one, BaseExceptionGroup):
+                waiting.extend(one.exceptions)
+            waiting.extend((one.__cause__, None if one.__suppress_context__ else one.__context__))
     return None
