@@ -441,6 +441,26 @@ def test_an_action_that_raises_generator_exit_fails_like_any_other() -> None:
     in_virtual_time(scenario)
 
 
+def test_an_action_whose_error_cannot_be_looked_at_parks_its_flow_and_does_not_hang() -> None:
+    class Lying(Exception):
+        @property  # type: ignore[misc]
+        def __class__(self) -> Any:
+            raise RuntimeError("no")
+
+    @action(name="actions.lies")
+    async def lies() -> None:
+        raise Lying
+
+    async def run() -> None:
+        async with redrive.open("memory://") as app:
+            handle = await app.submit(lies())
+            async with asyncio.timeout(10):
+                while await handle.status() != "parked":  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+
+    asyncio.run(run())
+
+
 def test_who_finds_all_threads_held_by_calls_that_were_given_up_waits_in_line() -> None:
     may_end = threading.Event()
 

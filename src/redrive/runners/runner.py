@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock, current_clock
@@ -236,15 +236,17 @@ class Runner:
         self._cancelled.discard(attempt)
 
     def _ended(self, attempt: Attempt, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not self._runs_here(attempt)):
+        # Of its type: an error that lies about its class must not go unreported.
+        kind = type(error)
+        if issubclass(kind, KeyboardInterrupt) or (issubclass(kind, GeneratorExit) and not self._runs_here(attempt)):
             raise error
         if attempt in self._cancelled:
             return
-        if isinstance(error, CutShort):
+        if issubclass(kind, CutShort):
             self._timed_out(attempt)
         else:
-            poison = isinstance(error, _POISON)
-            failure = error.judged() if isinstance(error, JudgedError) else None
+            poison = issubclass(kind, _POISON)
+            failure = cast("JudgedError", error).judged() if issubclass(kind, JudgedError) else None
             self._reports.failed(attempt, error, poison=poison, failure=failure)
 
     def _runs_here(self, attempt: Attempt) -> bool:
