@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import enum
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -132,6 +133,46 @@ def test_the_same_key_and_input_is_the_same_flow_and_another_input_is_refused(ad
             assert seen == [4, 4]
             same = await asyncio.gather(*(app.start(Doubling, 9, key="many") for _ in range(20)))
             assert len({handle.id for handle in same}) == 1
+
+    asyncio.run(scenario())
+
+
+class Shade(enum.Enum):
+    """Its sets keep the order in which they were filled: other hashes in another process give another order too."""
+
+    RED, GREEN, BLUE = "red", "green", "blue"
+
+    def __hash__(self) -> int:
+        return 1
+
+
+@action
+async def mixed(shades: set[Shade], parts: Any = 1) -> int:
+    return len(shades)
+
+
+@workflow
+class Mixing(Workflow):
+    async def run(self, shades: set[Shade], parts: Any = 1) -> int:
+        return len(shades)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda app, *args: app.start(Mixing, *args, key="blend"),
+        lambda app, *args: app.submit(mixed(*args), key="blend"),
+    ],
+    ids=["flow", "job"],
+)
+def test_a_set_in_the_order_of_another_process_is_the_same_input(address: str, start: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            first = await start(app, set(Shade))
+            assert (await start(app, {Shade.BLUE, Shade.GREEN, Shade.RED})).id == first.id
+            for other in ({Shade.RED, Shade.BLUE},), (set(Shade), 2), (set(Shade), 1.0):
+                with pytest.raises(redrive.KeyTaken):
+                    await start(app, *other)
 
     asyncio.run(scenario())
 

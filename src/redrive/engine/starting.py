@@ -5,7 +5,17 @@ from typing import Any
 
 import msgspec
 
-from redrive.flows.registry import GRAPH, SCRIPT
+from redrive.flows.job import read_job
+from redrive.flows.registry import (
+    ACTION,
+    GRAPH,
+    SCRIPT,
+    WORKFLOW,
+    UnknownDefinition,
+    action_named,
+    workflow_named,
+)
+from redrive.flows.values import NotReadable
 from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
@@ -107,9 +117,9 @@ _READ_ASKED = msgspec.json.Decoder(_AskedFor)
 
 
 def _asks_for_the_same(flow: NewFlow, known: Any) -> bool:
-    """Whether only the text of the script, or the steps of the graph, have changed since."""
+    """Whether only the text of the script, or the steps of the graph, have changed since; or the order of a set."""
     if not flow.definition.startswith((SCRIPT, GRAPH)):
-        return False
+        return _has_the_same_arguments(flow, known)
     # They are written in one order, so that what is equal is equal in bytes: 1 is not 1.0, nor true.
     try:
         one, other = _READ_ASKED.decode(flow.input), _READ_ASKED.decode(known.input)
@@ -121,3 +131,16 @@ def _asks_for_the_same(flow: NewFlow, known: Any) -> bool:
         # A graph's own goals may have changed with its steps.
         return True
     return bytes(one.plan.goals) == bytes(other.plan.goals)
+
+
+def _has_the_same_arguments(flow: NewFlow, known: Any) -> bool:
+    try:
+        if flow.definition.startswith(WORKFLOW):
+            signature = workflow_named(flow.definition.removeprefix(WORKFLOW)).signature
+            return signature.says_the_same(known.input, flow.input)
+        now, then = read_job(flow.input), read_job(known.input)
+        signature = action_named(flow.definition.removeprefix(ACTION)).signature
+    except (UnknownDefinition, NotReadable):
+        return False
+    same_policy = bytes(now.policy) == bytes(then.policy)
+    return same_policy and signature.says_the_same(bytes(then.args).decode(), bytes(now.args).decode())

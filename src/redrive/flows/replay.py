@@ -1,6 +1,5 @@
 """Bring a flow's code to where its log ends. What it asks for must be what the log says it asked for."""
 
-from collections import Counter
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
@@ -33,7 +32,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import FlowHistory, Line
-from redrive.flows.registry import action_named
+from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.undoing import without_undone
 from redrive.retry.policy import DEFAULT_POLICY
 
@@ -242,20 +241,11 @@ def _same(ask: Ask, command: AnyEvent) -> bool:
 
 
 def _reads_the_same(ask: ItemAsk, logged: msgspec.Raw) -> bool:
-    """Whether the logged arguments only lack what the code has since given a default, or are in another order.
-
-    Some sets, such as those of enums, are written in the order of the process.
-    """
     try:
         signature = action_named(ask.step).signature
-        read = signature.read_arguments(bytes(logged).decode())
-        again = signature.call_with(lambda *args, **kwargs: signature.bind(args, kwargs), read)
-        # Python calls 1, 1.0 and True equal, which are written differently: those are no longer what was asked for.
-        return again.encoded == ask.args or (
-            Counter(again.encoded) == Counter(ask.args) and again.values == signature.read_arguments(ask.args)
-        )
-    except Exception:  # noqa: BLE001 - values are read and compared by code of the user
+    except UnknownDefinition:
         return False
+    return signature.says_the_same(bytes(logged).decode(), ask.args)
 
 
 def _in_words(command: AnyEvent) -> str:

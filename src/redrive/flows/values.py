@@ -1,6 +1,7 @@
 """The arguments and results of actions and workflows, as JSON by their type hints."""
 
 import inspect
+from collections import Counter
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
@@ -120,6 +121,21 @@ class Signature:
             else:
                 kwargs[name] = values[name]
         return function(*args, **kwargs)
+
+    def says_the_same(self, stored: str, now: str) -> bool:
+        """Whether stored arguments only lack what the code has since given a default, or are in another order.
+
+        Some sets, such as those of enums, are written in the order of the process.
+        """
+        try:
+            read = self.read_arguments(stored)
+            again: Arguments = self.call_with(lambda *args, **kwargs: self.bind(args, kwargs), read)
+            # Python calls 1, 1.0 and True equal, which are written differently: those are not the same.
+            return again.encoded == now or (
+                Counter(again.encoded) == Counter(now) and again.values == self.read_arguments(now)
+            )
+        except Exception:  # noqa: BLE001 - values are read and compared by code of the user
+            return False
 
     def stored_result(self, value: Any) -> tuple[str, Any]:
         """The result as it is stored, and as reading that gives it."""
