@@ -242,9 +242,14 @@ class Timeline:
 
     def _item_cancelled(self, when: Moment, event: ItemCancelled) -> None:
         story = self._items[event.item]
-        if story.state == "running":
+        was_running = story.state == "running"
+        if was_running:
             self._end(event.item, when, "cancelled")
-        story.state = "cancelled"
+        if not self._undone or story.undone:
+            story.state = "cancelled"
+        elif was_running:
+            # The attempt was stopped; but the item is waited for again.
+            story.state = "waiting"
 
     def _attempt_accepted(self, when: Moment, event: AttemptAccepted) -> None:
         story = self._items[event.item]
