@@ -11,6 +11,7 @@ import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, read_graph, workflow
 from redrive.determinism.clock import current_clock
 from redrive.engine import adoption, taking_up
+from redrive.engine.explain_text import explain_text
 from redrive.flows.events import FlowFailed
 from redrive.testing import FlowOutcome, flow_app
 
@@ -389,3 +390,72 @@ def test_a_step_that_gave_up_since_nobody_needed_it_goes_on_when_it_is_needed_ag
     outcome = asyncio.run(story())
     assert outcome.result == {"deliver": "deliver"}
     assert [line.event for line in outcome.lines if isinstance(line.event, FlowFailed)] == []
+
+
+@action(name="again.stopped", retry=redrive.Policy(attempts=1, idempotent=False, deadline=None))
+async def stopped() -> int:
+    RAN.append("stopped")
+    if "late" in BROKEN:
+        await asyncio.Event().wait()
+    return 5
+
+
+@workflow(name="again.Group")
+class Group(Workflow):
+    async def run(self, beside: str) -> int:
+        try:
+            async with asyncio.TaskGroup() as both:
+                other = both.create_task(self.beside(beside))
+                both.create_task(self.late())
+        except ExceptionGroup:
+            if beside == "waits":
+                raise
+            return await away() if beside == "runs" else len(await hang())
+        return other.result()
+
+    async def beside(self, how: str) -> int:
+        return await (away() if how == "waits" else stopped())
+
+    async def late(self) -> str:
+        await asyncio.sleep(2)
+        return await do("late")
+
+
+@pytest.mark.promise("A13")
+def test_a_step_that_a_failure_had_cancelled_is_told_as_waiting_when_the_failure_was_undone() -> None:
+    BROKEN.add("late")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(Group, "waits")
+            assert (await app.outcome(flow)).status == "failed"
+            with app.clock.frozen():
+                BROKEN.clear()
+                await app.redrive(flow.id, by="ann", why="mended")
+                assert await app.settled(flow) == "waiting"
+                told = await app.explain(flow.id)
+                assert [wait.what for wait in told.waits_for] == ["attempt 2 of 9 of again.away (item 1)"]
+                assert "no longer waited for" not in explain_text(told)
+
+    asyncio.run(story())
+
+
+@pytest.mark.promise("T10")
+@pytest.mark.parametrize("beside", ["runs", "runs, and the flow is in memory"])
+def test_an_attempt_that_a_failure_had_stopped_does_not_count_when_that_is_reset(beside: str) -> None:
+    BROKEN.add("late")
+
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            flow = await app.start(Group, beside)
+            with app.clock.frozen():
+                await app.until(lambda: "stopped" in RAN)
+                app.clock.advance(2)
+                await app.until(lambda: len(app.witness.executed) == 3)
+                BROKEN.clear()
+                await app.reset_step(flow.id, "again.do", by="ann", why="mended")
+            return await app.outcome(flow)
+
+    outcome = asyncio.run(story())
+    assert (outcome.result, outcome.attempts) == (5, {1: 1, 2: 2})
+    assert RAN == ["stopped", "late", "stopped", "late"]

@@ -20,7 +20,7 @@ from redrive.engine.reopening import reopen, undo_failures
 from redrive.failures.signals import CrashLoop
 from redrive.flows.asks import EndAsk
 from redrive.flows.events import COMMANDS, FlowBegan, Redriven, Resumed
-from redrive.flows.history import Item, Line, fold
+from redrive.flows.history import FlowHistory, Item, Line, fold
 from redrive.flows.messages import Cancel, CompleteItem, Redrive, ResolveItem, Resume
 from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, at_once, replay
@@ -128,7 +128,7 @@ def going_on(
             run.show_retry(item)
     obey_pause(run, mail)
     run.take(open_asks, run.time())
-    _count_lost(run, lost)
+    _count_lost(run, lost, before)
     run.take_up()
     for said in by_hand or ():
         settle_by_hand(run, said, run.time())
@@ -146,13 +146,20 @@ def _began_at(lines: list[Line]) -> float:
     return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
 
 
-def _count_lost(run: FlowRun, lost: list[Item]) -> None:
-    """Attempts that were under way when the last owner was lost: they count, and nobody knows how they ended."""
+def _count_lost(run: FlowRun, lost: list[Item], before: FlowHistory) -> None:
+    """Attempts that were under way when the last owner was lost: they count, and nobody knows how they ended.
+
+    Not those that the flow's code had stopped `before`, where that was undone just now.
+    """
     for item in lost:
         if item.state == "running" and not run.released:
-            error, failure = lost_attempt("")
+            at = run.time()
             run.active -= 1
-            run.decide(item, error, failure, run.time())
+            if before.items[item.number].state == "cancelled":
+                run.returned(item, at, at, "what had stopped it was undone")
+            else:
+                error, failure = lost_attempt("")
+                run.decide(item, error, failure, at)
 
 
 def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[Message]) -> None:
