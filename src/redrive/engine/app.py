@@ -17,6 +17,7 @@ from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
 from redrive.engine.log_lines import lines_of
 from redrive.engine.new_flows import FlowSettings, check_queue, new_flow
+from redrive.engine.one_loop import OneLoop
 from redrive.engine.own_starts import was_added
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
@@ -63,11 +64,11 @@ PAUSE_AFTER_FAILURE = 1.0
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class App:
+class App(OneLoop):
     """An open store, and by default a worker in this process. Made by `redrive.open(...)`."""
 
     def __init__(self, store: Store, worker: bool = True, settings: WorkerSettings | None = None) -> None:
-        self.store = store
+        super().__init__(store)
         self.settings = settings or WorkerSettings()
         self._with_worker = worker
         self._worker: Worker | None = None
@@ -83,6 +84,7 @@ class App:
             pool.ProcessPool.refuse_while_loading()
         if self._closed:
             raise RuntimeError("this app was closed; open another with redrive.open(...)")
+        self.enter_loop()
         await self.store.open()
         if self._with_worker:
             self._working = asyncio.get_running_loop().create_task(self._work_beside())
@@ -315,6 +317,7 @@ class App:
     async def _add(
         self, flow: NewFlow, connection: Any, read_result: Callable[[str], Any] | None = None
     ) -> Handle[Any]:
+        self.check_loop()
         if connection is None:
             worker = self._worker
             begun = worker is not None and worker.claims.caught_up and await worker.own_starts.add(flow)

@@ -74,6 +74,7 @@ class Handle(Generic[T]):
 
         timeout: TimeoutError after so long: seconds, a timedelta, or text such as "30s".
         """
+        self._app.check_loop()
         value: T = await self._results.wait(self.id, self._read_result, _seconds(timeout))
         return value
 
