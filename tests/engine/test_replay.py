@@ -5,6 +5,7 @@ import enum
 import re
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -616,6 +617,18 @@ def test_code_that_waits_for_nothing_is_parked_and_says_so() -> None:
     outcome = run_flow(Stuck)
     assert outcome.status == "parked"
     assert "waits for what nothing will bring" in (outcome.problem or "")
+
+
+def test_code_that_waits_for_a_thread_is_told_to_put_it_into_an_action() -> None:
+    @workflow
+    class WaitsForThread(Workflow):
+        async def run(self) -> int:
+            with ThreadPoolExecutor(1) as threads:
+                return await asyncio.wrap_future(threads.submit(int, "5"))
+
+    assert "what a thread or a library with its own threads brings: put that into an @action" in (
+        run_flow(WaitsForThread).problem or ""
+    )
 
 
 @pytest.mark.promise("P17")

@@ -48,8 +48,9 @@ SHORT_WAIT = 5.0
 SHORTEST_SNOOZE = 0.1
 UNWANTED = Conditions(wanted=False)
 NOTHING_COMES = (
-    "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. Mend the code, then "
-    "resume the flow"
+    "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. It may be an event "
+    "that nobody sets, or what a thread or a library with its own threads brings: put that into an @action. Mend the "
+    "code, then resume the flow"
 )
 
 
