@@ -1,29 +1,25 @@
 """What a program uses: start flows, wait for them, look at them, and put dead ones back to work."""
 
-import asyncio
 import functools
-import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 import msgspec
 
-from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, whole_microseconds
+from redrive.determinism.clock import whole_microseconds
+from redrive.engine.app_life import AppLife
 from redrive.engine.explaining import explained
 from redrive.engine.explanation import Explanation
 from redrive.engine.handle import FlowNotFound, Handle, NotPossible
 from redrive.engine.log_lines import lines_of
 from redrive.engine.new_flows import FlowSettings, check_queue, new_flow
-from redrive.engine.one_loop import OneLoop
 from redrive.engine.own_starts import was_added
-from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.starting import Starter, started
 from redrive.engine.undo_words import not_undone, undone_in_words
-from redrive.engine.worker import Worker
 from redrive.flows.action import ActionCall
 from redrive.flows.history import Line
 from redrive.flows.job import write_job
@@ -33,7 +29,6 @@ from redrive.flows.registry import ACTION, WORKFLOW, workflow_named
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.signatures import check_signature
 from redrive.flows.workflow import Workflow
-from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import (
     DeadLetter,
@@ -58,80 +53,16 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-log = logging.getLogger("redrive")
 
-PAUSE_AFTER_FAILURE = 1.0
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class App(OneLoop):
+class App(AppLife):
     """An open store, and by default a worker in this process. Made by `redrive.open(...)`."""
 
     def __init__(self, store: Store, worker: bool = True, settings: WorkerSettings | None = None) -> None:
-        super().__init__(store)
-        self.settings = settings or WorkerSettings()
-        self._with_worker = worker
-        self._worker: Worker | None = None
-        self._working: asyncio.Task[None] | None = None
+        super().__init__(store, worker, settings)
         self._starter = Starter(store)
-        self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP, self._is_here)
-        self._clock = current_clock()
-        self._closing = self._closed = False
-
-    async def __aenter__(self) -> Self:
-        # A script that opens its app without `if __name__ == "__main__"` would do so in its children too.
-        if pool := sys.modules.get("redrive.runners.process_pool"):
-            pool.ProcessPool.refuse_while_loading()
-        if self._closed:
-            raise RuntimeError("this app was closed; open another with redrive.open(...)")
-        self.enter_loop()
-        await self.store.open()
-        if self._with_worker:
-            self._working = asyncio.get_running_loop().create_task(self._work_beside())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        self._closed = True
-        try:
-            if self._working is not None:
-                # Whoever is cancelled here does not wait for attempts any more: the worker is cancelled with them.
-                await asyncio.gather(self._working, return_exceptions=True)
-        finally:
-            await self._results.close()
-            await self.store.close()
-
-    def stop(self) -> None:
-        """Have the worker hand over and end."""
-        self._closing = True
-        if self._worker is not None:
-            self._worker.stop()
-
-    async def _work_beside(self) -> None:
-        """Work in the background: nobody hears what ends that, but those who wait for results."""
-        try:
-            await self.work()
-        except StoreUnusable as error:
-            log.error("the worker of this app has ended, and what it starts waits for others: %s", error)
-            self._results.fail(error)
-
-    async def work(self) -> None:
-        """Be a worker until `stop()`. One that lost its lease begins anew."""
-        while not self._closing:
-            self._worker = Worker(self.store, self.settings, self._results.tell)
-            if self._closing:
-                break
-            try:
-                await self._worker.run()
-            except LeaseLost as lost:
-                log.error("%s; this worker drops what it had and begins anew", lost)
-            except StoreUnusable:
-                raise
-            except Exception:
-                log.exception("the worker failed; it begins anew")
-                await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE_AFTER_FAILURE)
 
     # Starting
 
@@ -306,9 +237,6 @@ class App(OneLoop):
     def now(self) -> float:
         """The time of the flows, in epoch seconds, as every store keeps it: to the microsecond."""
         return whole_microseconds(self._clock.wall())
-
-    def _is_here(self, flow_id: str) -> bool:
-        return self._worker is not None and self._worker.has(flow_id)
 
     def handle(self, flow_id: str) -> Handle[Any]:
         """The flow with this id."""
