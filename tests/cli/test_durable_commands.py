@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -291,6 +292,26 @@ def test_many_are_settled_by_filters_after_a_question(run: Command, monkeypatch:
     discarded = run("dead", "--state", "discarded", "--json").data["dead_letters"]
     assert {(letter["flow_id"], letter["why"]) for letter in discarded} == {(flow_id, "too late") for flow_id in ids}
     assert run("dead", "redrive", "--all", "--why", "x", "--yes", "--json").data["settled"] == []
+
+
+@pytest.mark.parametrize("width", [20, 40, 50, 60, 80])
+def test_a_narrow_terminal_shows_all_of_a_list_and_its_ids_in_one_piece(
+    run: Command, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    ids = [started(run, "--key", key) for key in ("first", "second")]
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
+    out = run("flows").out
+    assert [flow_id in out for flow_id in ids] == [True, True]
+    if width < 80:
+        # Below that there is no room for a table.
+        assert re.findall(r"^(\S+)  +(.*)$", out.split("\n\n")[1], re.MULTILINE)[:3] == [
+            ("flow", ids[0]),
+            ("definition", "workflow:CliOrder"),
+            ("status", "ready"),
+        ]
+        assert "key         first" in out
 
 
 def test_arguments_that_are_no_text_are_refused_in_one_line(run: Command) -> None:

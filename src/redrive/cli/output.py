@@ -14,6 +14,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Wide enough that a table in a pipe or a file is not folded.
 _PLAIN_WIDTH = 160
+# Characters of a column that is folded, and between columns.
+_FEWEST, _BETWEEN = 3, 3
 
 
 def print_json(data: Any) -> None:
@@ -25,7 +27,8 @@ def print_table(
 ) -> None:
     """A table: coloured in a terminal, plain text anywhere else. `numbers` are set to the right.
 
-    The column `whole` is never folded: what is to be copied stays in one piece.
+    The column `whole` is never folded: what is to be copied stays in one piece. In a terminal that is too narrow for a
+    table the rows stand below each other.
     """
     # Loaded here: it costs more than the rest of a command that prints no table.
     from rich.box import SIMPLE_HEAD
@@ -33,14 +36,33 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
+    rows = [tuple(row) for row in rows]
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+    if console.width < _narrowest(columns, rows, whole) and not numbers:
+        _print_blocks(columns, rows)
+        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         keep = numbers or column == whole
         table.add_column(column, justify="right" if numbers else "left", no_wrap=keep, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
     console.print(table)
+
+
+def _narrowest(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: str) -> int:
+    """The width below which columns of a table would be cut, or left out."""
+    kept = [len(row[columns.index(whole)]) for row in rows] if whole else []
+    return (_FEWEST + _BETWEEN) * (len(columns) - bool(whole)) + max(kept, default=0) + _BETWEEN
+
+
+def _print_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    name_width = max(map(len, columns))
+    for row in rows:
+        for name, cell in zip(columns, row, strict=True):
+            if cell:
+                typer.echo(f"{name:<{name_width}}  {cell}")
+        typer.echo()
 
 
 def print_warnings(warnings: Iterable[NamedWarning], source: str) -> None:
