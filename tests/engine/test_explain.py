@@ -233,6 +233,13 @@ def test_a_wide_text_is_folded_but_never_its_commands() -> None:
     assert len(following) - len(following.lstrip()) == len(first) - len(first.lstrip()) + 2
 
 
+def test_the_timeline_stays_indented_however_narrow_the_terminal_is() -> None:
+    for width in (20, 30, 40, 50):
+        lines = explain_text(told(failed_order, 0.5, 0.75), width=width).splitlines()
+        first = next(number for number, line in enumerate(lines) if line.startswith("  2030"))
+        assert all(line.startswith("  ") for line in lines[first : lines.index("What to do") - 1])
+
+
 def test_no_secret_shows_in_text_or_data() -> None:
     async def scenario(app: FlowApp) -> list[Explanation]:
         await app.outcome(await app.start(Order, cents=3, password="hunter2-and-more", key="token=0123456789abcdef"))

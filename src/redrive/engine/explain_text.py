@@ -52,12 +52,19 @@ def explain_text(
 def _folded(line: str, width: int) -> str:
     if len(line) <= width or line.startswith(_COMMAND):
         return line
-    indent = " " * (min(len(line) - len(line.lstrip()), width // 2) if line.startswith(" ") else 0)
-    if line[2:4].isdigit():
-        indent = " " * _TEXT_AT
-    return "\n".join(
-        textwrap.wrap(line, width, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
+    text = line.lstrip()
+    # textwrap would leave it out before a word that has no room behind it.
+    indent = " " * min(len(line) - len(text), width // 2)
+    behind = " " * _TEXT_AT if line[2:4].isdigit() else indent
+    folded = textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=behind + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
+    return "\n".join(folded)
 
 
 def _facts(explanation: Explanation) -> Iterator[str]:
