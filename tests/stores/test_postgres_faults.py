@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 import pytest
 from tests.postgres_server import PostgresServer, shared_server
 from tests.stores.postgres_scene import NOW, PATIENCE, WORK, Scene, claimed, joined, new_flow, played, until
@@ -133,6 +135,51 @@ def test_a_server_that_does_not_answer_counts_as_lost(monkeypatch: pytest.Monkey
         assert await store.committed(lease) == 1
         await store.commit(lease, batch(2))
         assert await log(store) == ["1", "2"]
+
+    played(play)
+
+
+@contextmanager
+def closed_between() -> Iterator[None]:
+    """Meanwhile each connection is closed after a statement was prepared, and before it is executed."""
+    prepare = asyncpg.Connection._get_statement
+
+    async def and_close(connection: Any, *args: Any, **settings: Any) -> Any:
+        statement = await prepare(connection, *args, **settings)
+        connection.terminate()
+        return statement
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncpg.Connection, "_get_statement", and_close)
+        yield
+
+
+def test_a_connection_that_is_closed_between_two_steps_of_a_statement_counts_as_lost() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        lease = await joined(store)
+        with closed_between():
+            with pytest.raises(CommitUnknown, match="connection was lost"):
+                await store.commit(lease, batch(1))
+            with pytest.raises(StoreUnavailable, match="connection was lost"):
+                await store.find_flow("a")
+        assert await store.committed(lease) == 0
+        await store.commit(lease, batch(1))
+
+    played(play)
+
+
+def test_who_listens_begins_again_after_that_too() -> None:
+    async def play(scene: Scene) -> None:
+        store, woken = await scene.store(), asyncio.Event()
+        with closed_between():
+            store.on_wake(woken.set)
+            listening = store._listening._task
+            assert listening is not None
+            await asyncio.wait([listening], timeout=0.2)
+            assert not woken.is_set()
+        async with asyncio.timeout(PATIENCE):
+            await woken.wait()
 
     played(play)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.errors import StoreError, StoreUnusable
 from redrive.stores.postgres.faults import (
+    CLOSED_BETWEEN,
     CONNECTING_FAULTS,
     DRIVER_FAULTS,
     LOST_TRACK,
@@ -143,8 +144,11 @@ class Lane:
                 raise
             except DRIVER_FAULTS as error:
                 # Not `from error`: what the server adds to it repeats values.
-                told = TimeoutError() if self._gave_up else error
-                raise statement_failed(self._server.address, told, self._lost(error), writes) from None
+                raise self._failed(error, self._lost(error), writes) from None
+            except CLOSED_BETWEEN:
+                if not self._connection.is_closed():
+                    raise
+                raise self._failed(ConnectionError("closed in the middle of a statement"), True, writes) from None
         finally:
             self._in_use_since = None
             self._turns.hand_on()
@@ -165,6 +169,9 @@ class Lane:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _failed(self, error: Exception, lost: bool, writes: bool) -> StoreError:
+        return statement_failed(self._server.address, TimeoutError() if self._gave_up else error, lost, writes)
 
     def _lost(self, error: Exception) -> bool:
         """Whether the connection is; after a timeout nobody knows what it would say next."""

@@ -18,8 +18,10 @@ try:
 except ImportError:
     DRIVER_FAULTS = LOST_TRACK = (OSError,)
 """All that the driver raises when the database or the way to it is at fault."""
+CLOSED_BETWEEN = AttributeError
+"""And when the connection is closed between two steps of a statement: it has let go of its own parts by then."""
 CONNECTING_FAULTS: tuple[type[Exception], ...] = (*DRIVER_FAULTS, ValueError)
-"""And when the address is."""
+"""And when the address is at fault."""
 
 # By SQLSTATE, or its first two characters: what waiting cannot mend, and what to do about it.
 _UNUSABLE = {

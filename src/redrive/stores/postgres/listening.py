@@ -8,7 +8,7 @@ from typing import Any
 from redrive.determinism.dice import current_dice
 from redrive.stores.errors import StoreError
 from redrive.stores.postgres.connections import Server, close_quietly
-from redrive.stores.postgres.faults import DRIVER_FAULTS
+from redrive.stores.postgres.faults import CLOSED_BETWEEN, DRIVER_FAULTS
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 """Seconds between attempts to connect again."""
@@ -54,7 +54,7 @@ class Listening:
     async def _listen(self) -> None:
         pause, dice = SHORTEST_PAUSE, current_dice()
         while True:
-            with contextlib.suppress(StoreError, *DRIVER_FAULTS):
+            with contextlib.suppress(StoreError, CLOSED_BETWEEN, *DRIVER_FAULTS):
                 connection = await self._server.connect()
                 try:
                     lost = await self._begin_to_hear(connection)
