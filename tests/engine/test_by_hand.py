@@ -1,14 +1,20 @@
 """Actions of workflows and jobs that are completed by hand."""
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
+from redrive.engine.explain_text import explain_text
 from redrive.engine.graph_flows import UnknownStep
+from redrive.flows.events import CompletionRefused
 from redrive.flows.graphs.outputs import OutputError
+from redrive.stores.records import DeadQuery
 from redrive.testing import flow_app
 
 
@@ -187,3 +193,175 @@ def test_the_retry_queue_shows_what_waits_after_a_step_was_settled_by_hand(addre
                 await rows({})
 
     asyncio.run(story())
+
+
+@pytest.mark.promise("T10")
+@pytest.mark.parametrize("verb", ["reset", "complete", "resolve"])
+@pytest.mark.parametrize("state", ["failed", "failed and dealt with", "waiting", "waiting in a flow that failed"])
+def test_what_is_said_of_a_step_while_the_code_does_not_fit_is_done_once_it_does(state: str, verb: str) -> None:
+    RAN.clear()
+    BROKEN.add("other")
+    if state.startswith("failed"):
+        BROKEN.add("order")
+
+    @action(name="done in time", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
+    async def wait_for(what: str) -> str:
+        RAN.append(what)
+        if "other" in BROKEN:
+            raise ConnectionError("down")
+        return what
+
+    def deploy(fits: bool) -> type[Workflow]:
+        @workflow(name="DoesNotFit")
+        class DoesNotFit(Workflow):
+            async def run(self, state: str) -> str:
+                if not fits:
+                    await do("something else")
+                asked = asyncio.create_task(do("order") if state.startswith("failed") else wait_for("order"))
+                if state == "waiting in a flow that failed":
+                    await asyncio.sleep(5)
+                    await do("other")
+                try:
+                    return await asked or "nothing"
+                except redrive.Permanent:
+                    if state == "failed":
+                        raise
+                    return await wait_for("other")
+
+        return DoesNotFit
+
+    async def story() -> str:
+        async with flow_app() as app:
+            flow = await app.start(deploy(fits=True), state)
+            with app.clock.frozen():
+                await app.settled(flow)
+                if state == "waiting in a flow that failed":
+                    app.clock.advance(5)
+                    assert (await app.outcome(flow)).status == "failed"
+                await app.kill()
+                app.revive()
+                deploy(fits=False)
+                if state == "waiting":
+                    await flow.resume()
+                BROKEN.clear()
+                outputs = {"outputs": "on foot"} if verb == "complete" else {}
+                step = "done by hand" if state.startswith("failed") else "done in time"
+                tell: Any = getattr(app, f"{verb}_step")
+                await tell(flow.id, step, **outputs, by="ann", why="went there")
+                assert (await app.outcome(flow)).status == "parked"
+                await app.kill()
+                app.revive()
+            deploy(fits=True)
+            await flow.resume(by="ann", why="the code is back")
+            result: str = (await app.outcome(flow)).result
+            return result
+
+    assert asyncio.run(story()) == {"reset": "order", "complete": "on foot", "resolve": "nothing"}[verb]
+    assert RAN.count("order") == (2 if verb == "reset" else 1)
+
+
+def cli(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "redrive.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - our own
+
+
+@pytest.mark.promise("T10")
+@pytest.mark.parametrize("is_job", [False, True], ids=["workflow", "job"])
+def test_a_result_that_nobody_could_check_is_refused_by_the_worker_that_can(tmp_path: Path, is_job: bool) -> None:
+    """The command line does not know the program's actions."""
+    address = f"sqlite:///{tmp_path}/app.db"
+
+    async def story() -> None:
+        async with redrive.open(address) as app:
+            flow: Any = await (app.submit(count("sheep")) if is_job else app.start(Counts))
+            told = ("flows", "complete", flow.id, "counted by hand", "--why", "went there", "--store", address)
+            assert (await asyncio.to_thread(cli, *told, "--outputs", '"many"')).returncode == 0
+            refused: list[CompletionRefused] = []
+            async with asyncio.timeout(20):
+                while not refused:
+                    lines = await app.log(flow.id)
+                    refused = [line.event for line in lines if isinstance(line.event, CompletionRefused)]
+                    await asyncio.sleep(0.001)
+            assert "the action does not return such a result: Expected `int`, got `str`" in refused[0].why
+            assert "the action does not return such a result" in explain_text(await app.explain(flow.id))
+            assert (await asyncio.to_thread(cli, *told, "--outputs", "7")).returncode == 0
+            assert await flow.result(timeout=20) == (7 if is_job else 8)
+
+    asyncio.run(story())
+
+
+@action(name="counted once", retry=RetryPolicy(attempts=1))
+async def count_once() -> int:
+    RAN.append("count")
+    raise redrive.Permanent("no sheep")
+
+
+def test_a_failed_step_is_not_tried_because_what_was_said_of_it_cannot_be(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/app.db"
+    RAN.clear()
+
+    async def story() -> None:
+        async with redrive.open(address) as app:
+            flow = await app.submit(count_once())
+            with pytest.raises(redrive.Permanent):
+                await flow.result(timeout=20)
+            told = ("flows", "complete", flow.id, "counted once", "--why", "went there", "--store", address)
+            assert (await asyncio.to_thread(cli, *told, "--outputs", '"many"')).returncode == 0
+            async with asyncio.timeout(20):
+                while not (dead := await app.dead_letters(DeadQuery(state="dead"))):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+            assert "the action does not return such a result: Expected `int`, got `str`" in dead[0].message
+            await app.complete_step(flow.id, "counted once", 7, by="ann", why="went there")
+            assert await flow.result(timeout=20) == 7
+
+    asyncio.run(story())
+    assert RAN == ["count"]
+
+
+@workflow(name="Shares")
+class Shares(Workflow):
+    """One branch cancels what the other's failure made useless, at a turn of its own."""
+
+    async def run(self) -> str:
+        failed = False
+        waits = asyncio.create_task(count("sheep"))
+
+        async def one() -> str:
+            nonlocal failed
+            try:
+                return await do("first")
+            except redrive.Permanent:
+                failed = True
+                return "none"
+
+        async def two() -> str:
+            await asyncio.sleep(5)
+            if failed:
+                waits.cancel()
+                return str(await count("goats"))
+            return str(await waits)
+
+        return " ".join(await asyncio.gather(one(), two()))
+
+
+@pytest.mark.promise("T10")
+def test_what_goes_on_after_a_reset_is_told_as_open_though_the_flows_code_had_cancelled_it() -> None:
+    BROKEN.add("first")
+
+    async def story() -> str:
+        async with flow_app() as app:
+            flow = await app.start(Shares)
+            with app.clock.frozen():
+                await app.settled(flow)
+                app.clock.advance(5)
+                await app.until(lambda: len(app.witness.executed) == 3)
+                BROKEN.clear()
+                await app.reset_step(flow.id, "done by hand", by="ann", why="mended")
+                await app.until(lambda: len(app.witness.executed) == 4)
+                steps = {step.name: [item.state for item in step.items] for step in await app.steps_of(flow.id)}
+                assert steps == {"counted by hand": ["waiting", "abandoned"], "done by hand": ["completed"]}
+                await app.complete_step(flow.id, "counted by hand", 7, index=0, by="ann", why="went there")
+            result: str = (await app.outcome(flow)).result
+            return result
+
+    assert asyncio.run(story()) == "first 7"

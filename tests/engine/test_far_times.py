@@ -169,7 +169,7 @@ def test_a_log_that_cannot_be_read_is_parked_once_and_a_cancel_ends_it(address: 
         assert [row.body.partition('"type":')[2][:20] for row in rows] == [
             '"of_a_newer_version"',
             '"flow_parked","probl',
-            '"flow_cancelled"}]',
+            '"cancel_requested","',
         ]
 
     asyncio.run(scenario())

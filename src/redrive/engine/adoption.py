@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
+from redrive.engine.by_hand import outcomes_in, redriven, settle
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.log_lines import lines_of
 from redrive.engine.mailroom import (
@@ -12,18 +13,17 @@ from redrive.engine.mailroom import (
     deliver,
     end_without_code,
     obey_pause,
-    settle_by_hand,
     take_out,
 )
 from redrive.engine.outcomes import lost_attempt
 from redrive.engine.reopening import reopen, undo_failures
 from redrive.failures.signals import CrashLoop
 from redrive.flows.asks import EndAsk
-from redrive.flows.events import COMMANDS, FlowBegan, Redriven, Resumed
+from redrive.flows.events import COMMANDS, FlowBegan, ItemDeferred, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, Line, fold
-from redrive.flows.messages import Cancel, CompleteItem, Redrive, ResolveItem, Resume
+from redrive.flows.messages import ByHand, Cancel, Redrive, Resume
 from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.replay import NonDeterminism, at_once, replay
+from redrive.flows.replay import NonDeterminism, at_once, last_word, replay
 from redrive.flows.values import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 
@@ -68,15 +68,12 @@ def going_on(
     if missing and (before.ending is None or mail):
         run.desk.hand_on(run, missing, bool(mail))
         return
-    by_hand: list[CompleteItem | ResolveItem] | None = None
     logged = run.seq
     if before.ending is None:
         undo_failures(run, lines, mail)
-    else:
-        by_hand = reopen(run, lines, mail)
-        if by_hand is None:
-            _give_back(run, before.ending, before.ended_at)
-            return
+    elif not reopen(run, lines, mail):
+        _give_back(run, before.ending, before.ended_at)
+        return
     if crash_loop is not None:
         run.history = fold(lines)
         run.shown.update((item.number, None) for item in run.history.items.values() if item.retry_kind)
@@ -127,11 +124,13 @@ def going_on(
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:
             run.show_retry(item)
     obey_pause(run, mail)
+    if run.seq != logged:
+        _tell_revived(run, fold(lines))
     run.take(open_asks, run.time())
     _count_lost(run, lost, before)
     run.take_up()
-    for said in by_hand or ():
-        settle_by_hand(run, said, run.time())
+    for said in outcomes_in(lines, run.history):
+        settle(run, said, run.time(), from_log=True)
     for message in mail:
         if not run.released:
             deliver(run, message)
@@ -144,6 +143,14 @@ def _has_begun(lines: list[Line]) -> bool:
 
 def _began_at(lines: list[Line]) -> float:
     return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
+
+
+def _tell_revived(run: FlowRun, told: FlowHistory) -> None:
+    """Items that the flow's code had cancelled, and now has not: only the code knows, and the log must."""
+    for item in run.history.items.values():
+        if item.state == "waiting" and item.retry_at is not None and told.items[item.number].state == "cancelled":
+            reason = "what had it cancelled was undone"
+            run.log(run.time(), ItemDeferred(item=item.number, until=item.retry_at, reason=reason))
 
 
 def _count_lost(run: FlowRun, lost: list[Item], before: FlowHistory) -> None:
@@ -175,6 +182,11 @@ def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[M
         if isinstance(said, Resume | Redrive):
             # Who tried is told, though it was in vain.
             run.log(run.time(), Resumed(by=said.by, why=said.why))
+        elif isinstance(said, ByHand) and said.item in parked.items and parked.items[said.item].is_open:
+            # Carried out once the flow goes on, which a redrive before it may wait for, too.
+            last = last_word(lines)
+            since = last.event.since if last is not None and isinstance(last.event, Redriven) else run.seq + 1
+            run.write(run.time(), redriven(said, said.item, since, midway=True))
         elif said is not None:
             log.error("flow %s cannot go on, and a message to it is dropped: %s", run.id, type(said).__name__)
     run.park(problem)

@@ -28,6 +28,7 @@ from redrive.flows.events import (
     FlowBegan,
     ItemCancelled,
     ItemCompleted,
+    ItemGaveUp,
     PatchMarked,
     StepSettled,
     TimerFired,
@@ -222,7 +223,8 @@ class FlowRun(AttemptStarts):
         deadline = item.policy.deadline
         too_late = deadline is not None and item.started_at is not None and at >= item.started_at + deadline
         if too_late:
-            self._too_late(item, at)
+            # No attempt begins after the deadline of the whole.
+            self.give_up(item, gave_up_at_deadline(item, at), at)
         else:
             self.start_attempt(item, at)
 
@@ -370,9 +372,8 @@ class FlowRun(AttemptStarts):
         self.desk.ended(self, event)
         self.release(ask.how, None, at)
 
-    def _too_late(self, item: Item, at: float) -> None:
-        """The next attempt is due, but the deadline of the whole has passed: no attempt begins after it."""
-        event = gave_up_at_deadline(item, at)
+    def give_up(self, item: Item, event: ItemGaveUp, at: float) -> None:
+        """An item that waits is not tried again."""
         self.log(at, event)
         self._item_done(item)
         self.take(self.driver.failed(item.number, error_of(item, event), at), at)

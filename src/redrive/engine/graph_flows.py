@@ -1,11 +1,11 @@
 """Flows of graphs, from outside: start them, register steps, settle steps by hand."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from redrive.engine.by_hand import misfit
 from redrive.engine.completions import (
     BadCompletion,
     CompletionOutcome,
@@ -16,7 +16,6 @@ from redrive.engine.completions import (
 from redrive.engine.handle import FlowFinished, Handle, NotPossible
 from redrive.engine.step_views import StepView, indexes_of, steps_of
 from redrive.engine.undo_words import not_undone, undone_in_words
-from redrive.failures.redaction import redact
 from redrive.flows.events import ItemAdded
 from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.graphs.builder import Graph
@@ -26,8 +25,7 @@ from redrive.flows.graphs.spec import GraphInput, Plan, StepSpec
 from redrive.flows.graphs.step_reading import read_step
 from redrive.flows.history import Item, fold
 from redrive.flows.messages import ByHand, CompleteItem, Completion, ResetItem, write_message
-from redrive.flows.registry import BY_GOALS, GRAPH, UnknownDefinition, action_named, graph_named, register_graph
-from redrive.flows.values import NotReadable
+from redrive.flows.registry import BY_GOALS, GRAPH, graph_named, register_graph
 from redrive.stores.records import DeadQuery, FlowRecord, StepRow
 
 if TYPE_CHECKING:
@@ -105,8 +103,8 @@ class GraphFlows:
             raise NotPossible(f"step {step} of flow {flow_id} is {item.state}: there is nothing to settle")
         if isinstance(message, ResetItem) and item.state in ("running", "queued"):
             raise NotPossible(f"step {step} of flow {flow_id} is {item.state}: it is being tried already")
-        if isinstance(message, CompleteItem) and not record.definition.startswith(GRAPH):
-            _check_result(step, bytes(message.result).decode())
+        if not record.definition.startswith(GRAPH) and (why := misfit(step, message)):
+            raise OutputError(f"step {step}: {why}")
         # It may have ended since it was looked at.
         status = record.status if record.status == "failed" else await self._app.send(flow_id, message)
         if status in ("completed", "cancelled"):
@@ -154,16 +152,6 @@ class GraphFlows:
     async def steps_of(self, flow_id: str) -> list[StepView]:
         record = await self._app.find(flow_id)
         return steps_of(record, await self._app.log(flow_id), self._app.now())
-
-
-def _check_result(step: str, result: str) -> None:
-    """OutputError unless the action may give it. An action that this process does not know cannot be asked."""
-    with contextlib.suppress(UnknownDefinition):
-        try:
-            action_named(step).signature.read_result(result)
-        except NotReadable as error:
-            why = redact(str(error.__cause__ or error), 300)
-            raise OutputError(f"step {step}: the action does not return such a result: {why}") from None
 
 
 def _item_of(record: FlowRecord, items: dict[int, Item], step: str, index: int | None) -> Item:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from redrive.engine.by_hand import settle
 from redrive.engine.flow_run import FlowRun
 from redrive.flows.asks import EndAsk
-from redrive.flows.events import CancelRequested, Paused, Redriven, Resumed
+from redrive.flows.events import CancelRequested, Paused, Resumed
 from redrive.flows.history import FlowHistory
 from redrive.flows.messages import (
     AnyMessage,
@@ -15,7 +16,6 @@ from redrive.flows.messages import (
     Cancel,
     Completion,
     Pause,
-    ResetItem,
     Resume,
     read_message,
 )
@@ -42,7 +42,7 @@ def deliver(run: FlowRun, message: Message) -> None:
     elif isinstance(said, Completion):
         run.told(said)
     elif isinstance(said, ByHand):
-        settle_by_hand(run, said, at)
+        settle(run, said, at)
     if not run.released:
         run.settle(at)
 
@@ -105,18 +105,6 @@ def _needs_the_log(run: FlowRun, message: Message) -> bool:
     said = read(message)
     item = run.history.items.get(said.item) if isinstance(said, ByHand) else None
     return item is not None and item.state == "failed"
-
-
-def settle_by_hand(run: FlowRun, said: ByHand, at: float) -> None:
-    item = run.history.items.get(said.item)
-    if run.released or item is None or not item.is_open:
-        log.warning("flow %s: item %s is done; what %s asked for is not", run.id, said.item, said.by or "someone")
-    elif not isinstance(said, ResetItem):
-        run.completed_by_hand(item, said)
-    elif item.state == "waiting":
-        run.log(at, Redriven(by=said.by, why=said.why, item=item.number, since=run.seq + 1, midway=True))
-        run.wait_for_retry(item, at, at)
-        run.ring()
 
 
 def take_out(run: FlowRun, message: Message) -> AnyMessage | None:

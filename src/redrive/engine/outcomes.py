@@ -8,8 +8,8 @@ from redrive.failures.matching import lineage
 from redrive.failures.signals import AttemptLost, DeadlineExceeded
 from redrive.flows.events import ItemGaveUp
 from redrive.flows.history import Item
-from redrive.flows.portable_errors import store_error
-from redrive.retry.decision import Because, GiveUp
+from redrive.flows.portable_errors import StoredError, store_error
+from redrive.retry.decision import Because, GiveUp, GiveUpKind
 
 LOST = "what ran it is gone, and nobody knows how the attempt ended"
 
@@ -48,6 +48,25 @@ def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
     else:
         snoozed = DeadlineExceeded(deadline)
         failure, error = structs.replace(failure_from(snoozed, at), error=None, lineage=()), store_error(snoozed)
+    left = began + deadline - at
+    detail = f"the {deadline:g} s for all attempts were over when the next one was due"
+    return _gave_up(item, failure, error, "deadline", detail, left)
+
+
+def gave_up_by_hand(item: Item, refused: Exception, at: float) -> ItemGaveUp:
+    """An item that is not to be tried again, while what someone said came of it cannot be."""
+    failure = structs.replace(failure_from(refused, at, poison=True), error=None, lineage=())
+    return _gave_up(item, failure, store_error(refused), "permanent", str(refused))
+
+
+def _gave_up(
+    item: Item,
+    failure: Failure,
+    error: StoredError,
+    kind: GiveUpKind,
+    detail: str,
+    deadline_left: float | None = None,
+) -> ItemGaveUp:
     because = Because(
         rule="none",
         category=failure.category,
@@ -55,7 +74,7 @@ def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
         failure_kind=failure.kind,
         attempt=item.attempt,
         attempts=item.policy.attempts,
-        deadline_left=began + deadline - at,
-        detail=f"the {deadline:g} s for all attempts were over when the next one was due",
+        deadline_left=deadline_left,
+        detail=detail,
     )
-    return ItemGaveUp(item=item.number, failure=failure, error=error, decision=GiveUp("deadline", because))
+    return ItemGaveUp(item=item.number, failure=failure, error=error, decision=GiveUp(kind, because))

@@ -2,11 +2,12 @@
 
 from msgspec import UNSET
 
+from redrive.engine.by_hand import Outcome, redriven
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.mailroom import read, take_out
-from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Redriven, is_activation
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, is_activation
 from redrive.flows.history import Item, Line, fold
-from redrive.flows.messages import ByHand, CompleteItem, Redrive, ResetItem, ResolveItem
+from redrive.flows.messages import ByHand, Redrive
 from redrive.flows.registry import GRAPH
 from redrive.flows.undoing import Undoing
 from redrive.stores.records import Message
@@ -17,10 +18,10 @@ def may_be_reopened(event: AnyEvent) -> bool:
     return isinstance(event, FlowFailed) and event.kind != "compensated"
 
 
-def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> "list[CompleteItem | ResolveItem] | None":
+def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
     """Take up a failed flow again, where a message says so: the redrive is logged as the last line.
 
-    Answers what is then to be settled by hand; None: it stays as it is.
+    False: it stays as it is.
     """
     failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
     for message in list(mail):
@@ -34,20 +35,23 @@ def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> "list[Comple
             and may_be_reopened(failed.event)
         ):
             items: list[int | None] = [failed.event.item]
-            all_failed = [item.number for item in fold(lines).items.values() if item.state == "failed"]
+            known = fold(lines).items
+            all_failed = [item.number for item in known.values() if item.state == "failed"]
             if run.record.definition.startswith(GRAPH):
                 # All that failed in a graph kept it from its goals, or will.
                 items = [*all_failed] or items
             elif isinstance(said, ByHand) and said.item in all_failed:
                 # One that the flow's code had dealt with, perhaps: then it is not what ended the flow.
                 items = [said.item, *(item for item in items if item not in (None, said.item))]
+            if isinstance(said, Outcome) and said.item not in items and said.item in known and known[said.item].is_open:
+                items.append(said.item)
             failures = _Failures(run, lines, failed.seq)
             for item in items:
                 # One may be there only because of another one's failure, and is then undone with that.
                 if item not in failures.undoing.items:
                     failures.undo(item, said, midway=item != items[0])  # the first reopens the flow
-            return [said] if isinstance(said, CompleteItem | ResolveItem) else []
-    return None
+            return True
+    return False
 
 
 def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
@@ -65,12 +69,10 @@ def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
     for message, said in words:
         if said.item not in failed or said.item in failures.undoing.items:
             continue
+        _take(run, mail, message)
         if is_undone:
             # It came while what had succeeded was being undone: to go on from there would be wrong.
-            _take(run, mail, message)
             continue
-        if isinstance(said, ResetItem):
-            _take(run, mail, message)
         for number in dict.fromkeys((said.item, *unneeded)):
             failed.discard(number)
             if number not in failures.undoing.items:
@@ -98,6 +100,7 @@ class _Failures:
         self._run = run
         self._lines = lines
         self._at = run.time()
+        self._end = end
         self._last: dict[int | None, Line] = {}
         """By item; None: the last turn of the flow's code."""
         for line in lines:
@@ -110,8 +113,11 @@ class _Failures:
     def undo(self, item: int | None, said: Redrive | ByHand, midway: bool) -> None:
         """The log is answered anew from the item's failure on, or from the turn in which the flow's code failed."""
         failure = self._last.get(item)
-        since, details = (failure.seq, getattr(failure.event, "details", UNSET)) if failure else (0, UNSET)
-        event = Redriven(by=said.by, why=said.why, item=item, since=since, details=details, midway=midway)
+        if failure is not None:
+            since, details = failure.seq, getattr(failure.event, "details", UNSET)
+        else:
+            since, details = 0 if item is None else self._end, UNSET
+        event = redriven(said, item, since, midway, details)
         self._run.write(self._at, event)
         line = Line(self._run.seq, self._at, event)
         self._lines.append(line)

@@ -144,7 +144,7 @@ class AttemptAccepted(Event, frozen=True):
 
 
 class CompletionRefused(Event, frozen=True):
-    """Somebody told how an attempt ended that is not under way any more."""
+    """Somebody told how an attempt ended that is not under way any more, or what it cannot give."""
 
     item: int
     why: str
@@ -227,6 +227,10 @@ class Redriven(Event, frozen=True):
     """What the item's last heartbeat left for the next attempt."""
     midway: bool = False
     """The flow had not ended, or the line before has reopened it: what else runs in it goes on."""
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """What someone says came of the item. It is completed by that, as soon as the flow goes on, and not tried again."""
+    resolved: bool = False
+    """The same without a result."""
 
 
 Command = (

@@ -73,7 +73,7 @@ def replay(
     # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
     anew = sorted((line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven))
     begun, anew_until = 0, 0
-    redone, unanswered = _Redone(), _last_word(lines)
+    redone, unanswered = _Redone(), last_word(lines)
     for index, turn in enumerate(_turns(lines)):
         if index % TURNS_AT_ONCE == TURNS_AT_ONCE - 1:
             yield
@@ -102,7 +102,7 @@ def replay(
     return redone.asks
 
 
-def _last_word(lines: list[Line]) -> Line | None:
+def last_word(lines: list[Line]) -> Line | None:
     """The last line, leaving aside that the code did not fit then.
 
     What a redrive asks for is not in the log where it is this one: it was logged just now, or could not be carried out.
