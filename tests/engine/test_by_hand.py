@@ -318,45 +318,59 @@ def test_a_failed_step_is_not_tried_because_what_was_said_of_it_cannot_be(tmp_pa
     assert RAN == ["count"]
 
 
-@workflow(name="Shares")
-class Shares(Workflow):
-    """One branch cancels what the other's failure made useless, at a turn of its own."""
+def deploy_shares(fits: bool) -> type[Workflow]:
+    @workflow(name="Shares")
+    class Shares(Workflow):
+        """One branch cancels what the other's failure made useless, at a turn of its own."""
 
-    async def run(self) -> str:
-        failed = False
-        waits = asyncio.create_task(count("sheep"))
+        async def run(self) -> str:
+            if not fits:
+                await do("something else")
+            failed = False
+            waits = asyncio.create_task(count("sheep"))
 
-        async def one() -> str:
-            nonlocal failed
-            try:
-                return await do("first")
-            except redrive.Permanent:
-                failed = True
-                return "none"
+            async def one() -> str:
+                nonlocal failed
+                try:
+                    return await do("first")
+                except redrive.Permanent:
+                    failed = True
+                    return "none"
 
-        async def two() -> str:
-            await asyncio.sleep(5)
-            if failed:
-                waits.cancel()
-                return str(await count("goats"))
-            return str(await waits)
+            async def two() -> str:
+                await asyncio.sleep(5)
+                if failed:
+                    waits.cancel()
+                    return str(await count("goats"))
+                return str(await waits)
 
-        return " ".join(await asyncio.gather(one(), two()))
+            return " ".join(await asyncio.gather(one(), two()))
+
+    return Shares
 
 
 @pytest.mark.promise("T10")
-def test_what_goes_on_after_a_reset_is_told_as_open_though_the_flows_code_had_cancelled_it() -> None:
+@pytest.mark.parametrize("fits", [True, False], ids=["the code fits", "the code fits later"])
+def test_what_goes_on_after_a_reset_is_told_as_open_though_the_flows_code_had_cancelled_it(fits: bool) -> None:
     BROKEN.add("first")
 
     async def story() -> str:
         async with flow_app() as app:
-            flow = await app.start(Shares)
+            flow = await app.start(deploy_shares(fits=True))
             with app.clock.frozen():
                 await app.settled(flow)
                 app.clock.advance(5)
                 await app.until(lambda: len(app.witness.executed) == 3)
                 BROKEN.clear()
+                if not fits:
+                    await app.kill()
+                    app.revive()
+                    deploy_shares(fits=False)
                 await app.reset_step(flow.id, "done by hand", by="ann", why="mended")
+                if not fits:
+                    assert (await app.outcome(flow)).status == "parked"
+                    deploy_shares(fits=True)
+                    await flow.resume(by="ann", why="the code is back")
                 await app.until(lambda: len(app.witness.executed) == 4)
                 steps = {step.name: [item.state for item in step.items] for step in await app.steps_of(flow.id)}
                 assert steps == {"counted by hand": ["waiting", "abandoned"], "done by hand": ["completed"]}

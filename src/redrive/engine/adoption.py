@@ -123,9 +123,9 @@ def going_on(
         # What is undone took them from the retry queue, or had them wait longer.
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:
             run.show_retry(item)
+    told = before if run.seq == logged else fold(lines)
     obey_pause(run, mail)
-    if run.seq != logged:
-        _tell_revived(run, fold(lines))
+    _tell_revived(run, told)
     run.take(open_asks, run.time())
     _count_lost(run, lost, before)
     run.take_up()
