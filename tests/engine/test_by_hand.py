@@ -379,3 +379,45 @@ def test_what_goes_on_after_a_reset_is_told_as_open_though_the_flows_code_had_ca
             return result
 
     assert asyncio.run(story()) == "first 7"
+
+
+@pytest.mark.promise("T10")
+@pytest.mark.parametrize("fits", [True, False], ids=["the code fits", "the code fits later"])
+def test_all_that_is_said_at_once_of_the_failed_steps_of_a_failed_flow_is_done(fits: bool) -> None:
+    RAN.clear()
+    BROKEN.update(["first", "second"])
+
+    def deploy(fits: bool) -> type[Workflow]:
+        @workflow(name="FailsTwice")
+        class FailsTwice(Workflow):
+            async def run(self) -> str:
+                if not fits:
+                    await do("something else")
+                one, other = await asyncio.gather(do("first"), do("second"), return_exceptions=True)
+                if isinstance(one, Exception):
+                    raise one
+                return f"{one} {other}"
+
+        return FailsTwice
+
+    async def story() -> str:
+        async with flow_app() as app:
+            flow = await app.start(deploy(fits=True))
+            assert (await app.outcome(flow)).status == "failed"
+            await app.kill()
+            deploy(fits)
+            for index, outputs in enumerate(("on foot", "by boat")):
+                await app.complete_step(flow.id, "done by hand", outputs, index=index, by="ann", why="went there")
+            app.revive()
+            if not fits:
+                assert (await app.outcome(flow)).status == "parked"
+                told = explain_text(await app.explain(flow.id))
+                assert "done by hand (item 2) is settled by hand" in told
+                assert "tried again" not in told
+                deploy(fits=True)
+                await flow.resume(by="ann", why="the code is back")
+            result: str = (await app.outcome(flow)).result
+            return result
+
+    assert asyncio.run(story()) == "on foot by boat"
+    assert RAN == ["first", "second"]

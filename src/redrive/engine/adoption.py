@@ -69,11 +69,10 @@ def going_on(
         run.desk.hand_on(run, missing, bool(mail))
         return
     logged = run.seq
-    if before.ending is None:
-        undo_failures(run, lines, mail)
-    elif not reopen(run, lines, mail):
+    if before.ending is not None and not reopen(run, lines, mail):
         _give_back(run, before.ending, before.ended_at)
         return
+    undo_failures(run, lines, mail)
     if crash_loop is not None:
         run.history = fold(lines)
         run.shown.update((item.number, None) for item in run.history.items.values() if item.retry_kind)

@@ -284,7 +284,9 @@ class Timeline:
         if again is not None:
             again.state = "waiting"
             again.too_late = None
-        what = f"{again.step} (item {again.number}) is tried again" if again else "its code is run again"
+        is_settled = event.resolved or isinstance(event.result, msgspec.Raw)
+        how = "settled by hand" if is_settled else "tried again"
+        what = f"{again.step} (item {again.number}) is {how}" if again else "its code is run again"
         self._note(when, event, "redriven", what)
 
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
