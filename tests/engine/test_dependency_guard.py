@@ -1,15 +1,19 @@
 """What holds durable work back takes nothing away from the others."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
 import redrive
 from redrive import action
+from redrive.determinism.clock import current_clock
 from redrive.engine.dependency_guard import Deferred, DependencyGuard
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
+from redrive.flows.events import ItemDeferred
 from redrive.flows.graphs.builder import Graph
 from redrive.retry.policy import DEFAULT_POLICY
+from redrive.testing import run_flow
 
 DOWN = DEFAULT_CLASSIFIER.failure_of(ConnectionError("away"), 0.0)
 
@@ -84,3 +88,51 @@ def test_items_that_stood_in_line_give_back_the_leave_they_had(how: str) -> None
                     await asyncio.sleep(0.001)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.promise("P14")
+def test_many_items_that_wait_for_the_budget_take_turns_and_do_not_fill_the_log() -> None:
+    many, back_at = 40, 40.0
+
+    @action(name="guard.refund")
+    async def refund(order: int) -> int:
+        if current_clock().monotonic() < back_at:
+            raise ConnectionError("away")
+        return order
+
+    graph = Graph("guard-refunds").step(
+        "refund",
+        refund,
+        inputs={"order": {"type": "integer", "from": "orders"}},
+        for_each="order",
+        outputs={"paid": "integer"},
+        retry=redrive.Policy(attempts=9, deadline=None),
+        dependency="payments",
+    )
+    outcome = run_flow(graph, {"orders": list(range(many))})
+    waited = [line.event for line in outcome.lines if isinstance(line.event, ItemDeferred)]
+    for_budget = [event for event in waited if "budget" in event.reason]
+    assert outcome.status == "completed"
+    # Ten retries a minute: the last one has its turn after four minutes, and looks about once in each.
+    assert many / 10 * 60 - 60 < outcome.duration < many / 10 * 60 + 120
+    assert 0 < len(for_budget) < 4 * many
+
+
+@pytest.mark.promise("P13")
+def test_who_waits_for_a_probe_that_takes_long_looks_more_and_more_rarely() -> None:
+    guard = opened()
+    guard.admit(("flow", 9), "bank", retry=False, now=31.0)
+    # It counts as lost after 30 s.
+    assert list(times_of_asking(guard, 31.0)) == [31.0, 32.0, 34.0, 38.0, 46.0, 62.0]
+
+
+def times_of_asking(guard: DependencyGuard, now: float) -> Iterator[float]:
+    """Until it is let through."""
+    while True:
+        yield now
+        try:
+            guard.admit(("flow", 10), "bank", retry=False, now=now)
+        except Deferred as deferred:
+            now = deferred.until
+        else:
+            return

@@ -9,7 +9,7 @@ from redrive.resilience import circuit as circuits
 from redrive.resilience.dependencies import Dependencies, Dependency
 from redrive.retry.policy import Policy
 
-# Who waits for a probe or for the budget looks again after about so many seconds, each at a time of its own: when the
+# Who waits for a probe or for the budget looks again after so many seconds or more, each at a time of its own: when the
 # dependency is back, calls come in a ramp.
 LOOK_AGAIN = 1.0
 SPREAD = 2.0
@@ -41,14 +41,17 @@ class DependencyGuard:
             permit, change = dependency.circuit.admit(now)
             _tell(change)
             if permit is None:
-                due = dependency.circuit.probe_due() or now
-                waits_for_probe = dependency.circuit.state.phase == "half_open"
-                until = (now + LOOK_AGAIN if waits_for_probe else max(due, now)) + SPREAD * self._dice()
-                raise Deferred(until, f"the circuit of {name} is open")
+                due, state = dependency.circuit.probe_due() or now, dependency.circuit.state
+                if state.phase == "half_open":
+                    # The longer the probe takes, the more rarely: each look is a line in a log.
+                    due = now + LOOK_AGAIN + max(0.0, now - state.probe_at)
+                raise Deferred(max(due, now) + SPREAD * self._dice(), f"the circuit of {name} is open")
             self.permits[attempt] = dependency, permit
         if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
             self.ignored(attempt, now)
-            raise Deferred(now + LOOK_AGAIN + SPREAD * self._dice(), f"the retry budget of {name} is spent")
+            # One after the other: if all looked again at once, their lines would grow with the square of their number.
+            turn = max(dependency.budget.line_up(now), now + LOOK_AGAIN)
+            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {name} is spent")
         if dependency.budget is not None:
             dependency.budget.count_request(now)
 

@@ -45,6 +45,8 @@ class Budget:
         self._requests = [0] * BUCKETS
         self._retries = [0] * BUCKETS
         self._slot: int | None = None
+        self._last_in_line = 0.0
+        """When the last one that waits for it asks again."""
 
     def count_request(self, now: float) -> None:
         with self._lock:
@@ -70,9 +72,23 @@ class Budget:
             self._slide(now)
             return self._left()
 
+    def line_up(self, now: float) -> float:
+        """When to ask again, for who found it spent: one after the other, as fast as it lets them.
+
+        Within a window in any case: by then it may allow more.
+        """
+        with self._lock:
+            self._slide(now)
+            window = self.settings.window
+            after = max(self._last_in_line, now) + window / max(1.0, self._allowed())
+            self._last_in_line = min(after, now + window)
+            return self._last_in_line
+
     def _left(self) -> float:
-        allowed = max(self.settings.floor, self.settings.ratio * sum(self._requests))
-        return allowed - sum(self._retries)
+        return self._allowed() - sum(self._retries)
+
+    def _allowed(self) -> float:
+        return max(self.settings.floor, self.settings.ratio * sum(self._requests))
 
     def _slide(self, now: float) -> int:
         """Forget the buckets that left the window, and return the current one's number. Time never runs backwards."""
