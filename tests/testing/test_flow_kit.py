@@ -90,6 +90,17 @@ def test_in_an_async_test_it_says_what_to_use_instead() -> None:
         asyncio.run(test())
 
 
+def test_in_an_event_loop_that_cannot_be_looked_into_it_does_not_begin() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def test() -> None:
+        async with flow_app() as app:
+            await (await app.start(Weekly, times=1)).result(timeout=5)
+
+    with pytest.raises(RuntimeError, match=r"uvloop.*asyncio\.run"):
+        uvloop.run(test())
+
+
 def test_time_stands_still_while_the_clock_is_frozen() -> None:
     async def test() -> None:
         async with flow_app() as app:

@@ -27,7 +27,7 @@ from redrive.stores.records import FINISHED, FlowStatus, NewFlow
 from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witness
 from redrive.testing.flow_outcome import FlowOutcome
 from redrive.testing.in_context import virtual_clock
-from redrive.testing.virtual_clock import VirtualClock
+from redrive.testing.virtual_clock import VirtualClock, visible_loop
 
 T = TypeVar("T")
 
@@ -185,6 +185,9 @@ class FlowApp(App):
         self._up.set()
 
     async def __aenter__(self) -> Self:
+        self.enter_loop()
+        # Else its worker ends, and whoever waits for a result waits for ever.
+        visible_loop()
         self._stop_listening = listen_for_forgotten(self.witness.faults.append)
         return await super().__aenter__()
 

@@ -94,7 +94,7 @@ class VirtualClock:
         return _TrioCut(self, when) if event_loops.under_trio() else _AsyncioVirtualCut(self, when, late)
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
-        timer = self._at(when, _running_loop(), ring, moves_time=True)
+        timer = self._at(when, visible_loop(), ring, moves_time=True)
         return lambda: self._forget(timer)
 
     @contextmanager
@@ -124,7 +124,7 @@ class VirtualClock:
         if event_loops.under_trio():
             await self._wait_under_trio(when)
             return
-        loop = _running_loop()
+        loop = visible_loop()
         done: asyncio.Future[None] = loop.create_future()
 
         def wake() -> None:
@@ -246,7 +246,7 @@ class _AsyncioVirtualCut:
         self._timer: _Timer | None = None
 
     def __enter__(self) -> None:
-        loop, task = _running_loop(), asyncio.current_task()
+        loop, task = visible_loop(), asyncio.current_task()
         self._cut.__enter__()
         limit = self._cut.limit
 
@@ -292,7 +292,8 @@ class _TrioCut:
         return swallowed
 
 
-def _running_loop() -> asyncio.AbstractEventLoop:
+def visible_loop() -> asyncio.AbstractEventLoop:
+    """The running loop; RuntimeError where a virtual clock cannot look into it."""
     loop = asyncio.get_running_loop()
     if not hasattr(loop, "_ready"):
         kind = type(loop)
