@@ -59,3 +59,20 @@ def test_an_app_that_is_used_in_another_thread_says_how_and_is_none_the_worse(ad
             assert len(await app.flows()) == 2
 
     asyncio.run(story())
+
+
+def test_an_app_without_asyncio_says_where_it_can_be_used(address: str) -> None:
+    trio = pytest.importorskip("trio")
+
+    async def story() -> int:
+        async with redrive.open(address) as app:
+            return await (await app.submit(double(5))).result(timeout=10)
+
+    async def main() -> int:
+        with pytest.raises(
+            RuntimeError, match=r"an event loop of asyncio.*trio\.to_thread\.run_sync\(asyncio\.run, main\(\)\)"
+        ):
+            await story()
+        return int(await trio.to_thread.run_sync(asyncio.run, story()))
+
+    assert trio.run(main) == 10

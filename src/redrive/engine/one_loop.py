@@ -21,7 +21,12 @@ class OneLoop:
 
     def enter_loop(self) -> None:
         self.check_loop()
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio._get_running_loop()
+        if self._loop is None:
+            raise RuntimeError(
+                "an app works in an event loop of asyncio, and none runs here; under trio, use it in a thread: "
+                "await trio.to_thread.run_sync(asyncio.run, main())"
+            )
 
     def check_loop(self) -> None:
         here = asyncio._get_running_loop()
