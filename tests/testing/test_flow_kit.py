@@ -10,9 +10,9 @@ import pytest
 
 import redrive
 from redrive import AttemptTimeout, Graph, RetryPolicy, Script, Workflow, action, current_attempt, workflow
-from redrive.determinism.clock import current_clock
+from redrive.determinism.clock import SystemClock, current_clock
 from redrive.pipeline import Pipeline, RetryInterceptor, StageContext
-from redrive.stores.errors import StoreUnavailable
+from redrive.stores.errors import LeaseLost, StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Batch, Lease
 from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow, virtual_clock
@@ -327,6 +327,40 @@ def test_nothing_is_left_behind_by_a_worker_with_work_under_way() -> None:
 
     flow_id = asyncio.run(first())
     assert asyncio.run(second(flow_id)) == [1]
+
+
+@pytest.mark.parametrize("settings", [{}, {"lease": "30s"}])
+def test_a_debugger_may_hold_a_test_up_and_a_lease_that_is_lost_is_told(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    later = time.time() + 600
+
+    @action(name="kit.look_around")
+    async def look_around() -> str:
+        # As if someone had been at a breakpoint meanwhile.
+        monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: later))
+        return "seen"
+
+    async def test() -> str:
+        async with flow_app(**settings) as app:
+            return str(await (await app.submit(look_around())).result(timeout=5))
+
+    if settings:
+        with pytest.raises(LeaseLost):
+            asyncio.run(test())
+    else:
+        assert asyncio.run(test()) == "seen"
+
+
+def test_time_in_which_nothing_could_happen_is_no_reason_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    @action(name="kit.break_here")
+    async def break_here() -> str:
+        await asyncio.sleep(0.02)
+        time.sleep(0.3)  # noqa: ASYNC251 - as a debugger does
+        return "seen"
+
+    monkeypatch.setattr("redrive.testing.flows.STALLED_AFTER", 0.15)
+    assert run_flow(break_here()).result == "seen"
 
 
 def test_settings_of_the_worker_can_be_given() -> None:

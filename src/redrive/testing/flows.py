@@ -35,6 +35,10 @@ LOOK_AGAIN = 0.001
 PATIENCE = 60.0
 # Real seconds in which nothing at all happens: then nothing will.
 STALLED_AFTER = 10.0
+# An event loop that takes longer for one turn is held up.
+HELD_UP = 0.1
+# A debugger may hold a test up for long, and nobody is there to take its flows over.
+LEASE = 3600.0
 # A flow that was claimed more often, and whose actions are not known, has been given back for that.
 GIVEN_BACK = 2
 
@@ -92,7 +96,7 @@ class FlowApp(App):
                 return record.status
             if run is not None and worker is not None and not run.active and worker.journal.is_drained:
                 return record.status
-            await self._look_again(flow_id, until)
+            until += await self._look_again(flow_id, until)
 
     async def outcome(self, flow: Handle[Any] | str, within: float | None = None) -> FlowOutcome:
         """Wait for a flow's end (or until it is parked or paused), and tell how it went.
@@ -108,7 +112,8 @@ class FlowApp(App):
                 missing := unknown_actions(needed_actions(record.definition, record.input))
             ):
                 raise AssertionError(f"it waits for what nothing registers here: action {', '.join(missing)}")
-            await self._look_again(flow_id, until)
+            held_up = await self._look_again(flow_id, until)
+            until, stalled_at = until + held_up, stalled_at + held_up
             if seen != (seen := self._progress()):
                 stalled_at = SYSTEM_CLOCK.monotonic() + STALLED_AFTER
             elif within is None and SYSTEM_CLOCK.monotonic() > stalled_at:
@@ -148,13 +153,17 @@ class FlowApp(App):
             ended=lines[-1].at if lines else record.created_at,
         )
 
-    async def _look_again(self, flow_id: str, until: float) -> None:
+    async def _look_again(self, flow_id: str, until: float) -> float:
+        """How long nothing at all could run meanwhile: the code of a test may be in a debugger."""
         if self._working is not None and self._working.done():
             self._working.result()
         self._raise_faults()
         if SYSTEM_CLOCK.monotonic() > until:
             raise AssertionError(f"it has not ended in time\n{await self._seen(flow_id)}")
+        began = SYSTEM_CLOCK.monotonic()
         await _real_sleep(LOOK_AGAIN)
+        took = SYSTEM_CLOCK.monotonic() - began
+        return took if took > HELD_UP else 0.0
 
     # What an App does, with a worker that can be killed
 
@@ -178,7 +187,12 @@ class FlowApp(App):
                 await self.store.leave(worker.lease)
         self._worker = None
         if not point.dead:
-            life.result()
+            try:
+                life.result()
+            except Exception as error:
+                # There will not be another worker.
+                self._results.fail(error)
+                raise
 
     def stop(self) -> None:
         super().stop()
@@ -236,7 +250,7 @@ async def flow_app(
     with virtual_clock(dice=dice) as clock, forgetting_pipelines():
         store = store_at(address) if isinstance(address, str) else address
         same_ids = address == "memory://" if same_ids is None else same_ids
-        async with FlowApp(store, clock, WorkerSettings(**{"grace": 0.0, **settings}), same_ids) as app:
+        async with FlowApp(store, clock, WorkerSettings(**{"grace": 0.0, "lease": LEASE, **settings}), same_ids) as app:
             yield app
 
 
