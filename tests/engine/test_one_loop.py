@@ -1,6 +1,7 @@
 """Where an app may be used: in the event loop that opened it."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +77,16 @@ def test_an_app_without_asyncio_says_where_it_can_be_used(address: str) -> None:
         return int(await trio.to_thread.run_sync(asyncio.run, story()))
 
     assert trio.run(main) == 10
+
+
+def test_an_app_that_could_not_be_opened_may_be_opened_later_in_another_loop(tmp_path: Path) -> None:
+    app = redrive.open(f"sqlite:///{tmp_path}/later/app.db")
+
+    async def story() -> int:
+        async with app:
+            return await (await app.submit(double(4))).result(timeout=10)
+
+    with pytest.raises(redrive.StoreUnusable, match="there is no folder"):
+        asyncio.run(story())
+    (tmp_path / "later").mkdir()
+    assert asyncio.run(story()) == 8

@@ -37,7 +37,11 @@ class AppLife(OneLoop):
         if self._closed:
             raise RuntimeError("this app was closed; open another with redrive.open(...)")
         self.enter_loop()
-        await self.store.open()
+        try:
+            await self.store.open()
+        except BaseException:
+            self.leave_loop()
+            raise
         if self._with_worker:
             self._working = asyncio.get_running_loop().create_task(self._work_beside())
         return self

@@ -28,6 +28,9 @@ class OneLoop:
                 "await trio.to_thread.run_sync(asyncio.run, main())"
             )
 
+    def leave_loop(self) -> None:
+        self._loop = None
+
     def check_loop(self) -> None:
         here = asyncio._get_running_loop()
         if here is self._loop or here is None:
