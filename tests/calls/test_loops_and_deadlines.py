@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -129,6 +130,17 @@ raise SystemExit(asyncio.run(main()))
 def test_trio_is_noticed_though_it_was_imported_after_the_first_call() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTED_LATER], timeout=LONG - 5)  # noqa: S603 - what stands above
     assert done.returncode == 0
+
+
+def test_a_trio_that_is_older_than_what_is_asked_for_is_told_from_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(trio.lowlevel, "in_trio_task")
+    assert calls_until_it_succeeds(lambda work: asyncio.run(work()), asyncio.sleep) == 3
+    assert calls_until_it_succeeds(trio.run, trio.sleep) == 3
+
+
+def test_a_trio_that_another_thread_imports_at_this_moment_disturbs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trio", ModuleType("trio"))
+    assert calls_until_it_succeeds(lambda work: asyncio.run(work()), asyncio.sleep) == 3
 
 
 @pytest.mark.promise("P6")

@@ -3,7 +3,7 @@
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ def under_trio() -> bool:
     """Whether trio runs the task that asks: it may be a guest of asyncio's loop, and either may run inside a task of
     the other.
     """
-    trio = sys.modules.get("trio")
-    if trio is None or not trio.lowlevel.in_trio_task():
+    # Where another thread imports it at this moment, it has no such part yet: then none of its tasks runs either.
+    lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
+    if lowlevel is None or not _in_trio_task(lowlevel):
         return False
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or asyncio._get_running_loop() is None or asyncio.current_task() is None:
@@ -28,6 +29,17 @@ def under_trio() -> bool:
             return bool(whose == "trio")
         frame = frame.f_back
     return False
+
+
+def _in_trio_task(lowlevel: Any) -> bool:
+    try:
+        return bool(lowlevel.in_trio_task())
+    except AttributeError:
+        # Older than redrive[trio] asks for: it may be there for something else, in a program that uses asyncio.
+        with suppress(AttributeError, RuntimeError):
+            lowlevel.current_task()
+            return True
+        return False
 
 
 def sleep_function() -> Callable[[float], Awaitable[Any]]:
