@@ -177,6 +177,18 @@ def test_a_set_in_the_order_of_another_process_is_the_same_input(address: str, s
     asyncio.run(scenario())
 
 
+def test_a_job_with_the_same_key_and_another_policy_is_another_input(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            await app.submit(mixed(set(Shade)), key="blend", retry=RetryPolicy(attempts=2))
+            with pytest.raises(redrive.KeyTaken):
+                await app.submit(
+                    mixed({Shade.BLUE, Shade.GREEN, Shade.RED}), key="blend", retry=RetryPolicy(attempts=3)
+                )
+
+    asyncio.run(scenario())
+
+
 def greeting(more: str = "") -> Script:
     text = "fn main(who, times=1):\n    return [who] * times\nfn other(who):\n    return who\n"
     return Script("greeting", text + more)

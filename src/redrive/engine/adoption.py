@@ -75,7 +75,7 @@ def going_on(
     undo_failures(run, lines, mail)
     if crash_loop is not None:
         run.history = fold(lines)
-        run.shown.update((item.number, None) for item in run.history.items.values() if item.retry_kind)
+        run.know_rows()
         run.take([EndAsk("failed", error=crash_loop, kind="poison")], run.time())
         return
     run.has_begun = _has_begun(lines)
@@ -106,7 +106,7 @@ def going_on(
         # One of an earlier attempt is older than what the log has of that attempt's end.
         if item is not None and item.state == "running" and beat.at >= item.attempt_began:
             item.details = msgspec.Raw(beat.details.encode())
-    run.shown.update((item.number, None) for item in run.history.items.values() if item.retry_kind)
+    run.know_rows()
     running = [item for item in run.history.items.values() if item.state == "running"]
     lost = [item for item in running if not item.accepted and item.number not in under_way]
     run.active += len(lost)

@@ -149,6 +149,10 @@ class AttemptStarts(OwnedFlow):
         if when - at >= WORTH_SHOWING or item.number in self.shown:
             self.show_retry(item)
 
+    def know_rows(self) -> None:
+        """Of the items in the history, those that waited before have a row in the retry queue."""
+        self.shown.update((item.number, None) for item in self.history.items.values() if item.retry_kind)
+
     def show_retry(self, item: Item) -> None:
         """Put a waiting item into the retry queue, for all to see."""
         self.shown[item.number] = None

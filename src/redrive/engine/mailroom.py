@@ -79,7 +79,7 @@ def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
 def end_without_code(run: FlowRun, history: FlowHistory, said: Cancel) -> None:
     """Cancel a flow that cannot be brought to where its log ends. `history`: what is known of it."""
     run.history = history
-    run.shown.update((item.number, None) for item in history.items.values() if item.retry_kind)
+    run.know_rows()
     for number in run.shown:
         run.desk.journal.drop_retry(run.id, number)
     run.shown.clear()
@@ -94,7 +94,7 @@ def cancelled_without_code(run: FlowRun, history: FlowHistory, has_begun: bool, 
         said = read(message)
         if isinstance(said, Cancel) and (said.force or not has_begun):
             run.history = history
-            run.shown.update((item.number, None) for item in history.items.values() if item.retry_kind)
+            run.know_rows()
             deliver(run, message)
             return True
     return False
