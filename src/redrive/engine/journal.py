@@ -326,7 +326,7 @@ class Journal:
 
     async def _commit_again(self, batch: Batch) -> None:
         if self._unknown:
-            if await self._store.committed(self._lease) >= batch.number:
+            if await self._store.committed(self._lease, batch):
                 return
             self._unknown = False
         try:

@@ -93,8 +93,11 @@ class Store(Protocol):
         """
         ...
 
-    async def committed(self, lease: Lease) -> int:
-        """The number of the last batch committed under the lease, 0 before the first; LeaseLost when it is gone."""
+    async def committed(self, lease: Lease, batch: Batch) -> bool:
+        """Whether the last batch that was to be committed under the lease was. If not, it never will be by itself.
+
+        LeaseLost when the lease is gone.
+        """
         ...
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:

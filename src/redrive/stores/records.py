@@ -168,7 +168,7 @@ class Batch(msgspec.Struct):
     """
 
     number: int
-    """Counts the batches of a lease, from 1; the store keeps the last one it committed."""
+    """Counts the batches of a lease, from 1."""
     born: list[NewFlow] = []
     """Flows to be added that the worker owns from the first; none has a key, and none is to begin later."""
     events: list[EventRow] = []
@@ -185,8 +185,9 @@ class Batch(msgspec.Struct):
     heartbeats: list[HeartbeatRow] = []
 
     @property
-    def is_events_only(self) -> bool:
-        return not (
+    def has_only_events(self) -> bool:
+        """Then they tell whether it was committed: only the owner of a flow writes its log, and each line once."""
+        return bool(self.events) and not (
             self.born
             or self.flows
             or self.retries

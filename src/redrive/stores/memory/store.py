@@ -196,11 +196,11 @@ class MemoryStore:
                     f"{self.address}: {lease.worker} does not own flow {change.flow_id}; nothing was written"
                 )
 
-    async def committed(self, lease: Lease) -> int:
+    async def committed(self, lease: Lease, batch: Batch) -> bool:
         worker = self._data.workers.get(lease.epoch)
         if worker is None:
             raise LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) was taken away")
-        return worker.batch
+        return worker.batch >= batch.number
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         return {one: [event for _, event in sorted(self._data.events.get(one, {}).items())] for one in flow_ids}

@@ -31,12 +31,14 @@ SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT F
 FROM handed_on GROUP BY owner
 """
 
-COMMITTED = "SELECT batch FROM workers WHERE epoch = $1"
+NUMBERED = "SELECT batch, commit_fence FROM workers WHERE epoch = $1 FOR SHARE"
 
 # Waits for a commit that is under way, and shuts out one that is still to arrive.
-COMMITTED_FOR_SURE = """
+NUMBERED_FOR_SURE = """
 UPDATE workers SET commit_fence = commit_fence + 1 WHERE epoch = $1 RETURNING batch, commit_fence
 """
+
+HAS_EVENT = "SELECT EXISTS (SELECT FROM events WHERE flow_id = $1 AND seq = $2)"
 
 LIST_WORKERS = """
 SELECT w.epoch, w.name, w.definitions, w.queues,

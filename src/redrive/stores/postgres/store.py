@@ -154,7 +154,7 @@ class PostgresStore:
         fence = self._fences.get(lease.epoch, 0)
         try:
             status: str = await self._commits.run(
-                lambda connection: connection.execute(statement, lease.epoch, batch.number, fence, *parameters),
+                lambda connection: connection.execute(statement, lease.epoch, fence, *parameters),
                 writes=True,
             )
         except (CommitUnknown, asyncio.CancelledError):
@@ -163,17 +163,24 @@ class PostgresStore:
         if status.endswith(" 0"):
             raise lease_lost(lease)
 
-    async def committed(self, lease: Lease) -> int:
-        sure = lease.epoch not in self._unsure
-        statement = statements.COMMITTED if sure else statements.COMMITTED_FOR_SURE
-        row = await self._commits.run(lambda connection: connection.fetchrow(statement, lease.epoch))
-        if row is None:
-            raise lease_lost(lease)
-        if not sure:
-            self._fences[lease.epoch] = row["commit_fence"]
-            self._unsure.discard(lease.epoch)
-        number: int = row["batch"]
-        return number
+    async def committed(self, lease: Lease, batch: Batch) -> bool:
+        statement = statements.NUMBERED_FOR_SURE if lease.epoch in self._unsure else statements.NUMBERED
+
+        async def ask(connection: Any) -> tuple[bool, int]:
+            # Until the end nobody can take the lease away, and write lines of the same flows.
+            async with connection.transaction():
+                row = await connection.fetchrow(statement, lease.epoch)
+                if row is None:
+                    raise lease_lost(lease)
+                number, fence = row
+                if batch.has_only_events:
+                    # As a statement of its own: it sees what was committed while the first one waited.
+                    return await connection.fetchval(statements.HAS_EVENT, *batch.events[0][:2]), fence
+                return number >= batch.number, fence
+
+        is_there, self._fences[lease.epoch] = await self._commits.run(ask)
+        self._unsure.discard(lease.epoch)
+        return is_there
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         logs: dict[str, list[EventRow]] = {flow_id: [] for flow_id in flow_ids}

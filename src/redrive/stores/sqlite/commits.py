@@ -8,10 +8,12 @@ from msgspec.structs import astuple
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.errors import StoreError
 from redrive.stores.records import Batch, FlowChange, Lease, NewFlow
-from redrive.stores.sqlite.leases import lost
+from redrive.stores.sqlite.leases import check, lost
 from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, places
 
-_FENCE = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
+_NUMBER = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
+_NUMBERED = "SELECT batch FROM workers WHERE epoch = ?"
+_HAS_EVENT = "SELECT EXISTS (SELECT 1 FROM events WHERE flow_id = ? AND seq = ?)"
 _BORN = """
 INSERT INTO flows (id, definition, input, queue, priority, status, created_at, start_at, wake_at, owner, claims)
 SELECT ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1 WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?)
@@ -39,7 +41,12 @@ _READ = "DELETE FROM messages WHERE id = ?"
 
 def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
     epoch, many = lease.epoch, connection.executemany
-    if connection.execute(_FENCE, (batch.number, epoch, SYSTEM_CLOCK.wall())).rowcount != 1:
+    if batch.has_only_events:
+        # One page less to write than with the number.
+        check(connection, lease)
+        many(_EVENT, batch.events)
+        return
+    if connection.execute(_NUMBER, (batch.number, epoch, SYSTEM_CLOCK.wall())).rowcount != 1:
         raise lost(lease)
     if batch.born:
         _add_born(connection, batch.born, epoch)
@@ -62,6 +69,15 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
         many(_HEARTBEAT_DONE, batch.retries_done)
     if batch.messages_read:
         many(_READ, [(message,) for message in batch.messages_read])
+
+
+def committed(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> bool:
+    row = connection.execute(_NUMBERED, (lease.epoch,)).fetchone()
+    if row is None:
+        raise lost(lease)
+    if batch.has_only_events:
+        return bool(connection.execute(_HAS_EVENT, batch.events[0][:2]).fetchone()[0])
+    return bool(row[0] >= batch.number)
 
 
 def _add_born(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int) -> None:

@@ -13,7 +13,6 @@ from redrive.stores.sqlite.worker_locks import WorkerLocks
 _JOIN = "INSERT INTO workers (name, definitions, queues, joined_at, expires_at) VALUES (?, ?, ?, ?, ?)"
 _RENEW = "UPDATE workers SET expires_at = ? WHERE epoch = ? AND expires_at > ?"
 _VALID = "SELECT 1 FROM workers WHERE epoch = ? AND expires_at > ?"
-_COMMITTED = "SELECT batch FROM workers WHERE epoch = ?"
 _LEAVE = "DELETE FROM workers WHERE epoch = ?"
 _HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL, lost = lost + ? WHERE owner = ?"
 _WORKERS = """
@@ -48,13 +47,6 @@ def check(connection: sqlite3.Connection, lease: Lease) -> None:
 
 def lost(lease: Lease) -> LeaseLost:
     return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
-
-
-def committed(connection: sqlite3.Connection, lease: Lease) -> int:
-    row = connection.execute(_COMMITTED, (lease.epoch,)).fetchone()
-    if row is None:
-        raise lost(lease)
-    return int(row[0])
 
 
 def leave(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> int:

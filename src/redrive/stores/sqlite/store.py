@@ -32,7 +32,7 @@ from redrive.stores.records import (
 )
 from redrive.stores.sqlite import leases, reading, registry, writing
 from redrive.stores.sqlite.claims import claim
-from redrive.stores.sqlite.commits import commit
+from redrive.stores.sqlite.commits import commit, committed
 from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.sqlite.log_room import make_room
 from redrive.stores.sqlite.opening import OpenedFile, connect, migrate
@@ -175,9 +175,9 @@ class SqliteStore:
             # Without waiting for it, and without a word where it fails: the log grows by itself then.
             self._writer.do_unflushed(make_room, self._path).add_done_callback(asyncio.Future.exception)
 
-    async def committed(self, lease: Lease) -> int:
+    async def committed(self, lease: Lease, batch: Batch) -> bool:
         # By the writer: after a commit that is still on its way.
-        return await self._writer.do(leases.committed, lease)
+        return await self._writer.do(committed, lease, batch)
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         return await self._reader.do(reading.read_events, flow_ids)

@@ -113,7 +113,7 @@ class LeaseConformance:
         assert len(await other.reap()) == 1
         await is_fenced(store, lease)
         with pytest.raises(LeaseLost):
-            await store.committed(lease)
+            await store.committed(lease, Batch(number=1))
         assert await status_of(store, "a") == "ready"
 
     @scenario
