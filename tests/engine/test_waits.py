@@ -10,7 +10,7 @@ import pytest
 from redrive import Workflow, action, workflow
 from redrive.engine.flow_run import FlowRun
 from redrive.flows.asks import TimerAsk
-from redrive.flows.loop import FlowFuture
+from redrive.flows.loop import FlowFuture, FlowTask
 from redrive.testing import run_flow
 
 
@@ -63,6 +63,12 @@ class OneByOneInTime(Workflow):
             return await timers()
 
 
+@workflow(name="waits.SleepsInEach")
+class SleepsInEach(Workflow):
+    async def run(self, many: int, seconds: float) -> int:
+        return sum(await asyncio.gather(*(asyncio.sleep(seconds, 1) for _ in range(many))))
+
+
 def calls_to_settle(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
     """Function calls that it takes to find out what comes next, each time that something happened."""
     calls = 0
@@ -101,3 +107,25 @@ def test_items_that_nobody_awaits_any_more_are_forgotten() -> None:
     gc.collect()
     before = asyncio.run(awaited_items.function())
     assert run_flow(AsksInVain, 200).result - before < 100
+
+
+def looks_at_tasks(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
+    """How often a flow with so many tasks asks of one whether it has ended."""
+    looks = 0
+
+    def done(task: FlowTask) -> bool:
+        nonlocal looks
+        looks += 1
+        return asyncio.Task.done(task)
+
+    monkeypatch.setattr(FlowTask, "done", done, raising=False)
+    assert run_flow(SleepsInEach, many, 60).result == many
+    monkeypatch.undo()
+    return looks
+
+
+def test_four_times_as_many_tasks_take_about_four_times_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = (looks_at_tasks(monkeypatch, tasks) for tasks in (500, 2000))
+    # Sixteen times, if all of them were looked at again after so many new ones: 100,000 held their worker up for longer
+    # than its lease.
+    assert 0 < many < 8 * few

@@ -32,6 +32,8 @@ from redrive.retry.policy import Policy
 MOST_AWAITED = 1000
 # Callbacks that one turn may take: a hundred thousand actions at once need less, code that spins needs more.
 MOST_CALLBACKS = 500_000
+# So many tasks that have ended may lie among the others before they are cleared away.
+_FEW = 64
 _OF_TASKS = vars(asyncio.tasks)
 
 
@@ -134,6 +136,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         self.flow: Any = None
         """Whose loop it is."""
         self._closed = False
+        self._most_tasks = _FEW
         self._patches: dict[str, bool] = {}
         self._ready: deque[_Soon | TimerAsk] = deque()
         self._order = seed << 16
@@ -291,8 +294,10 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             raise NoOrder("as_completed() of coroutines", instead)
         task = FlowTask(coroutine, self, self._next(), name, context)
         self.tasks.append(task)
-        if len(self.tasks) % 64 == 0:
+        if len(self.tasks) > self._most_tasks:
             self.tasks = [one for one in self.tasks if not one.done()]
+            # In proportion: to look at all of them again and again would take the square of their number.
+            self._most_tasks = 2 * len(self.tasks) + _FEW
         return task
 
     # False, without a frame of its own: asyncio asks at each future.
