@@ -2,12 +2,15 @@
 
 import asyncio
 import gc
+import itertools
 import sys
 from typing import Any
 
 import pytest
 
+import redrive
 from redrive import Workflow, action, workflow
+from redrive.engine import flow_run
 from redrive.engine.flow_run import FlowRun
 from redrive.flows.asks import TimerAsk
 from redrive.flows.loop import FlowFuture, FlowTask
@@ -129,3 +132,30 @@ def test_four_times_as_many_tasks_take_about_four_times_the_work(monkeypatch: py
     # Sixteen times, if all of them were looked at again after so many new ones: 100,000 held their worker up for longer
     # than its lease.
     assert 0 < many < 8 * few
+
+
+def test_others_have_their_turn_though_very_many_timers_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_run, "DUE_AT_ONCE", 10)
+    fired = 0
+    really_fire = FlowRun._fire
+
+    def fire(run: FlowRun, timer: int, at: float) -> None:
+        nonlocal fired
+        fired += 1
+        really_fire(run, timer, at)
+
+    monkeypatch.setitem(flow_run._DUE, "timer", fire)
+
+    async def story() -> list[int]:
+        seen: list[int] = []
+        async with redrive.open("memory://") as app:
+            sleeping = asyncio.ensure_future((await app.start(SleepsInEach, 100, 0.02)).result(timeout=10))
+            while not sleeping.done():
+                seen.append(fired)
+                await asyncio.sleep(0)
+            assert sleeping.result() == 100
+        return seen
+
+    seen = asyncio.run(story())
+    assert fired == 100
+    assert max(later - earlier for earlier, later in itertools.pairwise(seen)) == 10

@@ -47,6 +47,8 @@ from redrive.stores.records import FlowRecord
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
 SHORTEST_SNOOZE = 0.1
+# Others, the lease among them, have their turn between so many and the next.
+DUE_AT_ONCE = 1000
 UNWANTED = Conditions(wanted=False)
 NOTHING_COMES = (
     "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. It may be an event "
@@ -204,13 +206,13 @@ class FlowRun(AttemptStarts):
         self.wait_for_retry(item, until, at)
 
     def ring(self) -> None:
-        """Do what is due by now: retries and timers, in the order of their times."""
+        """Do what is due by now, or much of it: retries and timers, in the order of their times."""
         self._alarm_at = math.inf
         if self.released:
             return
         at = self.time()
         if not self.history.paused:
-            for _, what, number in self.waits.due(at):
+            for _, what, number in self.waits.due(at, DUE_AT_ONCE):
                 if not self.released:
                     _DUE[what](self, number, at)
         self.settle(at)
@@ -312,7 +314,7 @@ class FlowRun(AttemptStarts):
                 if wake_at is None:
                     self.park(NOTHING_COMES)
                     return
-                if wake_at - at > SHORT_WAIT or not self.desk.keeps_idle(self):
+                if wake_at - at > SHORT_WAIT or not (self.desk.keeps_idle(self) or wake_at <= at):
                     self.release("waiting", wake_at)
                     return
             # What is due while it is paused waits for it to be resumed, which rings.

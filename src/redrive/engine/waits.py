@@ -48,11 +48,11 @@ class Waits:
             heapq.heappop(ahead)
         return ahead[0][0] if ahead else math.inf
 
-    def due(self, at: float) -> list[tuple[float, str, int]]:
+    def due(self, at: float, most: int) -> list[tuple[float, str, int]]:
         """Take out what has ended by then, in order: its time, "retry", "callback" or "timer", and its number."""
         ahead = self._with_new_timers()
-        due = []
-        while ahead and ahead[0][0] <= at:
+        due: list[tuple[float, str, int]] = []
+        while ahead and ahead[0][0] <= at and len(due) < most:
             one = heapq.heappop(ahead)
             if self._lasts(*one):
                 due.append(one)
