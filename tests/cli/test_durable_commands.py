@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +17,9 @@ from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
 import redrive
 from redrive.cli import main
 from redrive.cli.app import build
+from redrive.determinism.clock import SystemClock
 from redrive.flows.events import FlowParked, write_event, write_turn
-from redrive.stores.records import FINISHED
+from redrive.stores.records import FINISHED, NewWorker
 
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
 NO_FLOW = "00000000-0000-7000-8000-000000000000"
@@ -392,6 +394,28 @@ def test_the_whole_round_on_postgresql(run: Command, monkeypatch: pytest.MonkeyP
     assert run("dead", "discard", flow_id, "--why", "x").code == 0
     assert run("explain", flow_id).out.startswith("CliOrder: failed for good")
     assert checks(run("doctor", "--json"))["clock"] == ("ok", "this machine's and the store's agree")
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_who_is_alive_is_told_by_the_clock_of_the_store(
+    run: Command, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    address = shared_server().fresh_database()
+    monkeypatch.setenv("REDRIVE_STORE", address)
+    monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: time.time() + ahead))
+
+    async def join() -> None:
+        async with redrive.open(address, worker=False) as app:
+            await app.store.join(NewWorker(name="here:1", definitions=("workflow:CliOrder",)), 60.0)
+            await app.store.join(NewWorker(name="gone:2", definitions=()), 0.0)
+
+    asyncio.run(join())
+    started(run)
+    found = run("doctor", "--json")
+    assert found.code == 0
+    assert checks(found)["clock"][0] == "warn"
+    assert checks(found)["workers"] == ("ok", "1 alive: here:1 (0 flows, queues all)")
+    assert checks(found)["lease"][1].startswith("lease of gone:2 has run out")
 
 
 MADE_IN_PYTHON = """

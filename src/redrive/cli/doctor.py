@@ -57,9 +57,9 @@ async def _examine(app: "App") -> list[Check]:
     queues = await app.queues()
     open_flows = [flow async for flow in _flows(app, ("ready", "waiting", "running"))]
     parked = [flow async for flow in _flows(app, ("parked",))]
-    alive = [worker for worker in workers if worker.expires_at > now]
+    alive = [worker for worker in workers if worker.alive]
     checks.append(_workers(alive, len(open_flows)))
-    checks += _gone([worker for worker in workers if worker.expires_at <= now])
+    checks += _gone([worker for worker in workers if not worker.alive])
     checks += _queues(queues)
     checks.append(_unknown_to_all(alive, open_flows))
     checks.append(_oldest_ready(open_flows, now))

@@ -199,7 +199,7 @@ def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool, **
 
 async def alive(app: "App") -> "list[WorkerRecord]":
     """The workers whose lease is valid."""
-    return [one for one in await app.store.list_workers() if one.expires_at > SYSTEM_CLOCK.wall()]
+    return [one for one in await app.store.list_workers() if one.alive]
 
 
 def _known_statuses(given: Sequence[str]) -> Any:

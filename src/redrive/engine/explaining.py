@@ -2,7 +2,6 @@
 
 import msgspec
 
-from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
 from redrive.flows.history import Line
@@ -12,8 +11,7 @@ from redrive.stores.records import DeadQuery, FlowRecord
 
 async def explained(store: Store, record: FlowRecord, lines: list[Line], now: float) -> Explanation:
     letters = await store.list_dead(DeadQuery(flow_ids=(record.id,), state=None))
-    # Leases are in real time, whatever the flow's own clock says.
-    alive = [one for one in await store.list_workers() if one.expires_at > SYSTEM_CLOCK.wall()]
+    alive = [one for one in await store.list_workers() if one.alive]
     queues = await store.list_queues()
     if record.mail > record.mail_read:
         # Its owner may have read some of it since.

@@ -237,6 +237,8 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None
     joined_at: float
     expires_at: float
+    alive: bool
+    """Whether its lease lasts, by the clock that leases are judged by: the store's, not that of whoever asks."""
     flows: int
     """How many it owns."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from litestar import Request, Response, Router, get, put
 from msgspec import Meta
 
-from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.determinism.clock import current_clock
 from redrive.engine.explain_words import utc
 from redrive.server.operations import Answer, Ask, Limit, Name, Says, answer, opt
 from redrive.server.problems import Refused
@@ -199,7 +199,6 @@ def _queue(record: QueueRecord) -> QueueAnswer:
 )
 async def workers(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    now = SYSTEM_CLOCK.wall()
     found = await app_of(request).store.list_workers()
     shown = [
         WorkerAnswer(
@@ -208,7 +207,7 @@ async def workers(request: Request[Any, Any, Any]) -> Response[bytes]:
             queues=None if one.queues is None else list(one.queues),
             joined_at=utc(one.joined_at),
             expires_at=utc(one.expires_at),
-            alive=one.expires_at > now,
+            alive=one.alive,
             flows=one.flows,
         )
         for one in found

@@ -88,6 +88,7 @@ class MemoryStore:
         return reaped
 
     async def list_workers(self) -> list[WorkerRecord]:
+        now = SYSTEM_CLOCK.wall()
         return [
             WorkerRecord(
                 epoch=epoch,
@@ -96,6 +97,7 @@ class MemoryStore:
                 queues=one.worker.queues,
                 joined_at=one.joined_at,
                 expires_at=one.expires_at,
+                alive=one.expires_at > now,
                 flows=len(self._data.owned.get(epoch, ())),
             )
             for epoch, one in self._data.workers.items()

@@ -43,7 +43,7 @@ HAS_EVENT = "SELECT EXISTS (SELECT FROM events WHERE flow_id = $1 AND seq = $2)"
 LIST_WORKERS = """
 SELECT w.epoch, w.name, w.definitions, w.queues,
     extract(epoch FROM w.joined_at)::float8 AS joined_at, extract(epoch FROM w.expires_at)::float8 AS expires_at,
-    coalesce(o.flows, 0) AS flows
+    w.expires_at > now() AS alive, coalesce(o.flows, 0) AS flows
 FROM workers AS w
 LEFT JOIN (SELECT owner, count(*) AS flows FROM flows WHERE owner IS NOT NULL GROUP BY owner) AS o ON o.owner = w.epoch
 ORDER BY w.epoch

@@ -75,6 +75,7 @@ def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int, lost: i
 
 def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[WorkerRecord]:
     """Not those whose process has ended, though nobody has reaped them yet."""
+    now = SYSTEM_CLOCK.wall()
     return [
         WorkerRecord(
             epoch=epoch,
@@ -83,6 +84,7 @@ def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Wor
             queues=msgspec.json.decode(queues, type=tuple[str, ...] | None),
             joined_at=joined_at,
             expires_at=expires_at,
+            alive=expires_at > now,
             flows=flows,
         )
         for epoch, name, definitions, queues, joined_at, expires_at, flows in connection.execute(_WORKERS)

@@ -65,6 +65,8 @@ class LeaseConformance:
         # The store's clock may be another machine's.
         assert abs(first.joined_at - before) < LONG
         assert first.expires_at == pytest.approx(first.joined_at + LONG, abs=5)
+        assert first.alive
+        assert second.alive
 
     @scenario
     async def test_a_lease_that_ran_out_fences_its_holder_before_anyone_notices(self, stores: Stores) -> None:

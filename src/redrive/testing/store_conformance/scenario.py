@@ -86,7 +86,7 @@ async def expired(store: Store, lease: Lease) -> None:
     """Wait until the lease, taken for SHORT, has run out."""
 
     async def has_run_out() -> bool:
-        return not any(one.epoch == lease.epoch and one.expires_at > SYSTEM_CLOCK.wall() for one in await workers())
+        return not any(one.epoch == lease.epoch and one.alive for one in await workers())
 
     workers = store.list_workers
     await until(has_run_out)
