@@ -304,7 +304,7 @@ def test_a_killed_process_is_noticed_at_once_and_its_last_commit_is_whole(tmp_pa
 
 
 def run_out(connection: sqlite3.Connection, epoch: int) -> None:
-    connection.execute("UPDATE workers SET expires_at = 0 WHERE epoch = ?", (epoch,))
+    connection.execute("UPDATE workers SET lapses_at = 0 WHERE epoch = ?", (epoch,))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs a signal that freezes")
@@ -450,7 +450,7 @@ def test_a_store_from_a_newer_version_is_refused(tmp_path: Path) -> None:
         )
         await store.close()
         assert await refused(str(tmp_path / "app.db")) == (
-            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive knows up to 4;"
+            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive knows up to 5;"
             " upgrade redrive, or use another store"
         )
 
@@ -465,7 +465,7 @@ def test_a_lease_that_ran_out_while_the_commit_waited_is_noticed_in_that_commit(
             assert said(holder) == "locked"
             late = asyncio.create_task(store.commit(lease, Batch(number=1, events=[EventRow("a", 1, 1.0, "{}")])))
             await asyncio.sleep(0)
-            tell(holder, "UPDATE workers SET expires_at = 0")
+            tell(holder, "UPDATE workers SET lapses_at = 0")
             with pytest.raises(LeaseLost, match=r"the lease of host:1 \(epoch 1\) ran out or was taken away"):
                 await late
         assert await store.read_events(["a"]) == {"a": []}

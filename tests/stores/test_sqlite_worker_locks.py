@@ -5,6 +5,7 @@ import errno
 import fcntl
 import os
 import resource
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,27 @@ def test_a_worker_that_got_the_number_of_one_who_could_not_join_is_known_to_live
         await living.close()
         assert [gone.epoch for gone in await other.reap()] == [lease.epoch]
         await other.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.promise("R7")
+def test_a_lease_that_came_with_a_copy_of_the_file_does_not_last_by_the_clock_of_another_machine(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        store = await opened(tmp_path / "app.db")
+        lease = await store.join(WORKER, 0.0)
+        await store.close()
+        copied = (tmp_path / "app.db").rename(tmp_path / "copied.db")
+        with sqlite3.connect(copied) as database:
+            # That machine was started long before this one.
+            database.execute("UPDATE workers SET lapses_at = 1e9")
+        database.close()
+        here = await opened(copied)
+        assert [worker.alive for worker in await here.list_workers()] == [False]
+        assert [gone.epoch for gone in await here.reap()] == [lease.epoch]
+        await here.close()
 
     asyncio.run(play())
 

@@ -64,7 +64,7 @@ class MemoryStore:
         data, now = self._data, SYSTEM_CLOCK.wall()
         data.last_epoch += 1
         lease = Lease(data.last_epoch, worker.name)
-        data.workers[lease.epoch] = Worker(lease, worker, now, now + ttl)
+        data.workers[lease.epoch] = Worker(lease, worker, now, now + ttl, SYSTEM_CLOCK.monotonic() + ttl)
         self._epochs.add(lease.epoch)
         return lease
 
@@ -72,7 +72,7 @@ class MemoryStore:
         worker = self._data.valid(lease)
         if worker is None:
             return False
-        worker.expires_at = SYSTEM_CLOCK.wall() + ttl
+        worker.expires_at, worker.lapses_at = SYSTEM_CLOCK.wall() + ttl, SYSTEM_CLOCK.monotonic() + ttl
         return True
 
     async def leave(self, lease: Lease) -> None:
@@ -80,15 +80,15 @@ class MemoryStore:
             self._data.wake()
 
     async def reap(self) -> list[Reaped]:
-        data, now = self._data, SYSTEM_CLOCK.wall()
-        gone = [worker.lease for worker in data.workers.values() if worker.gone or worker.expires_at <= now]
+        data, now = self._data, SYSTEM_CLOCK.monotonic()
+        gone = [worker.lease for worker in data.workers.values() if worker.gone or worker.lapses_at <= now]
         reaped = [Reaped(lease.worker, lease.epoch, data.end(lease.epoch, lost=1)) for lease in gone]
         if any(one.flows for one in reaped):
             data.wake()
         return reaped
 
     async def list_workers(self) -> list[WorkerRecord]:
-        now = SYSTEM_CLOCK.wall()
+        now = SYSTEM_CLOCK.monotonic()
         return [
             WorkerRecord(
                 epoch=epoch,
@@ -97,7 +97,7 @@ class MemoryStore:
                 queues=one.worker.queues,
                 joined_at=one.joined_at,
                 expires_at=one.expires_at,
-                alive=one.expires_at > now,
+                alive=one.lapses_at > now,
                 flows=len(self._data.owned.get(epoch, ())),
             )
             for epoch, one in self._data.workers.items()

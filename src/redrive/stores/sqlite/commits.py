@@ -11,7 +11,7 @@ from redrive.stores.records import Batch, FlowChange, Lease, NewFlow
 from redrive.stores.sqlite.leases import check, lost
 from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, places
 
-_NUMBER = "UPDATE workers SET batch = ? WHERE epoch = ? AND expires_at > ?"
+_NUMBER = "UPDATE workers SET batch = ? WHERE epoch = ? AND lapses_at > ?"
 _NUMBERED = "SELECT batch FROM workers WHERE epoch = ?"
 _HAS_EVENT = "SELECT EXISTS (SELECT 1 FROM events WHERE flow_id = ? AND seq = ?)"
 _BORN = """
@@ -46,7 +46,7 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
         check(connection, lease)
         many(_EVENT, batch.events)
         return
-    if connection.execute(_NUMBER, (batch.number, epoch, SYSTEM_CLOCK.wall())).rowcount != 1:
+    if connection.execute(_NUMBER, (batch.number, epoch, SYSTEM_CLOCK.monotonic())).rowcount != 1:
         raise lost(lease)
     if batch.born:
         _add_born(connection, batch.born, epoch)

@@ -1,4 +1,4 @@
-"""Leases: rows of `workers`, judged by this machine's clock."""
+"""Leases: rows of `workers`, judged by a clock of this machine that nobody sets."""
 
 import sqlite3
 from io import FileIO
@@ -10,13 +10,15 @@ from redrive.stores.errors import LeaseLost
 from redrive.stores.records import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 
-_JOIN = "INSERT INTO workers (name, definitions, queues, joined_at, expires_at) VALUES (?, ?, ?, ?, ?)"
-_RENEW = "UPDATE workers SET expires_at = ? WHERE epoch = ? AND expires_at > ?"
-_VALID = "SELECT 1 FROM workers WHERE epoch = ? AND expires_at > ?"
+_JOIN = "INSERT INTO workers (name, definitions, queues, joined_at, expires_at, lapses_at) VALUES (?, ?, ?, ?, ?, ?)"
+_RENEW = "UPDATE workers SET expires_at = ?, lapses_at = ? WHERE epoch = ? AND lapses_at > ?"
+_VALID = "SELECT 1 FROM workers WHERE epoch = ? AND lapses_at > ?"
 _LEAVE = "DELETE FROM workers WHERE epoch = ?"
 _HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL, lost = lost + ? WHERE owner = ?"
 _WORKERS = """
-SELECT epoch, name, definitions, queues, joined_at, expires_at, (SELECT count(*) FROM flows WHERE owner = epoch)
+SELECT
+    epoch, name, definitions, queues, joined_at, expires_at, lapses_at,
+    (SELECT count(*) FROM flows WHERE owner = epoch)
 FROM workers ORDER BY epoch
 """
 
@@ -25,9 +27,9 @@ def join(
     connection: sqlite3.Connection, locks: WorkerLocks, worker: NewWorker, ttl: float, taken: list[FileIO]
 ) -> Lease:
     """`taken` gets the worker's lock, to be dropped if the transaction fails."""
-    now = SYSTEM_CLOCK.wall()
+    now, lapses_at = SYSTEM_CLOCK.wall(), SYSTEM_CLOCK.monotonic() + ttl
     definitions, queues = (msgspec.json.encode(one).decode() for one in (worker.definitions, worker.queues))
-    epoch = connection.execute(_JOIN, (worker.name, definitions, queues, now, now + ttl)).lastrowid
+    epoch = connection.execute(_JOIN, (worker.name, definitions, queues, now, now + ttl, lapses_at)).lastrowid
     assert epoch is not None  # noqa: S101 - narrows for mypy: a row was inserted
     # Before others can see the row: a worker whose lock is free counts as gone.
     if lock := locks.hold(epoch):
@@ -36,12 +38,12 @@ def join(
 
 
 def renew(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
-    now = SYSTEM_CLOCK.wall()
-    return connection.execute(_RENEW, (now + ttl, lease.epoch, now)).rowcount == 1
+    now = SYSTEM_CLOCK.monotonic()
+    return connection.execute(_RENEW, (SYSTEM_CLOCK.wall() + ttl, now + ttl, lease.epoch, now)).rowcount == 1
 
 
 def check(connection: sqlite3.Connection, lease: Lease) -> None:
-    if connection.execute(_VALID, (lease.epoch, SYSTEM_CLOCK.wall())).fetchone() is None:
+    if connection.execute(_VALID, (lease.epoch, SYSTEM_CLOCK.monotonic())).fetchone() is None:
         raise lost(lease)
 
 
@@ -57,14 +59,22 @@ def leave(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> i
 
 
 def reap(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Reaped]:
-    now, reaped, alive = SYSTEM_CLOCK.wall(), [], set()
-    for epoch, name, expires_at in connection.execute("SELECT epoch, name, expires_at FROM workers").fetchall():
-        if expires_at <= now or locks.is_gone(epoch):
-            reaped.append(Reaped(name, epoch, _end(connection, locks, epoch, lost=1)))
-        else:
+    reaped, alive = [], set()
+    for epoch, name, *times in connection.execute("SELECT epoch, name, expires_at, lapses_at FROM workers").fetchall():
+        is_running = locks.is_running(epoch)
+        if is_running is not False and _lasts(is_running, *times):
             alive.add(epoch)
+        else:
+            reaped.append(Reaped(name, epoch, _end(connection, locks, epoch, lost=1)))
     locks.tidy(alive)
     return reaped
+
+
+def _lasts(is_running: bool | None, expires_at: float, lapses_at: float | None) -> bool:
+    """Where nothing says that its holder runs, it may be a row of another machine, or from before this one started."""
+    if is_running and lapses_at is not None:
+        return lapses_at > SYSTEM_CLOCK.monotonic()
+    return expires_at > SYSTEM_CLOCK.wall()
 
 
 def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int, lost: int) -> int:
@@ -75,7 +85,6 @@ def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int, lost: i
 
 def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[WorkerRecord]:
     """Not those whose process has ended, though nobody has reaped them yet."""
-    now = SYSTEM_CLOCK.wall()
     return [
         WorkerRecord(
             epoch=epoch,
@@ -84,9 +93,9 @@ def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Wor
             queues=msgspec.json.decode(queues, type=tuple[str, ...] | None),
             joined_at=joined_at,
             expires_at=expires_at,
-            alive=expires_at > now,
+            alive=_lasts(is_running, expires_at, lapses_at),
             flows=flows,
         )
-        for epoch, name, definitions, queues, joined_at, expires_at, flows in connection.execute(_WORKERS)
-        if not locks.is_gone(epoch)
+        for epoch, name, definitions, queues, joined_at, expires_at, lapses_at, flows in connection.execute(_WORKERS)
+        if (is_running := locks.is_running(epoch)) is not False
     ]

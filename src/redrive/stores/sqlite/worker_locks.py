@@ -1,7 +1,7 @@
 """Whether a worker of this machine is alive: it holds a lock on a file beside the database, until it ends.
 
-The kernel lets the lock go when the process dies, however it dies. All but `let_go`, `drop` and `is_gone` is called
-inside a write transaction, so that one process at a time does it; `is_gone` is asked of workers whose rows can be
+The kernel lets the lock go when the process dies, however it dies. All but `let_go`, `drop` and `is_running` is called
+inside a write transaction, so that one process at a time does it; `is_running` is asked of workers whose rows can be
 seen, so that it never comes between a new worker and its lock.
 """
 
@@ -57,21 +57,25 @@ class WorkerLocks:
             if held is lock:
                 del self._held[epoch]
 
-    def is_gone(self, epoch: int) -> bool:
-        """Whether the holder is known to have ended. False where there is no lock to tell by."""
-        if fcntl is None or epoch in self._held:
-            return False
+    def is_running(self, epoch: int) -> bool | None:
+        """Whether the process of the holder is there, frozen or not; None where there is no lock to tell by."""
+        if fcntl is None:
+            return None
+        if epoch in self._held:
+            return True
         try:
             descriptor = os.open(self._file(epoch), os.O_RDWR)
         except OSError:
-            return False
+            return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
         except OSError:
-            return False
+            return None
         finally:
             os.close(descriptor)
-        return True
+        return False
 
     def forget(self, epoch: int) -> None:
         """The worker has ended: remove its file."""
