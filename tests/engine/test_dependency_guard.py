@@ -13,7 +13,7 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.flows.events import ItemDeferred
 from redrive.flows.graphs.builder import Graph
 from redrive.retry.policy import DEFAULT_POLICY
-from redrive.testing import run_flow
+from redrive.testing import VirtualClock, flow_app, run_flow
 
 DOWN = DEFAULT_CLASSIFIER.failure_of(ConnectionError("away"), 0.0)
 
@@ -116,6 +116,42 @@ def test_many_items_that_wait_for_the_budget_take_turns_and_do_not_fill_the_log(
     # Ten retries a minute: the last one has its turn after four minutes, and looks about once in each.
     assert many / 10 * 60 - 60 < outcome.duration < many / 10 * 60 + 120
     assert 0 < len(for_budget) < 4 * many
+
+
+@pytest.mark.promise("P13")
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_circuit_is_open_for_its_time_though_the_calendar_is_set(hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, really = [0.0], VirtualClock.wall
+    monkeypatch.setattr(VirtualClock, "wall", lambda clock: really(clock) + ahead[0])
+
+    @action(name="guard.collect")
+    async def collect(order: int) -> int:
+        if not ahead[0]:
+            raise ConnectionError("away")
+        return order
+
+    graph = Graph("guard-collects").step(
+        "collect",
+        collect,
+        inputs={"order": {"type": "integer", "from": "orders"}},
+        for_each="order",
+        outputs={"paid": "integer"},
+        retry=redrive.Policy(attempts=1),
+        dependency="bank",
+    )
+
+    async def story() -> float:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                for order in range(5):
+                    await app.settled(await app.start_graph(graph, {"orders": [order]}))
+                ahead[0] = hours * 3600.0
+                later, began = await app.start_graph(graph, {"orders": [6]}), app.clock.now
+                await app.settled(later)
+            assert (await app.outcome(later)).result == {"paid": [6]}
+            return app.clock.now - began
+
+    assert 30 <= asyncio.run(story()) <= 32
 
 
 @pytest.mark.promise("P13")

@@ -121,7 +121,7 @@ class AttemptStarts(OwnedFlow):
         for number in self.in_line:
             if self._lanes is not None:
                 self._lanes.leave(self.history.items[number].step, number)
-                self.desk.guard.ignored((self.id, number), self.time())
+                self.desk.guard.ignored((self.id, number), self.desk.monotonic())
         self.in_line.clear()
 
     def stays_in_lane(self, item: Item) -> None:
@@ -163,10 +163,12 @@ class AttemptStarts(OwnedFlow):
         dependency = self.driver.dependency(step)
         if dependency is None:
             return None
+        # Of the process, not of the flow: the calendar may be set, and times in a log may be those of another clock.
+        now = self.desk.monotonic()
         try:
-            self.desk.guard.admit((self.id, number), dependency, retry, at)
+            self.desk.guard.admit((self.id, number), dependency, retry, now)
         except Deferred as deferred:
-            return deferred
+            return Deferred(at + deferred.until - now, deferred.reason)
         return None
 
     def _defer(self, item: Item, deferred: Deferred, at: float) -> None:

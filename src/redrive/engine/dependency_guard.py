@@ -28,6 +28,8 @@ class Deferred(Exception):
 
 
 class DependencyGuard:
+    """All its times are on one clock, which must not be set."""
+
     def __init__(self, dice: Dice) -> None:
         self.dependencies = Dependencies()
         self._dice = dice

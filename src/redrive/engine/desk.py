@@ -32,6 +32,10 @@ class Desk(Protocol):
         """Epoch seconds."""
         ...
 
+    def monotonic(self) -> float:
+        """Seconds of a clock that nobody sets."""
+        ...
+
     def queue_for_place(self, run: "AttemptStarts", item: int) -> None: ...
 
     def begin(self, run: "AttemptStarts", item: Item, place: Place, ask: ItemAsk | None = None) -> None:

@@ -356,7 +356,7 @@ class FlowRun(AttemptStarts):
         elif item.number in self.in_line:
             self.active -= 1
             del self.in_line[item.number]
-            self.desk.guard.ignored((self.id, item.number), self.time())
+            self.desk.guard.ignored((self.id, item.number), self.desk.monotonic())
         self.waits.retries.pop(item.number, None)
         self.waits.callbacks.pop(item.number, None)
 

@@ -66,7 +66,7 @@ class Worker:
         self.settings = settings or WorkerSettings()
         self.clock = current_clock()
         self.dice = current_dice()
-        self.now = self.clock.wall
+        self.now, self.monotonic = self.clock.wall, self.clock.monotonic
         self.runs: dict[str, FlowRun] = {}
         self.idle: OrderedDict[str, FlowRun] = OrderedDict()
         """Those of the runs that wait for a little, the one unused for longest first."""
@@ -84,7 +84,7 @@ class Worker:
         self._mail = asyncio.Event()
         self._on_ended = on_ended
         self._beat = functools.partial(beat, self.runs)
-        self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.now)
+        self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.monotonic)
         self._after_mail: list[Callable[[], None]] = []
         self.rebuilding = Rebuilding(self)
         self.handing_on = HandingOn(self)
@@ -223,7 +223,7 @@ class Worker:
         delivery = item.delivery
         if run.released or item.state != "running" or delivery is None:
             self.places.free(place)
-            self.guard.ignored((run.id, item.number), self.now())
+            self.guard.ignored((run.id, item.number), self.monotonic())
             return
         timeout = None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began)
         self.idle.pop(run.id, None)
@@ -350,7 +350,7 @@ class Worker:
         run = self._over(attempt)
         if run is not None:
             if self.guard.permits:
-                self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
+                self.guard.succeeded((attempt.flow_id, attempt.item), self.monotonic())
             try:
                 run.succeeded(attempt.item, attempt.delivery_token, result, read)
             except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
@@ -362,7 +362,7 @@ class Worker:
             return
         run = self._over(attempt)
         if run is not None:
-            self.guard.succeeded((attempt.flow_id, attempt.item), self.now())
+            self.guard.succeeded((attempt.flow_id, attempt.item), self.monotonic())
             try:
                 run.accepted(attempt.item, attempt.delivery_token)
             except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
@@ -386,7 +386,7 @@ class Worker:
             try:
                 failure = failure or failure_from(error, self.now(), timed_out=timed_out, poison=poison)
                 if self.guard.permits:
-                    self.guard.failed((attempt.flow_id, attempt.item), attempt.policy, failure, self.now())
+                    self.guard.failed((attempt.flow_id, attempt.item), attempt.policy, failure, self.monotonic())
                 run.failed(attempt.item, attempt.delivery_token, error, failure)
             except Exception as trouble:  # noqa: BLE001 - one flow's trouble is not another's
                 self.set_aside(run, trouble)
@@ -396,5 +396,5 @@ class Worker:
             return None
         run = self.runs.get(attempt.flow_id)
         if run is None:
-            self.guard.ignored((attempt.flow_id, attempt.item), self.now())
+            self.guard.ignored((attempt.flow_id, attempt.item), self.monotonic())
         return run
