@@ -57,14 +57,13 @@ def test_a_retry_that_the_circuit_holds_back_costs_no_budget() -> None:
     assert budget.left(1.0) == left
 
 
-@pytest.mark.parametrize("how", ["cancel", "pause", "force"])
-def test_items_that_stood_in_line_give_back_the_leave_they_had(how: str) -> None:
-    @action(name=f"guard.charge_{how}")
+@pytest.mark.promise("P13")
+def test_items_that_stand_in_line_for_a_place_when_the_circuit_opens_are_put_off() -> None:
+    @action(name="guard.charge")
     async def charge(order: int) -> int:
-        await asyncio.Event().wait()
-        return order
+        raise ConnectionError("away")
 
-    graph = Graph(f"guard-{how}").step(
+    graph = Graph("guard-line").step(
         "charge",
         charge,
         inputs={"order": {"type": "integer", "from": "orders"}},
@@ -73,19 +72,44 @@ def test_items_that_stood_in_line_give_back_the_leave_they_had(how: str) -> None
         dependency="payments",
     )
 
+    async def story() -> None:
+        async with flow_app(concurrency=1) as app:
+            with app.clock.frozen():
+                flow = await app.start_graph(graph, {"orders": list(range(20))})
+                await app.settled(flow)
+                assert len(app.witness.executed) == 5
+                log = [line.event for line in await app.log(flow.id)]
+            assert sum(isinstance(event, ItemDeferred) for event in log) == 15
+            await flow.cancel(force=True)
+            assert (await app.outcome(flow)).status == "cancelled"
+
+    asyncio.run(story())
+
+
+def test_items_that_stand_in_line_for_a_place_have_no_leave_to_call_yet() -> None:
+    """The probe is for whoever can make it: what stands in line may be cancelled, or built anew."""
+
+    @action(name="guard.hold")
+    async def hold(order: int) -> int:
+        await asyncio.Event().wait()
+        return order
+
+    graph = Graph("guard-hold").step(
+        "hold",
+        hold,
+        inputs={"order": {"type": "integer", "from": "orders"}},
+        for_each="order",
+        outputs={"held": "integer"},
+        dependency="payments",
+    )
+
     async def scenario() -> None:
         async with redrive.open("memory://", concurrency=1, grace=0.0, poll=0.01) as app:
-            handle = await app.start_graph(graph, {"orders": [1, 2, 3]})
-            while app._worker is None or len(app._worker.guard.permits) < 3:  # noqa: ASYNC110 - nobody tells of it
-                await asyncio.sleep(0.001)
-            if how == "pause":
-                await handle.pause()
-            else:
-                await handle.cancel(force=how == "force")
-            left = {"pause": 1}.get(how, 0)
+            await app.start_graph(graph, {"orders": [1, 2, 3]})
             async with asyncio.timeout(10):
-                while len(app._worker.guard.permits) > left:  # noqa: ASYNC110 - nobody tells of it
+                while app._worker is None or not app._worker.places.someone_waits:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
+            assert [item for _, item in app._worker.guard.permits] == [1]
 
     asyncio.run(scenario())
 

@@ -48,10 +48,11 @@ class AttemptStarts(OwnedFlow):
         args, policy = msgspec.Raw(ask.args.encode()), write_stored_policy(ask.policy)
         lanes = self._lanes
         has_turn = not self.history.paused and (lanes is None or lanes.enter(ask.step, number))
+        place = self.driver.place(ask.step)
+        has_place = has_turn and self.desk.places.take(place)
         # Asked last: a probe is not given to what cannot use it.
-        held_back = None if lanes is None or not has_turn else self._held_back(ask.step, number, False, at)
-        may_begin = has_turn and held_back is None
-        if may_begin and self.desk.places.take(place := self.driver.place(ask.step)):
+        held_back = None if lanes is None or not has_place else self._held_back(ask.step, number, False, at)
+        if has_place and held_back is None:
             self.active += 1
             self.log(
                 at,
@@ -76,9 +77,9 @@ class AttemptStarts(OwnedFlow):
             if held_back is not None:
                 item = self.history.items[number]
                 self._defer(item, held_back, at)
+                self.desk.places.free(place)
                 self.leave_lane(item, at)
-            elif may_begin:
-                self.active += 1
+            elif has_turn:
                 self._line_up(number)
 
     def start_attempt(self, item: Item, at: float) -> None:
@@ -87,20 +88,18 @@ class AttemptStarts(OwnedFlow):
             self.leave_lane(item, at)
 
     def _start_or_defer(self, item: Item, at: float) -> bool:
-        """False when its dependency may not be called now: then it must leave its lane, where it has one."""
+        """False when it may not begin now: then it must leave its lane, where it has one."""
         lanes = self._lanes
         if item.number in self.in_line or (lanes is not None and not lanes.enter(item.step, item.number)):
             return True
-        held_back = None if lanes is None else self._held_back(item.step, item.number, item.attempt > 0, at)
-        if held_back is not None:
-            self._defer(item, held_back, at)
-            return False
-        self.active += 1
-        if self.desk.places.take(place := self.driver.place(item.step)):
-            self._begin_attempt(item, place, at)
-        else:
+        if not self.desk.places.take(place := self.driver.place(item.step)):
             self._line_up(item.number)
-        return True
+            return True
+        if self._begins(item, place, at):
+            self.active += 1
+            return True
+        self.desk.places.free(place)
+        return False
 
     def running_items(self) -> set[int]:
         """Those whose attempts this worker makes, or is about to make."""
@@ -108,12 +107,16 @@ class AttemptStarts(OwnedFlow):
         return {item.number for item in items if item.state == "running" and not item.accepted}
 
     def place_found(self, number: int, place: Place) -> bool:
-        """A place was taken for an item that waited in line; False when it no longer needs one."""
+        """A place was taken for an item that waited in line; False when it does not need one now."""
         if self.released or number not in self.in_line:
             return False
         del self.in_line[number]
-        self._begin_attempt(self.history.items[number], place, self.time())
-        return True
+        item, at = self.history.items[number], self.time()
+        if self._begins(item, place, at):
+            return True
+        self.active -= 1
+        self.leave_lane(item, at)
+        return False
 
     def leave_line(self) -> None:
         """Begin nothing more: who waits in line goes back to waiting."""
@@ -121,7 +124,6 @@ class AttemptStarts(OwnedFlow):
         for number in self.in_line:
             if self._lanes is not None:
                 self._lanes.leave(self.history.items[number].step, number)
-                self.desk.guard.ignored((self.id, number), self.desk.monotonic())
         self.in_line.clear()
 
     def stays_in_lane(self, item: Item) -> None:
@@ -176,8 +178,19 @@ class AttemptStarts(OwnedFlow):
         self.wait_for_retry(item, deferred.until, at)
 
     def _line_up(self, number: int) -> None:
+        self.active += 1
         self.in_line[number] = None
         self.desk.queue_for_place(self, number)
+
+    def _begins(self, item: Item, place: Place, at: float) -> bool:
+        """Begin the next attempt in the place taken for it; False when its dependency may not be called now."""
+        # Asked last: who stood in line may have had leave long ago, and a probe is not given to what cannot use it.
+        held_back = None if self._lanes is None else self._held_back(item.step, item.number, item.attempt > 0, at)
+        if held_back is not None:
+            self._defer(item, held_back, at)
+            return False
+        self._begin_attempt(item, place, at)
+        return True
 
     def _begin_attempt(self, item: Item, place: Place, at: float) -> None:
         event = AttemptStarted(

@@ -14,8 +14,10 @@ import msgspec
 from redrive.engine.attempt_starts import AttemptStarts
 from redrive.engine.desk import Desk
 from redrive.engine.outcomes import failure_from, gave_up_at_deadline
+from redrive.engine.owned_flow import NOTHING_COMES
 from redrive.failures.failure import Failure
 from redrive.failures.signals import AttemptTimeout, Snooze
+from redrive.flows.action import Place
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import Driver
 from redrive.flows.endings import ending_of
@@ -50,11 +52,6 @@ SHORTEST_SNOOZE = 0.1
 # Others, the lease among them, have their turn between so many and the next.
 DUE_AT_ONCE = 1000
 UNWANTED = Conditions(wanted=False)
-NOTHING_COMES = (
-    "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. It may be an event "
-    "that nobody sets, or what a thread or a library with its own threads brings: put that into an @action. Mend the "
-    "code, then resume the flow"
-)
 
 
 class FlowRun(AttemptStarts):
@@ -222,9 +219,7 @@ class FlowRun(AttemptStarts):
         self.waits.retries.pop(number, None)
         if item is None or item.state != "waiting":
             return
-        deadline = item.policy.deadline
-        too_late = deadline is not None and item.started_at is not None and at >= item.started_at + deadline
-        if too_late:
+        if item.is_too_late(at):
             # No attempt begins after the deadline of the whole.
             self.give_up(item, gave_up_at_deadline(item, at), at)
         else:
@@ -277,6 +272,13 @@ class FlowRun(AttemptStarts):
                 self.waits.put_retry(item.number, item.retry_at)
             elif item.state == "queued":
                 self.start_attempt(item, at)
+
+    def place_found(self, number: int, place: Place) -> bool:
+        if super().place_found(number, place):
+            return True
+        # Settled in a turn of its own: whoever gave up the place may be in the middle of one.
+        self.desk.wake_at(self.time(), self)
+        return False
 
     # What goes out
 
@@ -356,7 +358,6 @@ class FlowRun(AttemptStarts):
         elif item.number in self.in_line:
             self.active -= 1
             del self.in_line[item.number]
-            self.desk.guard.ignored((self.id, item.number), self.desk.monotonic())
         self.waits.retries.pop(item.number, None)
         self.waits.callbacks.pop(item.number, None)
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.places import Places
+from redrive.failures.failure import Failure
 from redrive.runners.attempt import Attempt
 
 
@@ -27,12 +28,17 @@ class UnderWay:
     def begin(self, attempt: Attempt) -> None:
         self._attempts[attempt.flow_id, attempt.item] = attempt
 
-    def end(self, attempt: Attempt) -> bool:
-        """It has ended; False when it was stopped before, and its place was given up then."""
+    def end(self, attempt: Attempt, failure: Failure | None = None) -> bool:
+        """It has ended, well or with this failure; False when it was stopped before: its place was given up then."""
         key = attempt.flow_id, attempt.item
         if self._attempts.get(key) is not attempt:
             return False
         del self._attempts[key]
+        # First: whoever gets the place may ask for leave to call the same.
+        if failure is not None:
+            self._guard.failed(key, attempt.policy, failure, self._now())
+        elif self._guard.permits:
+            self._guard.succeeded(key, self._now())
         if attempt.thread_call is None:
             self._places.free(attempt.place)
         else:

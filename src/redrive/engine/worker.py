@@ -349,8 +349,6 @@ class Worker:
             return
         run = self._over(attempt)
         if run is not None:
-            if self.guard.permits:
-                self.guard.succeeded((attempt.flow_id, attempt.item), self.monotonic())
             try:
                 run.succeeded(attempt.item, attempt.delivery_token, result, read)
             except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
@@ -362,7 +360,6 @@ class Worker:
             return
         run = self._over(attempt)
         if run is not None:
-            self.guard.succeeded((attempt.flow_id, attempt.item), self.monotonic())
             try:
                 run.accepted(attempt.item, attempt.delivery_token)
             except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's
@@ -381,20 +378,18 @@ class Worker:
             report = functools.partial(self.failed, timed_out=timed_out, poison=poison, failure=failure)
             held.append(functools.partial(report, attempt, error))
             return
-        run = self._over(attempt)
+        try:
+            failure = failure or failure_from(error, self.now(), timed_out=timed_out, poison=poison)
+        except Exception as trouble:  # noqa: BLE001 - it cannot be looked at, and ends the attempt all the same
+            if (run := self._over(attempt, failure_from(trouble, self.now(), poison=True))) is not None:
+                self.set_aside(run, trouble)
+            return
+        run = self._over(attempt, failure)
         if run is not None:
             try:
-                failure = failure or failure_from(error, self.now(), timed_out=timed_out, poison=poison)
-                if self.guard.permits:
-                    self.guard.failed((attempt.flow_id, attempt.item), attempt.policy, failure, self.monotonic())
                 run.failed(attempt.item, attempt.delivery_token, error, failure)
             except Exception as trouble:  # noqa: BLE001 - one flow's trouble is not another's
                 self.set_aside(run, trouble)
 
-    def _over(self, attempt: Attempt) -> FlowRun | None:
-        if not self.under_way.end(attempt):
-            return None
-        run = self.runs.get(attempt.flow_id)
-        if run is None:
-            self.guard.ignored((attempt.flow_id, attempt.item), self.monotonic())
-        return run
+    def _over(self, attempt: Attempt, failure: Failure | None = None) -> FlowRun | None:
+        return self.runs.get(attempt.flow_id) if self.under_way.end(attempt, failure) else None

@@ -97,6 +97,11 @@ class Item(msgspec.Struct, eq=False, gc=False):
     def is_open(self) -> bool:
         return self.state in ("queued", "running", "waiting")
 
+    def is_too_late(self, at: float) -> bool:
+        """Whether the time for all its attempts is over by then."""
+        deadline = self.policy.deadline
+        return deadline is not None and self.started_at is not None and at >= self.started_at + deadline
+
     def begin(self, at: float, attempt: int, delivery: str, timeout_at: float | None) -> None:
         self.state = "running"
         self.attempt = attempt
