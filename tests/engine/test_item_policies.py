@@ -10,6 +10,7 @@ import redrive
 from redrive import AttemptTimeout, Policy, RetryPolicy, Snooze, Workflow, action, constant, current_attempt, report_of
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import AttemptReturned, ItemGaveUp
+from redrive.flows.graphs.builder import Graph
 from redrive.testing import FlowOutcome, flow_app, run_flow
 
 
@@ -263,6 +264,40 @@ def test_no_attempt_begins_after_a_deadline_that_passed_while_nobody_worked(how:
         assert isinstance(outcome.error, NetworkError)
         gave_up = next(line.event for line in outcome.lines if isinstance(line.event, ItemGaveUp))
         assert "3600 s" in gave_up.decision.because.detail
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize("parallelism", [None, 1])
+def test_no_attempt_begins_after_a_deadline_that_passed_while_it_stood_in_line(parallelism: int | None) -> None:
+    """For a place in the worker, or for one in its lane."""
+
+    @action(name="policies.in_line")
+    async def in_line(order: int) -> int:
+        clock = current_clock()
+        if order == 1:
+            await clock.asleep_until(clock.monotonic() + 60)
+            raise NetworkError("no answer")
+        await clock.asleep_until(clock.monotonic() + 3590)
+        return order
+
+    graph = Graph("policies-in-line").step(
+        "in_line",
+        in_line,
+        inputs={"order": {"type": "integer", "from": "orders"}},
+        for_each="order",
+        outputs={"done": "integer"},
+        parallelism=parallelism,
+        retry=DEADLINE,
+    )
+
+    async def story() -> FlowOutcome:
+        async with flow_app(concurrency=10 if parallelism else 1) as app:
+            return await app.outcome(await app.start_graph(graph, {"orders": [1, 2]}))
+
+    outcome = asyncio.run(story())
+    assert [one.attempt for one in outcome.executed if one.item == 1] == [1]
+    gave_up = [line.event for line in outcome.lines if isinstance(line.event, ItemGaveUp)]
+    assert [(event.item, event.decision.kind) for event in gave_up] == [(1, "deadline")]
 
 
 def test_flows_that_were_due_while_nobody_worked_go_on_at_once_with_their_counts() -> None:

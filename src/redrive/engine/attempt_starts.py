@@ -183,7 +183,11 @@ class AttemptStarts(OwnedFlow):
         self.desk.queue_for_place(self, number)
 
     def _begins(self, item: Item, place: Place, at: float) -> bool:
-        """Begin the next attempt in the place taken for it; False when its dependency may not be called now."""
+        """Begin the next attempt in the place taken for it; False when it may not begin now."""
+        if item.is_too_late(at):
+            # The wait took too long. It is due, and given up, in a turn of its own.
+            self.waits.put_retry(item.number, at)
+            return False
         # Asked last: who stood in line may have had leave long ago, and a probe is not given to what cannot use it.
         held_back = None if self._lanes is None else self._held_back(item.step, item.number, item.attempt > 0, at)
         if held_back is not None:

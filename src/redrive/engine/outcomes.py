@@ -49,7 +49,7 @@ def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
         snoozed = DeadlineExceeded(deadline)
         failure, error = structs.replace(failure_from(snoozed, at), error=None, lineage=()), store_error(snoozed)
     left = began + deadline - at
-    detail = f"the {deadline:g} s for all attempts were over when the next one was due"
+    detail = f"the {deadline:g} s for all attempts were over when the next one could begin"
     return _gave_up(item, failure, error, "deadline", detail, left)
 
 
