@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 import redrive
-from redrive import RetryPolicy, action
+from redrive import RetryPolicy, action, current_attempt
+from redrive.flows.events import AttemptStarted
 from redrive.flows.graphs.builder import Graph
-from redrive.testing import flow_app
+from redrive.testing import FlowOutcome, flow_app
 
 ITEMS = 600
 AT_ONCE = [0, 0]
@@ -96,3 +97,54 @@ def test_a_lane_of_many_items_is_put_off_when_the_circuit_opens() -> None:
             assert (await app.outcome(flow)).status == "cancelled"
 
     asyncio.run(story())
+
+
+@pytest.mark.promise("A9", "A15")
+def test_an_item_that_waited_for_its_lane_in_a_pause_keeps_the_time_of_its_retry() -> None:
+    may_end = [asyncio.Event(), asyncio.Event()]
+
+    @action(name="lanes.label")
+    async def label(line: int) -> int:
+        if line == 0:
+            await may_end[0].wait()
+        elif current_attempt().number == 1:
+            raise ConnectionError("away")
+        return line
+
+    @action(name="lanes.load")
+    async def load(truck: int) -> int:
+        await may_end[1].wait()
+        return truck
+
+    graph = (
+        Graph("lanes-pause")
+        .step(
+            "label",
+            label,
+            inputs={"line": {"type": "integer", "from": "lines"}},
+            for_each="line",
+            outputs={"labels": "integer"},
+            parallelism=1,
+            retry=RetryPolicy(attempts=2, backoff_seconds=60),
+        )
+        .step("load", load, inputs={"truck": "integer"}, outputs={"loaded": "integer"})
+    )
+
+    async def story() -> FlowOutcome:
+        async with flow_app() as app:
+            flow = await app.start_graph(graph, {"lines": [0, 1], "truck": 7})
+            await app.until(lambda: len(app.witness.executed) == 2)
+            run = app._worker.runs[flow.id] if app._worker else None
+            assert run is not None
+            await flow.pause()
+            await app.until(lambda: run.history.paused)
+            may_end[0].set()
+            await app.until(lambda: run.active == 1)  # the truck keeps the flow in memory
+            await flow.resume()
+            await app.until(lambda: len(app.witness.executed) >= 3)
+            may_end[1].set()
+            return await app.outcome(flow)
+
+    outcome = asyncio.run(story())
+    begun = [line.at - outcome.began for line in outcome.lines if isinstance(line.event, AttemptStarted)]
+    assert begun == [0, 60]

@@ -18,11 +18,13 @@ class Lanes:
         most = self._at_once(step)
         if most is None:
             return True
-        inside = self._inside.setdefault(step, set())
+        inside, waiting = self._inside.setdefault(step, set()), self._waiting.setdefault(step, {})
         if item in inside or len(inside) < most:
             inside.add(item)
+            # It may have come by itself, after a pause: who is named later must be one that still waits.
+            waiting.pop(item, None)
             return True
-        self._waiting.setdefault(step, {})[item] = None
+        waiting[item] = None
         return False
 
     def leave(self, step: str, item: int) -> None:
