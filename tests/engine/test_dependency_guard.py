@@ -196,3 +196,28 @@ def times_of_asking(guard: DependencyGuard, now: float) -> Iterator[float]:
             now = deferred.until
         else:
             return
+
+
+@pytest.mark.promise("P13")
+def test_a_step_that_asks_to_come_back_later_does_not_open_the_circuit() -> None:
+    """Not even where its policy retries anything: it says nothing about what was called."""
+    asked = []
+
+    @action(name="guard.poll")
+    async def poll(order: int) -> int:
+        asked.append(order)
+        if len(asked) < 10:
+            raise redrive.Snooze("1s")
+        return order
+
+    graph = Graph("guard-poll").step(
+        "poll",
+        poll,
+        inputs={"order": "integer"},
+        outputs={"paid": "integer"},
+        retry=redrive.RetryPolicy(attempts=2),
+        dependency="payments",
+    )
+    outcome = run_flow(graph, {"order": 7})
+    assert outcome.result == {"paid": 7}
+    assert outcome.duration == 9

@@ -1,6 +1,7 @@
 """What a failure says about the dependency that was called."""
 
 from redrive.failures.failure import Failure
+from redrive.failures.signals import Snooze
 from redrive.resilience import circuit as circuits
 from redrive.retry.decide import is_retried
 from redrive.retry.policy import Policy
@@ -8,6 +9,9 @@ from redrive.retry.policy import Policy
 
 def circuit_outcome(policy: Policy, failure: Failure) -> circuits.Report:
     """That it is down, that it is alive (it answered and refused), or nothing."""
+    if isinstance(failure.error, Snooze):
+        # No attempt, whatever the policy retries.
+        return circuits.ignored
     if failure.category == "transient" or is_retried(policy, failure):
         return circuits.failed
     return circuits.succeeded if failure.status is not None else circuits.ignored
