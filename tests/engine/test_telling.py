@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
+import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.engine.telling import tell_flow_parked
+from redrive.flows.events import AttemptFailed
+from redrive.flows.graphs.builder import Graph
+from redrive.observability import events
+from redrive.observability.events import Event
 from redrive.stores.records import FlowRecord
-from redrive.testing import flow_app
+from redrive.testing import flow_app, run_flow
+from redrive.testing.crash_points import Side
 
 
 @action(name="telling.refuse", retry=RetryPolicy(attempts=2, backoff_seconds=1))
@@ -36,6 +42,65 @@ def test_after_a_redrive_attempts_and_what_is_allowed_of_them_count_on(caplog: p
         asyncio.run(story())
     told = [one.getMessage().partition(" failed")[0] for one in caplog.records if "attempt" in one.getMessage()]
     assert told[:4] == [f"telling.refuse: attempt {n}" for n in ("1/2", "2/2", "3/4", "4/4")]
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_failed_attempt_is_told_of_as_the_log_has_it_and_once(side: Side) -> None:
+    """Whoever dies before it was durable has not told of it: the next owner finds that the attempt was lost."""
+    told: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, events.AttemptFailed):
+            told.append(event.failure.type)
+
+    async def story() -> list[str]:
+        async with flow_app() as app:
+            app.crash_at(2, side)
+            outcome = await app.outcome(await app.start(Order))
+            return [line.event.failure.type for line in outcome.lines if isinstance(line.event, AttemptFailed)]
+
+    stop = redrive.listen(hear)
+    try:
+        logged = asyncio.run(story())
+    finally:
+        stop()
+    assert len(logged) == 2
+    # Who dies right after that has no time left to tell of it.
+    assert told == (logged if side == "before" else logged[1:])
+
+
+def test_an_item_that_is_given_up_while_it_waits_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Its deadline may pass while nobody works, or while what it talks to is away."""
+
+    @action(name="telling.late", retry=redrive.Policy(attempts=3, backoff=redrive.constant(5), deadline=60))
+    async def late() -> None:
+        raise ConnectionError("no answer")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.submit(late())
+                await app.until(lambda: app.witness.executed)
+                await app.settled(handle)
+                await app.kill()
+                app.clock.advance(61)
+                app.revive()
+            await app.outcome(handle)
+
+    with caplog.at_level(logging.INFO, logger="redrive"):
+        asyncio.run(story())
+    told = [one.getMessage() for one in caplog.records if one.getMessage().startswith("telling.late: ")]
+    assert [line.partition("; ")[2].partition(" in ")[0] for line in told] == [
+        "next attempt",
+        "giving up (deadline): the 60 s for all attempts were over when the next one could begin",
+    ]
+
+
+def test_a_failed_attempt_of_a_step_is_told_of_with_what_the_step_talks_to(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="redrive"):
+        run_flow(Graph("telling-graph").step("refuse", refuse, dependency="bank"), {})
+    told = [one for one in caplog.records if one.getMessage().startswith("refuse: attempt")]
+    assert [getattr(one, "dependency", None) for one in told] == ["bank", "bank"]
 
 
 def test_a_parked_flow_is_a_warning_with_its_problem_and_what_to_do(caplog: pytest.LogCaptureFixture) -> None:

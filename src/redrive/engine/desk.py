@@ -10,7 +10,7 @@ from redrive.engine.places import Places
 from redrive.engine.under_way import UnderWay
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
-from redrive.flows.events import AnyEvent, AttemptFailed
+from redrive.flows.events import AnyEvent, AttemptFailed, ItemGaveUp
 from redrive.flows.history import Item
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class Desk(Protocol):
         """One that was given back wakes then: not all stores tell their own worker so."""
         ...
 
-    def attempt_failed(self, run: "FlowRun", item: Item, event: AttemptFailed) -> None: ...
+    def attempt_failed(self, run: "FlowRun", item: Item, event: AttemptFailed | ItemGaveUp) -> None:
+        """An attempt failed, or the item is given up later: that is about to be durable."""
+        ...
 
     def ended(self, run: "FlowRun", event: AnyEvent) -> None:
         """The run's last event is about to be durable."""

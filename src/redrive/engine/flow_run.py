@@ -378,6 +378,7 @@ class FlowRun(AttemptStarts):
     def give_up(self, item: Item, event: ItemGaveUp, at: float) -> None:
         """An item that waits is not tried again."""
         self.log(at, event)
+        self.desk.attempt_failed(self, item, event)
         self._item_done(item)
         self.take(self.driver.failed(item.number, error_of(item, event), at), at)
 

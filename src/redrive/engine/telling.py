@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from redrive.engine.dead_letters import payload_summary
 from redrive.failures.redaction import redact
-from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.observability import events
 from redrive.observability.stream import emit
@@ -16,22 +16,30 @@ if TYPE_CHECKING:
 LONGEST_PROBLEM = 1000
 
 
-def tell_attempt_failed(run: "FlowRun", item: Item, event: AttemptFailed) -> None:
+def tell_attempt_failed(run: "FlowRun", item: Item, event: AttemptFailed | ItemGaveUp) -> None:
+    """Once that is durable: else the next owner may find that the attempt was lost, and tell of that too."""
+    decision = event.decision
     # Attempts count on after a redrive, and so does what is allowed of them.
-    before = event.attempt - event.decision.because.attempt
+    before = item.attempt - decision.because.attempt
     allowed = item.policy.attempts
     first = item.failures[0].began if item.failures else item.attempt_began
-    emit(
-        events.AttemptFailed(
-            operation=item.step,
-            attempt=event.attempt,
-            attempts=None if allowed is None else before + allowed,
-            failure=event.failure,
-            decision=event.decision,
-            elapsed=run.last_at - first,
-            correlation_id=run.id,
-        )
+    told = events.AttemptFailed(
+        operation=item.step,
+        # Of one that was only snoozed, none counts.
+        attempt=max(1, item.attempt),
+        attempts=None if allowed is None else before + allowed,
+        failure=event.failure,
+        decision=decision,
+        elapsed=run.last_at - first,
+        dependency=run.driver.dependency(item.step),
+        correlation_id=run.id,
     )
+    run.desk.journal.then(_tell, run, told)
+
+
+def _tell(run: "FlowRun", event: events.Event) -> None:
+    if run.is_stored:
+        emit(event)
 
 
 def tell_flow_parked(record: FlowRecord, problem: str) -> None:

@@ -39,7 +39,7 @@ from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
-from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.registry import UnknownDefinition, known_definitions
 from redrive.flows.values import NOT_READ
@@ -264,7 +264,7 @@ class Worker:
     def look_for_flows_at(self, when: float) -> None:
         self.claims.look_again_at(when)
 
-    def attempt_failed(self, run: FlowRun, item: Item, event: AttemptFailed) -> None:
+    def attempt_failed(self, run: FlowRun, item: Item, event: AttemptFailed | ItemGaveUp) -> None:
         tell_attempt_failed(run, item, event)
 
     def ended(self, run: FlowRun, event: AnyEvent) -> None:
