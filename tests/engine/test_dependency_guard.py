@@ -10,7 +10,7 @@ from redrive import action
 from redrive.determinism.clock import current_clock
 from redrive.engine.dependency_guard import Deferred, DependencyGuard
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
-from redrive.flows.events import ItemDeferred
+from redrive.flows.events import ItemDeferred, ItemQueued
 from redrive.flows.graphs.builder import Graph
 from redrive.retry.policy import DEFAULT_POLICY
 from redrive.testing import VirtualClock, flow_app, run_flow
@@ -221,3 +221,42 @@ def test_a_step_that_asks_to_come_back_later_does_not_open_the_circuit() -> None
     outcome = run_flow(graph, {"order": 7})
     assert outcome.result == {"paid": 7}
     assert outcome.duration == 9
+
+
+@pytest.mark.promise("P13")
+def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_begins_anew() -> None:
+    """Else its last word in logs and metrics would be that it is open, for ever."""
+    called = []
+
+    @action(name="guard.ship")
+    async def ship(order: int) -> int:
+        called.append(order)
+        raise ConnectionError("away")
+
+    graph = Graph("guard-ship").step(
+        "ship",
+        ship,
+        inputs={"order": {"type": "integer", "from": "orders"}},
+        for_each="order",
+        outputs={"shipped": "integer"},
+        dependency="payments",
+    )
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", grace=0.0, poll=0.01) as app, asyncio.timeout(10):
+            flow = await app.start_graph(graph, {"orders": [1, 2, 3, 4, 5]})
+            while len(called) < 5:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.001)
+            lost = app._worker
+            assert lost is not None
+            assert lost.lease is not None
+            await app.store.leave(lost.lease)
+            await flow.pause()
+            while app._worker is lost:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.001)
+            other = await app.start_graph(graph, {"orders": [6]})
+            while not (log := await app.log(other.id)):  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.001)
+            assert [type(line.event) for line in log] == [ItemQueued, ItemDeferred]
+
+    asyncio.run(scenario())

@@ -11,6 +11,7 @@ from redrive.engine.one_loop import OneLoop
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.worker import Worker
+from redrive.resilience.dependencies import Dependencies
 from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
 
@@ -27,6 +28,8 @@ class AppLife(OneLoop):
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
         self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP, self._is_here)
+        # What is away stays so when a worker begins anew: circuits belong to the process.
+        self._dependencies = Dependencies()
         self._clock = current_clock()
         self._closing = self._closed = False
 
@@ -76,7 +79,7 @@ class AppLife(OneLoop):
     async def work(self) -> None:
         """Be a worker until `stop()`. One that lost its lease begins anew."""
         while not self._closing:
-            self._worker = Worker(self.store, self.settings, self._results.tell)
+            self._worker = Worker(self.store, self.settings, self._results.tell, self._dependencies)
             if self._closing:
                 break
             try:

@@ -30,8 +30,8 @@ class Deferred(Exception):
 class DependencyGuard:
     """All its times are on one clock, which must not be set."""
 
-    def __init__(self, dice: Dice) -> None:
-        self.dependencies = Dependencies()
+    def __init__(self, dice: Dice, dependencies: Dependencies | None = None) -> None:
+        self.dependencies = dependencies or Dependencies()
         self._dice = dice
         self.permits: dict[_Attempt, tuple[Dependency, circuits.Permit]] = {}
         """Of attempts under way. What is not in it need not be reported."""

@@ -43,6 +43,7 @@ from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.registry import UnknownDefinition, known_definitions
 from redrive.flows.values import NOT_READ
+from redrive.resilience.dependencies import Dependencies
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.errors import StoreError
@@ -60,8 +61,9 @@ class Worker:
         store: Store,
         settings: WorkerSettings | None = None,
         on_ended: Callable[[str, AnyEvent], None] | None = None,
+        dependencies: Dependencies | None = None,
     ) -> None:
-        """`on_ended` is told of each flow that ends here, once that is durable."""
+        """`on_ended` is told of each flow that ends here, once that is durable. `dependencies`: as they are known."""
         self.store = store
         self.settings = settings or WorkerSettings()
         self.clock = current_clock()
@@ -74,7 +76,7 @@ class Worker:
         self.joined = asyncio.Event()
         most = self.settings
         self.places = Places({"loop": most.concurrency, "thread": most.threads, "process": most.processes})
-        self.guard = DependencyGuard(self.dice)
+        self.guard = DependencyGuard(self.dice, dependencies)
         self.alarms = Alarms(self.clock)
         self.runner = Runner(self, self.settings.threads, self.settings.processes, self.settings.http)
         self.journal: Journal
