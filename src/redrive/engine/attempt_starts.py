@@ -118,6 +118,13 @@ class AttemptStarts(OwnedFlow):
         self.leave_lane(item, at)
         return False
 
+    def last_details(self, item: Item) -> msgspec.Raw | msgspec.UnsetType:
+        """What the heartbeats of its attempts left last, to be logged with how this one ended."""
+        text = self.heartbeats.pop(item.number, None)
+        if text is not None:
+            return msgspec.Raw(text.encode())
+        return item.details if item.details is not None else msgspec.UNSET
+
     def leave_line(self) -> None:
         """Begin nothing more: who waits in line goes back to waiting."""
         self.active -= len(self.in_line)

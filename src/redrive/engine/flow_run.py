@@ -181,7 +181,7 @@ class FlowRun(AttemptStarts):
             failure=msgspec.structs.replace(failure, error=None, lineage=()),
             error=store_error(error),
             decision=decision,
-            details=self._details(item),
+            details=self.last_details(item),
         )
         self.log(at, event)
         self.desk.attempt_failed(self, item, event)
@@ -197,7 +197,7 @@ class FlowRun(AttemptStarts):
     def returned(self, item: Item, at: float, until: float, reason: str) -> None:
         """The attempt does not count; another one is made later."""
         event = AttemptReturned(
-            item=item.number, attempt=item.attempt, until=until, reason=reason, details=self._details(item)
+            item=item.number, attempt=item.attempt, until=until, reason=reason, details=self.last_details(item)
         )
         self.log(at, event)
         self.wait_for_retry(item, until, at)
@@ -387,12 +387,6 @@ class FlowRun(AttemptStarts):
             self.shown.pop(item.number, None)
             self.desk.journal.drop_retry(self.id, item.number)
             self.heartbeats.pop(item.number, None)
-
-    def _details(self, item: Item) -> msgspec.Raw | msgspec.UnsetType:
-        text = self.heartbeats.pop(item.number, None)
-        if text is not None:
-            return msgspec.Raw(text.encode())
-        return item.details if item.details is not None else msgspec.UNSET
 
 
 _DUE: dict[str, Callable[[FlowRun, int, float], None]] = {
