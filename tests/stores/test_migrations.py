@@ -10,6 +10,8 @@ import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 import pytest
 from tests.stores.postgres_scene import fresh_schema, shared_database
 
+import redrive
+from redrive import action
 from redrive.stores.errors import StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.migrations import migrations_of
@@ -262,3 +264,30 @@ def test_version_1_refuses_what_was_brought_up_to_date(old: Old, monkeypatch: py
         StoreUnusable, match=r"its schema has version 5, and this redrive knows up to 1; upgrade redrive"
     ):
         asyncio.run(closed(old.make()))
+
+
+def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_changed_meanwhile(old: Old) -> None:
+    newer = (
+        "INSERT INTO redrive_schema (version, name) VALUES (99, '0099_new.sql')"
+        if old.module is opening
+        else "INSERT INTO migrations (version, name) VALUES (99, '0099_new.sql')"
+    )
+
+    async def scenario() -> None:
+        begun = asyncio.Event()
+
+        @action
+        async def outlasts_its_worker() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async with redrive.open(old.make(), lease=0.5) as app:
+            handle = await app.submit(outlasts_its_worker())
+            ended = asyncio.create_task(handle.result(timeout=20))
+            await begun.wait()
+            # As when the worker was frozen: a newer one is there, and has taken its lease away.
+            await asyncio.to_thread(old.do, newer, "DELETE FROM workers")
+            with pytest.raises(StoreUnusable, match=r"its schema has version 99, and this redrive knows up to \d; "):
+                await ended
+
+    asyncio.run(scenario())

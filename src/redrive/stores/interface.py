@@ -50,7 +50,7 @@ class Store(Protocol):
     # Workers
 
     async def join(self, worker: NewWorker, ttl: float) -> Lease:
-        """A new lease for `ttl` seconds."""
+        """A new lease for `ttl` seconds. StoreUnusable when a newer redrive has changed the store meanwhile."""
         ...
 
     async def renew(self, lease: Lease, ttl: float) -> bool:

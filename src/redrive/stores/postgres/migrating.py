@@ -34,6 +34,11 @@ async def migrate(connection: Any, schema: str, where: str) -> None:
             )
 
 
+async def refuse_newer(connection: Any, schema: str, where: str) -> None:
+    """StoreUnusable when a newer redrive has brought the schema up to date since it was opened."""
+    still_to_apply(migrations_of("redrive.stores.postgres"), await _version(connection, schema), where)
+
+
 async def _version(connection: Any, schema: str) -> int:
     if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", f"{quoted(schema)}.migrations"):
         return 0

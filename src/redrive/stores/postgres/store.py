@@ -15,7 +15,7 @@ from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane,
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.postgres.listening import Listening
 from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
-from redrive.stores.postgres.migrating import migrate
+from redrive.stores.postgres.migrating import migrate, refuse_newer
 from redrive.stores.postgres.names import channel_of, checked_schema, literal
 from redrive.stores.postgres.start_in_transaction import add_flows_on, add_flows_on_sync, adding, answered
 from redrive.stores.records import (
@@ -93,6 +93,7 @@ class PostgresStore:
         queues = None if worker.queues is None else list(worker.queues)
         # A connection that died without a word must be found out, and another one opened, while the lease lasts.
         self._commits.within = min(self._commits.within, max(ttl * OF_THE_LEASE, 1.0))
+        await self._others.run(lambda connection: refuse_newer(connection, self._schema, self.address))
         epoch = await self._write(statements.JOIN, worker.name, list(worker.definitions), queues, ttl)
         return Lease(epoch[0][0], worker.name)
 

@@ -93,6 +93,11 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
         raise
 
 
+def refuse_newer(connection: sqlite3.Connection, where: str) -> None:
+    """StoreUnusable when a newer redrive has brought the schema up to date since it was opened."""
+    still_to_apply(migrations_of("redrive.stores.sqlite"), _version(connection), where)
+
+
 def _version(connection: sqlite3.Connection) -> int:
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'redrive_schema'").fetchone():
         return 0

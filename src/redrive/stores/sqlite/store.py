@@ -35,7 +35,7 @@ from redrive.stores.sqlite.claims import claim
 from redrive.stores.sqlite.commits import commit, committed
 from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.sqlite.log_room import make_room
-from redrive.stores.sqlite.opening import OpenedFile, connect, migrate
+from redrive.stores.sqlite.opening import OpenedFile, connect, migrate, refuse_newer
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 
 BUSY_FROM = 10
@@ -131,6 +131,7 @@ class SqliteStore:
     # Workers: leases and claims die with the machine, so they are not flushed to the disk by themselves.
 
     async def join(self, worker: NewWorker, ttl: float) -> Lease:
+        await self._reader.do(refuse_newer, self.address)
         taken: list[FileIO] = []
         try:
             return await self._writer.do_unflushed(leases.join, self._locks, worker, ttl, taken)
