@@ -249,6 +249,9 @@ def test_what_is_said_of_a_step_while_the_code_does_not_fit_is_done_once_it_does
                 tell: Any = getattr(app, f"{verb}_step")
                 await tell(flow.id, step, **outputs, by="ann", why="went there")
                 assert (await app.outcome(flow)).status == "parked"
+                if state == "waiting":
+                    due = [row.scheduled_at - app.now() for row in await app.retries()]
+                    assert due == ([0.0] if verb == "reset" else [])
                 await app.kill()
                 app.revive()
             deploy(fits=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from redrive.engine.by_hand import outcomes_in, redriven, settle
+from redrive.engine.by_hand import Outcome, outcomes_in, redriven, settle
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.log_lines import lines_of
 from redrive.engine.mailroom import (
@@ -185,7 +185,13 @@ def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[M
             # Carried out once the flow goes on, which a redrive before it may wait for, too.
             last = last_word(lines)
             since = last.event.since if last is not None and isinstance(last.event, Redriven) else run.seq + 1
-            run.write(run.time(), redriven(said, said.item, since, midway=True))
+            at, event = run.time(), redriven(said, said.item, since, midway=True)
+            run.write(at, event)
+            parked.apply(at, event)
+            if isinstance(said, Outcome):
+                run.desk.journal.drop_retry(run.id, said.item)
+            else:
+                run.show_retry(parked.items[said.item])
         elif said is not None:
             log.error("flow %s cannot go on, and a message to it is dropped: %s", run.id, type(said).__name__)
     run.park(problem)
