@@ -12,7 +12,7 @@ import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.engine.explain_text import explain_text
 from redrive.engine.graph_flows import UnknownStep
-from redrive.flows.events import CompletionRefused, Resumed
+from redrive.flows.events import CompletionRefused, Redriven, Resumed
 from redrive.flows.graphs.outputs import OutputError
 from redrive.stores.records import DeadQuery
 from redrive.testing import flow_app
@@ -472,3 +472,32 @@ def test_what_waits_beside_a_redrive_that_the_code_did_not_fit_goes_on_with_it(w
             return result
 
     assert asyncio.run(story()) == "first second 7"
+
+
+@pytest.mark.promise("T10")
+def test_what_is_said_of_a_step_that_completed_meanwhile_does_not_reopen_a_failed_flow() -> None:
+    told: list[Any] = []
+
+    @action(name="done while it is settled")
+    async def is_settled() -> None:
+        app, flow = told
+        await app.complete_step(flow.id, "done while it is settled", None, by="ann", why="went there")
+
+    @workflow(name="FailsBesides")
+    class FailsBesides(Workflow):
+        async def run(self) -> None:
+            await is_settled()
+            raise ValueError("another thing")
+
+    async def story() -> None:
+        async with flow_app() as app:
+            flow = await app.start(FailsBesides, delay=1)
+            told[:] = app, flow
+            assert (await app.outcome(flow)).status == "failed"
+            while await app.store.count_mail(flow.id):  # noqa: ASYNC110 - it is in a store
+                await asyncio.sleep(0.001)
+            assert (await app.outcome(flow)).status == "failed"
+            assert [letter.state for letter in await app.dead_letters(DeadQuery(state=None))] == ["dead"]
+            assert not [line for line in await app.log(flow.id) if isinstance(line.event, Redriven)]
+
+    asyncio.run(story())

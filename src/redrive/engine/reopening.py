@@ -1,5 +1,7 @@
 """Undo failures in a flow's log, where a message says so: what failed is tried again, or settled by hand."""
 
+import logging
+
 from msgspec import UNSET
 
 from redrive.engine.by_hand import Outcome, redriven
@@ -7,15 +9,23 @@ from redrive.engine.flow_run import FlowRun
 from redrive.engine.mailroom import read, take_out
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, is_activation
 from redrive.flows.history import Item, Line, fold
-from redrive.flows.messages import ByHand, Redrive
+from redrive.flows.messages import AnyMessage, ByHand, Redrive
 from redrive.flows.registry import GRAPH
 from redrive.flows.undoing import Undoing
 from redrive.stores.records import Message
+
+log = logging.getLogger("redrive")
 
 
 def may_be_reopened(event: AnyEvent) -> bool:
     """Not where what had succeeded was undone."""
     return isinstance(event, FlowFailed) and event.kind != "compensated"
+
+
+def comes_too_late(said: AnyMessage | None, items: dict[int, Item]) -> bool:
+    """It is about a step that was done before it was read, and so about nothing that the flow failed of."""
+    item = items.get(said.item) if isinstance(said, ByHand) else None
+    return item is not None and item.state in ("completed", "cancelled")
 
 
 def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
@@ -24,18 +34,20 @@ def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
     False: it stays as it is.
     """
     failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
+    known = fold(lines).items
     for message in list(mail):
         # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
         _take(run, mail, message)
         said = read(message)
-        if (
+        if comes_too_late(said, known):
+            log.warning("flow %s has failed, and what is said of a step that is done does not reopen it", run.id)
+        elif (
             isinstance(said, Redrive | ByHand)
             and failed is not None
             and isinstance(failed.event, FlowFailed)
             and may_be_reopened(failed.event)
         ):
             items: list[int | None] = [failed.event.item]
-            known = fold(lines).items
             all_failed = [item.number for item in known.values() if item.state == "failed"]
             if run.record.definition.startswith(GRAPH):
                 # All that failed in a graph kept it from its goals, or will.

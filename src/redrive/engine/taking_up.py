@@ -12,9 +12,10 @@ from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
 from redrive.engine.log_lines import lines_of
 from redrive.engine.mailroom import read
-from redrive.engine.reopening import may_be_reopened
+from redrive.engine.reopening import comes_too_late, may_be_reopened
 from redrive.failures.signals import CrashLoop
 from redrive.flows.driver import driver_for
+from redrive.flows.history import fold
 from redrive.flows.messages import ByHand
 from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.values import NotReadable
@@ -165,12 +166,14 @@ async def _bring_up(
 
 async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], mail: list[Message]) -> None:
     """Of a flow that failed before it read what was said about one of its steps: it is no dead letter any more."""
-    said = next((one for one in map(read, mail) if isinstance(one, ByHand)), None)
+    words = [one for one in map(read, mail) if isinstance(one, ByHand)]
     with contextlib.suppress(NotReadable):
         # One that cannot be read is parked later.
-        if said is not None and rows and may_be_reopened(lines_of(rows[-1:])[-1].event):
-            store, now = worker.store, worker.now()
-            await patiently(store, store.settle_dead, [flow_id], "redriven", said.by, said.why, now, None)
+        if words and rows and may_be_reopened(lines_of(rows[-1:])[-1].event):
+            items = fold(lines_of(rows)).items
+            for said in [one for one in words if not comes_too_late(one, items)][:1]:
+                store, now = worker.store, worker.now()
+                await patiently(store, store.settle_dead, [flow_id], "redriven", said.by, said.why, now, None)
 
 
 def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
