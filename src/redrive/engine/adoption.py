@@ -7,7 +7,7 @@ import msgspec
 
 from redrive.engine.by_hand import Outcome, outcomes_in, redriven, settle
 from redrive.engine.flow_run import FlowRun
-from redrive.engine.log_lines import lines_of
+from redrive.engine.log_lines import items_named_in, lines_of
 from redrive.engine.mailroom import (
     cancelled_without_code,
     deliver,
@@ -60,6 +60,9 @@ def going_on(
         lines = lines_of(rows)
     except NotReadable as error:
         cannot_go_on(run, [], str(error), mail)
+        if run.history.ending is not None:
+            for item in items_named_in(rows):
+                run.desk.journal.drop_retry(run.id, item)
         return
     before = fold(lines)
     if before.ending is None and cancelled_without_code(run, before, _has_begun(lines), mail):

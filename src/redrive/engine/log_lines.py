@@ -1,5 +1,6 @@
 """A flow's log, line by line, from the rows that a store keeps: each has the events that were logged together."""
 
+import contextlib
 from collections.abc import Iterable
 
 import msgspec
@@ -22,3 +23,20 @@ def lines_of(rows: Iterable[EventRow]) -> list[Line]:
             ) from None
         lines += [Line(seq, at, event) for seq, event in enumerate(events, start=last - len(events) + 1)]
     return lines
+
+
+class _Named(msgspec.Struct):
+    item: int | None = None
+
+
+_naming = msgspec.json.Decoder(list[_Named])
+
+
+def items_named_in(rows: Iterable[EventRow]) -> set[int]:
+    """The items that a log speaks of, as far as can be told where this version cannot read it."""
+    named: set[int] = set()
+    for _, _, _, body in rows:
+        with contextlib.suppress(msgspec.MsgspecError):
+            events = _naming.decode(body if body.startswith("[") else f"[{body}]")
+            named.update(event.item for event in events if event.item is not None)
+    return named
