@@ -196,6 +196,35 @@ def test_arguments_that_no_longer_decode_are_poison_at_once() -> None:
     assert "policies.changed" in str(outcome.error)
 
 
+@pytest.mark.promise("P18")
+def test_a_flow_whose_input_no_longer_decodes_leaves_the_retry_queue() -> None:
+    @action(name="policies.down", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
+    async def down() -> None:
+        raise NetworkError
+
+    def version(hint: Any) -> Any:
+        @redrive.workflow(name="policies.Changing")
+        class Changing(Workflow):
+            async def run(self, amount: Any) -> None:
+                await down()
+
+            run.__annotations__["amount"] = hint
+
+        return Changing
+
+    async def story() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(version(str), "ten")
+                await app.settled(handle)
+                assert len(await app.retries()) == 1
+                version(int)
+            assert isinstance((await app.outcome(handle)).error, redrive.NotReadable)
+            assert not await app.retries()
+
+    asyncio.run(story())
+
+
 def test_an_action_that_is_gone_is_poison_too() -> None:
     from redrive.flows import registry
 

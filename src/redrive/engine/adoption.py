@@ -61,8 +61,8 @@ def going_on(
     except NotReadable as error:
         cannot_go_on(run, [], str(error), mail)
         if run.history.ending is not None:
-            for item in items_named_in(rows):
-                run.desk.journal.drop_retry(run.id, item)
+            for number in items_named_in(rows):
+                run.desk.journal.drop_retry(run.id, number)
         return
     before = fold(lines)
     if before.ending is None and cancelled_without_code(run, before, _has_begun(lines), mail):
@@ -102,6 +102,8 @@ def going_on(
         for message in mail:
             # Unread, it would have the flow taken up again at once.
             take_out(run, message)
+        run.history = fold(lines)
+        run.know_rows()
         run.take([EndAsk("failed", error=error)], run.last_at)
         return
     for beat in heartbeats:
