@@ -88,6 +88,7 @@ class Store(Protocol):
     async def commit(self, lease: Lease, batch: Batch) -> None:
         """Write the batch, if the lease is valid in the same transaction (else LeaseLost). Renews nothing.
 
+        What a flow has not read when it ends as completed or cancelled is removed: nobody will.
         StoreError, and nothing is written, when a flow is to be born in a queue that has a limit: those are claimed.
         CommitUnknown when the outcome cannot be known; `committed` then tells.
         """

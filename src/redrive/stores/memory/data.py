@@ -79,6 +79,8 @@ class MemoryData:
         # A failed one may be taken up again by what it has not read.
         if status not in ("running", "completed", "cancelled") and flow.mail > change.mail_read:
             status, wake_at, finished_at = "ready", None, None
+        elif status != "running" and flow.mail > change.mail_read:
+            self.messages = {key: row for key, row in self.messages.items() if row.flow_id != flow.id}
         owner = flow.owner if status == "running" else None
         self.put(
             msgspec.structs.replace(

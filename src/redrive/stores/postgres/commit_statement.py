@@ -61,7 +61,13 @@ changed AS (
         SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked', 'failed') AS asleep FROM {rows}
     ) AS c
     WHERE f.id = c.flow_id AND f.owner IS NOT DISTINCT FROM lease.epoch
-    RETURNING f.status
+    RETURNING f.id, f.status, f.mail > f.mail_read AND NOT c.asleep AND c.status <> 'running' AS leaves_mail
+)"""
+
+# What an ended flow has not read nobody will: only what came in while this statement ran is left to `prune`.
+_MAIL_LEFT = """
+left_behind AS (
+    DELETE FROM messages AS m USING changed WHERE changed.leaves_mail AND m.flow_id = changed.id
 )"""
 
 _ITEMS_DONE = r"""
@@ -132,7 +138,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "events": (_EVENTS,),
-    "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")),),
+    "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")), _MAIL_LEFT),
     "retries": (_put("retry_queue", RETRY, "flow_id, item"),),
     "heartbeats": (_put("heartbeats", HEARTBEAT, "flow_id, item"),),
     "dead": (_put("dead_letters", DEAD_LETTER, "flow_id"),),

@@ -37,6 +37,9 @@ _HEARTBEAT = "INSERT OR REPLACE INTO heartbeats (flow_id, item, at, details) VAL
 _HEARTBEAT_DONE = "DELETE FROM heartbeats WHERE flow_id = ? AND item = ?"
 _DEAD = f"INSERT OR REPLACE INTO dead_letters ({columns(DEAD_FIELDS)}) VALUES ({places(DEAD_FIELDS)})"  # noqa: S608 - our own names
 _READ = "DELETE FROM messages WHERE id = ?"
+_ANY_UNREAD = "SELECT EXISTS (SELECT 1 FROM messages)"
+_LEFT_UNREAD = "DELETE FROM messages WHERE flow_id = ?"
+_NEVER_READS_AGAIN = ("completed", "cancelled")
 
 
 def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
@@ -58,6 +61,9 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
             raise StoreError(
                 f"batch {batch.number} of {lease.worker} changes a flow that it does not own; nothing was written"
             )
+        ended = [(change.flow_id,) for change in batch.flows if change.status in _NEVER_READS_AGAIN]
+        if ended and connection.execute(_ANY_UNREAD).fetchone()[0]:
+            many(_LEFT_UNREAD, ended)
     if batch.retries:
         many(_RETRY, map(astuple, batch.retries))
     if batch.heartbeats:
@@ -96,5 +102,5 @@ def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
     status, read = change.status, change.mail_read
     runs = status == "running"
     # Else it is not finished, or failed, and may be taken up again.
-    mail = _ANY_MAIL if runs or status in ("completed", "cancelled") else read
+    mail = _ANY_MAIL if runs or status in _NEVER_READS_AGAIN else read
     return mail, status, mail, change.wake_at, runs, read, change.lost, mail, change.finished_at, change.flow_id, epoch

@@ -97,9 +97,11 @@ class MailConformance:
         finished: list[FlowStatus] = ["completed", "failed", "cancelled"]
         await add(store, *finished)
         await claim(store, lease)
-        await store.send("completed", '"too late to matter"', NOW)
+        for status in ("completed", "cancelled"):
+            await store.send(status, '"too late to matter"', NOW)
         for number, status in enumerate(finished, start=1):
             await finish(store, lease, number, status, status)
+        assert [await store.count_mail(status) for status in finished] == [0, 0, 0]
         before = await store.find_flows(finished)
         assert [before[status].status for status in finished] == finished
         for status in finished:
