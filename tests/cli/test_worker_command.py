@@ -220,15 +220,18 @@ def test_worker_processes_are_kept_alive_and_stopped_together(shell: Shell) -> N
 
 
 @pytest.mark.promise("A14")
-def test_workers_that_are_told_to_stop_by_their_supervisor_and_beside_it_finish_what_they_began(shell: Shell) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_workers_that_are_told_to_stop_by_their_supervisor_and_beside_it_finish_what_they_began(
+    shell: Shell, number: signal.Signals
+) -> None:
     """As systemd does, which tells every process of a service."""
     supervisor = shell.begin("worker", SHOP, "--processes", "2", "--grace", "1m")
     supervisor.says(" ready: ", times=2)
     flow_id = shell.start_waiting()
     for worker in children(supervisor):
-        os.kill(worker, signal.SIGTERM)
+        os.kill(worker, number)
     time.sleep(0.1)  # signals that come before the first was looked at are one
-    supervisor.process.send_signal(signal.SIGTERM)
+    supervisor.process.send_signal(number)
     time.sleep(0.1)
     shell.let_go()
     assert supervisor.ends_with() == 0

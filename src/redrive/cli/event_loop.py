@@ -20,7 +20,7 @@ FOR_THE_HAND_OVER = 5.0
 """Seconds that a worker has, beyond its grace period, before whoever told it to stop loses patience."""
 _FOR_IDLE_THREADS = 1.0
 _ONE_ORDER = 1.0
-"""Seconds in which SIGTERM may come more than once and is still one order to stop: service managers send it to every
+"""Seconds in which a signal may come more than once and is still one order to stop: service managers send it to every
 process, whose supervisor passes it on as well."""
 
 
@@ -35,9 +35,10 @@ def run_in_loop(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-def on_signals(stop: Callable[[], None]) -> Callable[[], None]:
+def on_signals(stop: Callable[[], None], supervised: bool = False) -> Callable[[], None]:
     """Call `stop` at the first SIGINT or SIGTERM; the next order ends the process at once. What is returned undoes it.
 
+    Ctrl-C twice is two orders, however soon; but no terminal reaches what is `supervised`.
     The loop's own handlers would not do: the second signal must count when a flow's code holds up the loop.
     """
     loop = asyncio.get_running_loop()
@@ -49,7 +50,7 @@ def on_signals(stop: Callable[[], None]) -> Callable[[], None]:
         if told is None:
             told = now
             loop.call_soon_threadsafe(stop)
-        elif number != signal.SIGTERM or now - told >= _ONE_ORDER:
+        elif (number == signal.SIGINT and not supervised) or now - told >= _ONE_ORDER:
             leave_at_once(INTERRUPTED)
 
     before = {number: signal.signal(number, received) for number in SIGNALS}

@@ -30,7 +30,7 @@ async def work(store: "Store", settings: dict[str, Any], supervised: bool) -> in
     """Be a worker until a signal says to stop, or, when `supervised`, until the supervisor is gone."""
     async with open_app(store, worker=False, **settings) as app:
         working = asyncio.create_task(app.work())
-        undo = on_signals(app.stop)
+        undo = on_signals(app.stop, supervised)
         if supervised:
             _stop_with_supervisor(app.stop, settings["grace"])
         watch = watch_loop()

@@ -39,9 +39,14 @@ class _Supervisor:
         """They were told, from the start, what they cannot do: it would be the same each time."""
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """The first signal asks for a graceful stop, the next one for one at once: each worker sees to that."""
+        """The first signal asks for a graceful stop, the next one for one at once: each worker sees to that.
+
+        But not with Ctrl-C, which a worker cannot tell from a signal that was meant for all at once.
+        """
         if not self._stopping.is_set():
             asyncio.get_running_loop().call_later(self._patience, self._kill_the_rest)
+        elif number == signal.SIGINT:
+            number = signal.SIGKILL
         self._stopping.set()
         for process in self._running:
             _tell(process, number)
