@@ -10,8 +10,11 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action
+from redrive.engine import handing_over
 from redrive.flows.events import AttemptFailed, AttemptReturned
 from redrive.retry.policy import Policy
+from redrive.stores.memory.store import MemoryStore
+from redrive.stores.records import Batch, Lease
 
 CALLS: list[str] = []
 GATES: dict[str, asyncio.Event] = {}
@@ -186,5 +189,44 @@ def test_an_app_whose_closing_is_cancelled_leaves_nothing_behind(address: str) -
             await app.flows()
         async with redrive.open(address, worker=False) as other:
             assert await other.handle(flows[0]).status() == "ready"
+
+    asyncio.run(scenario())
+
+
+class Dies(MemoryStore):
+    """It takes nothing more from a moment on, and does not answer who leaves it."""
+
+    is_dead = False
+
+    async def renew(self, lease: Lease, ttl: float) -> bool:
+        self._check()
+        return await super().renew(lease, ttl)
+
+    async def commit(self, lease: Lease, batch: Batch) -> None:
+        self._check()
+        await super().commit(lease, batch)
+
+    async def leave(self, lease: Lease) -> None:
+        await asyncio.Event().wait()
+
+    def _check(self) -> None:
+        if self.is_dead:
+            raise redrive.StoreUnavailable("dead")
+
+
+def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(handing_over, "LAST_WORD", 0.01)
+
+    async def scenario() -> None:
+        store = Dies()
+        GATES["long"] = asyncio.Event()
+        async with asyncio.timeout(10):
+            async with redrive.open(store, grace=0, lease=0.5) as app:
+                await idle(app)
+                await app.submit(held("long"))
+                store.is_dead = True
+            assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())

@@ -211,6 +211,26 @@ def test_a_store_can_be_closed_though_its_server_does_not_answer(monkeypatch: py
     played(play)
 
 
+def test_a_server_that_does_not_answer_is_taken_leave_of_once_and_not_for_each_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "GOODBYE_WITHIN", 0.6)
+
+    async def play(scene: Scene) -> None:
+        proxy = await scene.proxy()
+        store, woken = await scene.store(proxy), asyncio.Event()
+        store.on_wake(woken.set)
+        lease = await joined(store)
+        await store.commit(lease, batch(1))
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*(store.find_flow("a") for _ in range(4)), woken.wait())
+        proxy.keep()
+        async with asyncio.timeout(1.7):
+            await store.close()
+
+    played(play)
+
+
 def test_a_connection_that_died_without_a_word_is_replaced_while_the_lease_lasts() -> None:
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()

@@ -1,12 +1,17 @@
 """The end of a worker that was told to stop: what it has goes to others, and nothing is lost or counted twice."""
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.engine.flow_run import FlowRun
+from redrive.engine.held_lease import HeldLease
 from redrive.engine.outages import is_away
 from redrive.flows.history import Item
 from redrive.runners.attempt import Attempt
+from redrive.stores.errors import StoreError
+from redrive.stores.interface import Store
 
 if TYPE_CHECKING:
     from redrive.engine.worker import Worker
@@ -14,6 +19,8 @@ if TYPE_CHECKING:
 
 # For what is given back to put away what it holds: whoever comes next begins it anew.
 CLEAN_UP = 2.0
+# To say goodbye under a lease that has run out: where nobody has taken over yet, its flows do not count as lost.
+LAST_WORD = 0.5
 
 
 async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
@@ -41,6 +48,13 @@ async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asy
                 return
     finally:
         ends[0].cancel()
+
+
+async def leave(store: Store, held: HeldLease) -> None:
+    """End the lease. Not for longer than it lasts: then others take over by themselves."""
+    with contextlib.suppress(StoreError, TimeoutError):
+        async with asyncio.timeout(max(LAST_WORD, held.ends - SYSTEM_CLOCK.monotonic())):
+            await store.leave(held.lease)
 
 
 async def _end_attempts(worker: "Worker") -> None:

@@ -1,7 +1,6 @@
 """A worker: claims flows, carries out their attempts, writes down what happens, and hands over when it must."""
 
 import asyncio
-import contextlib
 import functools
 import logging
 import os
@@ -21,7 +20,7 @@ from redrive.engine.dead_letters import dead_letter
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.handing_on import HandingOn
-from redrive.engine.handing_over import hand_over
+from redrive.engine.handing_over import hand_over, leave
 from redrive.engine.heartbeats import beat
 from redrive.engine.held_lease import HeldLease
 from redrive.engine.housekeeping import keep_lease, prune_finished, take_over
@@ -46,7 +45,6 @@ from redrive.flows.values import NOT_READ
 from redrive.resilience.dependencies import Dependencies
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
-from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease, Message, NewWorker
 
@@ -137,9 +135,7 @@ class Worker:
             try:
                 await asyncio.wait([*tasks, stopping])
                 await self._let_go()
-                # Where the lease is lost there is nothing to give back.
-                with contextlib.suppress(StoreError):
-                    await self.store.leave(self.lease)
+                await leave(self.store, held)
             finally:
                 # Whoever started a flow here is answered, whatever went wrong.
                 self.own_starts.close()

@@ -31,6 +31,7 @@ ANSWER_WITHIN = 60.0
 """Seconds after which a server that does not answer counts as lost,"""
 ANSWER_TO_CLOSING_WITHIN = 2.0
 """and after which it does where the store is to be closed."""
+GOODBYE_WITHIN = 2.0
 LONGEST_PAUSE_IN_TRANSACTION = "5s"
 """A client that stopped inside a transaction must not hold the others up for longer than a lease lasts."""
 OLDEST_SERVER = 14
@@ -242,8 +243,7 @@ class Lanes:
                 self._free.append(lane)
 
     async def disconnect(self) -> None:
-        for lane in self._all:
-            await lane.disconnect()
+        await asyncio.gather(*(lane.disconnect() for lane in self._all))
 
     def open(self) -> None:
         for lane in self._all:
@@ -261,6 +261,6 @@ class Lanes:
 async def close_quietly(connection: Any) -> None:
     """Say goodbye; a server that does not answer is left without one."""
     try:
-        await connection.close(timeout=2.0)
+        await connection.close(timeout=GOODBYE_WITHIN)
     except DRIVER_FAULTS:
         connection.terminate()

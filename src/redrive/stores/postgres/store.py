@@ -80,9 +80,8 @@ class PostgresStore:
         self._listening.open()
 
     async def close(self) -> None:
-        await self._listening.close()
-        for lanes in (self._commits, self._claims, self._others):
-            await lanes.close()
+        # A server that does not answer is waited for once, and not for each connection.
+        await asyncio.gather(*(one.close() for one in (self._listening, self._commits, self._claims, self._others)))
 
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self._listening.on_wake(wake)
