@@ -42,11 +42,12 @@ async def awaited_items() -> int:
 
 @workflow(name="waits.AsksInVain")
 class AsksInVain(Workflow):
-    async def run(self, many: int) -> int:
+    async def run(self, many: int, is_at_once: bool) -> int:
         for _ in range(many):
             asked = asyncio.create_task(never_answers())
-            await answer(1)
+            await (asyncio.sleep(0) if is_at_once else answer(1))
             asked.cancel()
+            await answer(1)
         await answer(2)
         return await awaited_items()
 
@@ -106,10 +107,11 @@ def test_timers_that_nobody_awaits_any_more_are_forgotten_though_another_comes_b
     assert run_flow(OneByOneInTime, 600).result - before < 400
 
 
-def test_items_that_nobody_awaits_any_more_are_forgotten() -> None:
+@pytest.mark.parametrize("is_at_once", [False, True])
+def test_items_that_nobody_awaits_any_more_are_forgotten(is_at_once: bool) -> None:
     gc.collect()
     before = asyncio.run(awaited_items.function())
-    assert run_flow(AsksInVain, 200).result - before < 100
+    assert run_flow(AsksInVain, 200, is_at_once).result - before < 100
 
 
 def looks_at_tasks(monkeypatch: pytest.MonkeyPatch, many: int) -> int:

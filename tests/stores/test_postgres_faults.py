@@ -10,7 +10,7 @@ import pytest
 from tests.postgres_server import PostgresServer, shared_server
 from tests.stores.postgres_scene import NOW, PATIENCE, WORK, Scene, claimed, joined, new_flow, played, until
 
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreUnavailable
+from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable
 from redrive.stores.postgres import connections
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, EventRow, FlowChange, Lease
@@ -206,6 +206,18 @@ def test_a_store_can_be_closed_though_its_server_does_not_answer(monkeypatch: py
             await proxy.kept.wait()
             await store.close()
         with pytest.raises(StoreUnavailable, match="no answer in time"):
+            await ask
+
+    played(play)
+
+
+def test_who_connects_while_the_store_is_closed_asks_nothing_more() -> None:
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        ask = asyncio.create_task(store.find_flow("a"))
+        await asyncio.sleep(0)
+        await store.close()
+        with pytest.raises(StoreError, match="the store is closed"):
             await ask
 
     played(play)

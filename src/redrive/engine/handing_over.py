@@ -29,11 +29,9 @@ async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asy
     worker.rebuilding.close()
     loop = asyncio.get_running_loop()
     attempts_end = loop.create_task(_end_attempts(worker))
-    try:
-        await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        is_cut_short = attempts_end.cancel()
-    if is_cut_short or journal.done() or keeper.done():
+    # Where this is cancelled, attempts are too, and with them what waits for their end.
+    await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
+    if attempts_end.cancel() or journal.done() or keeper.done():
         return
     attempts_end.result()
     for run in list(worker.runs.values()):
