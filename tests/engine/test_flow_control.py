@@ -189,6 +189,24 @@ def test_a_job_with_the_same_key_and_another_policy_is_another_input(address: st
     asyncio.run(scenario())
 
 
+def test_a_job_with_the_same_key_is_the_same_though_its_action_has_another_policy_now(address: str) -> None:
+    def version(attempts: int) -> Callable[[int], Any]:
+        @action(retry=RetryPolicy(attempts=attempts))
+        async def rebuilt(n: int) -> int:
+            return n
+
+        return rebuilt
+
+    async def scenario() -> None:
+        async with opened(address) as app:
+            first = await app.submit(version(2)(1), key="again")
+            assert (await app.submit(version(5)(1), key="again")).id == first.id
+            with pytest.raises(redrive.KeyTaken):
+                await app.submit(version(5)(2), key="again")
+
+    asyncio.run(scenario())
+
+
 def greeting(more: str = "") -> Script:
     text = "fn main(who, times=1):\n    return [who] * times\nfn other(who):\n    return who\n"
     return Script("greeting", text + more)
