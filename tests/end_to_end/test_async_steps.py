@@ -11,6 +11,7 @@ from tests.end_to_end.scene import Call, Ended, Handlers, called, ended, logged,
 
 from redrive.engine.app import App
 from redrive.engine.completions import BadCompletion
+from redrive.engine.explain_text import explain_text
 from redrive.engine.handle import Handle
 from redrive.flows.events import (
     AttemptAccepted,
@@ -94,6 +95,9 @@ def test_no_callback_in_time_is_a_timeout_and_the_old_token_is_refused(address: 
             await logged(app, handle.id, AttemptAccepted, 2)
             assert await app.complete(first.token, DONE) == "stale"
             await logged(app, handle.id, CompletionRefused)
+            told = explain_text(await app.explain(handle.id))
+            assert "an outcome told for item 1 was refused" in told
+            assert told.count("the attempt is not under way any more") == 1
             assert await app.complete(second.token, DONE) == "accepted"
             return await ended(app, handlers, handle)
 

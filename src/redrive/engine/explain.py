@@ -256,7 +256,7 @@ class Timeline:
         story.attempts[-1].outcome = "accepted"
 
     def _completion_refused(self, when: Moment, event: CompletionRefused) -> None:
-        self._note(when, event, f"an outcome told for item {event.item} was refused", summary(event.why))
+        self._note(when, event, f"an outcome told for item {event.item} was refused")
 
     def _item_deferred(self, when: Moment, event: ItemDeferred) -> None:
         story = self._items[event.item]
