@@ -333,12 +333,11 @@ def test_nothing_is_left_behind_by_a_worker_with_work_under_way() -> None:
 def test_a_debugger_may_hold_a_test_up_and_a_lease_that_is_lost_is_told(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
-    later = time.time() + 600
-
     @action(name="kit.look_around")
     async def look_around() -> str:
         # As if someone had been at a breakpoint meanwhile.
-        monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: later))
+        monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: time.time() + 600))
+        monkeypatch.setattr(SystemClock, "monotonic", staticmethod(lambda: time.monotonic() + 600))
         return "seen"
 
     async def test() -> str:
