@@ -12,9 +12,11 @@ from tests.engine.shop import Deadly, Small
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.engine import taking_up
+from redrive.engine import log_lines, taking_up
 from redrive.engine.app import App
-from redrive.flows import replay
+from redrive.flows import pieces, replay
+from redrive.flows.events import AnyEvent, read_turn
+from redrive.flows.history import FlowHistory
 from redrive.flows.registry import known_definitions
 from redrive.stores.records import Batch, FlowChange, NewWorker
 
@@ -226,6 +228,32 @@ def test_while_a_long_flow_is_replayed_others_have_their_turns(address: str, mon
 
     asyncio.run(scenario())
     assert len(set(SEEN[:50])) >= 5
+
+
+def test_while_a_long_log_is_read_and_folded_others_have_their_turns(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns_of: dict[str, set[int]] = {"read": set(), "fold": set()}
+    apply = FlowHistory.apply
+
+    def reads(body: str) -> list[AnyEvent]:
+        turns_of["read"].add(TURNS[-1].count)
+        return read_turn(body)
+
+    def folds(history: FlowHistory, at: float, event: AnyEvent) -> None:
+        turns_of["fold"].add(TURNS[-1].count)
+        apply(history, at, event)
+
+    async def scenario() -> None:
+        await waiting_flows(address, count=1, steps=50)
+        monkeypatch.setattr(pieces, "LINES_AT_ONCE", 10)
+        monkeypatch.setattr(log_lines, "read_turn", reads)
+        monkeypatch.setattr(FlowHistory, "apply", folds)
+        await taken_up(address, count=50)
+
+    asyncio.run(scenario())
+    assert len(turns_of["read"]) >= 5
+    assert len(turns_of["fold"]) >= 5
 
 
 def test_of_long_logs_few_are_read_at_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from redrive.engine.by_hand import Outcome, outcomes_in, redriven, settle
 from redrive.engine.flow_run import FlowRun
-from redrive.engine.log_lines import items_named_in, lines_of
+from redrive.engine.log_lines import items_named_in, reading_lines
 from redrive.engine.mailroom import (
     cancelled_without_code,
     deliver,
@@ -20,10 +20,11 @@ from redrive.engine.reopening import reopen, undo_failures
 from redrive.failures.signals import CrashLoop
 from redrive.flows.asks import EndAsk
 from redrive.flows.events import COMMANDS, FlowBegan, ItemDeferred, Redriven, Resumed
-from redrive.flows.history import FlowHistory, Item, Line, fold
+from redrive.flows.history import FlowHistory, Item, Line, fold, folding
 from redrive.flows.messages import ByHand, Cancel, Redrive, Resume
+from redrive.flows.pieces import at_once
 from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.replay import NonDeterminism, at_once, last_word, replay
+from redrive.flows.replay import NonDeterminism, last_word, replay
 from redrive.flows.values import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 
@@ -57,14 +58,14 @@ def going_on(
     if rows:
         run.seq, run.last_at = rows[-1].seq, rows[-1].at
     try:
-        lines = lines_of(rows)
+        lines = yield from reading_lines(rows)
     except NotReadable as error:
         cannot_go_on(run, [], str(error), mail)
         if run.history.ending is not None:
             for number in items_named_in(rows):
                 run.desk.journal.drop_retry(run.id, number)
         return
-    before = fold(lines)
+    before = yield from folding(lines)
     if before.ending is None and cancelled_without_code(run, before, _has_begun(lines), mail):
         return
     missing = unknown_actions(run.driver.needs())

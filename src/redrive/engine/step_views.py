@@ -10,8 +10,9 @@ from redrive.flows.driver import driver_for
 from redrive.flows.events import ItemAdded, StepSettled
 from redrive.flows.graph_driver import GraphDriver, read_graph_input
 from redrive.flows.history import FlowHistory, Item, Line, fold
+from redrive.flows.pieces import at_once
 from redrive.flows.registry import GRAPH
-from redrive.flows.replay import at_once, replay
+from redrive.flows.replay import replay
 from redrive.flows.undoing import without_undone
 from redrive.retry.eligibility import eligibility
 from redrive.stores.records import FINISHED, FlowRecord

@@ -1,6 +1,6 @@
 """A flow's history: its events, folded into what is true now."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -27,6 +27,7 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
+from redrive.flows.pieces import at_once, parts_of
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.undoing import without_undone
 from redrive.retry.decision import GiveUp, RetryAt
@@ -294,9 +295,17 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
 }
 
 
-def fold(lines: list[Line]) -> FlowHistory:
+def folding(lines: list[Line]) -> Generator[None, None, FlowHistory]:
     """The history that a whole log makes."""
     history = FlowHistory(whole=True)
-    for line in without_undone(lines):
-        history.apply(line.at, line.event)
+    for index, part in enumerate(parts_of(without_undone(lines))):
+        if index:
+            yield
+        for line in part:
+            history.apply(line.at, line.event)
     return history
+
+
+def fold(lines: list[Line]) -> FlowHistory:
+    """The same in one piece."""
+    return at_once(folding(lines))

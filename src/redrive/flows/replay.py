@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import msgspec
 
@@ -36,8 +36,7 @@ from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.undoing import without_undone
 from redrive.retry.policy import DEFAULT_POLICY
 
-T = TypeVar("T")
-TURNS_AT_ONCE = 1000
+TURNS_AT_ONCE = 200
 
 
 class NonDeterminism(RuntimeError):
@@ -109,15 +108,6 @@ def last_word(lines: list[Line]) -> Line | None:
     """
     parked = (FlowParked, Resumed)
     return next((line for line in reversed(lines) if not isinstance(line.event, parked)), None)
-
-
-def at_once(pieces: Generator[None, None, T]) -> T:
-    """All of them, with nobody between."""
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            return cast("T", end.value)
 
 
 class _Redone:
