@@ -1,6 +1,7 @@
 """What an action sees and may do, and how its attempts are limited."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable
@@ -439,6 +440,28 @@ def test_an_action_that_raises_generator_exit_fails_like_any_other() -> None:
             await handle.result(timeout=5)
 
     in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_work_that_a_pool_of_the_action_dropped_is_retried_wherever_the_action_runs(in_thread: bool) -> None:
+    """Unlike asyncio's, this error does not say that the task around it is to end."""
+
+    def use_a_pool() -> int:
+        if current_attempt().number == 1:
+            raise concurrent.futures.CancelledError("dropped")
+        return current_attempt().number
+
+    async def use_it() -> int:
+        return use_a_pool()
+
+    policy = RetryPolicy(attempts=3, exception_types=["concurrent.futures._base.CancelledError"], backoff_seconds=1)
+    called: Any = action(name="actions.uses_a_pool", retry=policy)(use_a_pool if in_thread else use_it)
+
+    async def scenario() -> None:
+        async with flow_app() as app:
+            assert (await app.outcome(await app.submit(called()))).result == 2
+
+    asyncio.run(scenario())
 
 
 def test_an_action_whose_error_cannot_be_looked_at_parks_its_flow_and_does_not_hang() -> None:

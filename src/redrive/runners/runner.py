@@ -213,7 +213,7 @@ class Runner:
         except NotReadable as error:
             self._reports.failed(attempt, error, poison=True)
         except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
-            self._ended(attempt, error)
+            self._ended(attempt, _as_raised(attempt, error))
         else:
             self._reports.succeeded(attempt, text)
         finally:
@@ -260,6 +260,14 @@ def _written(action: Action[Any, Any], values: dict[str, Any]) -> str:
     signature = action.signature
     bound: Arguments = signature.call_with(lambda *args, **kwargs: signature.bind(args, kwargs), values)
     return bound.encoded
+
+
+def _as_raised(attempt: Attempt, error: BaseException) -> BaseException:
+    """What a function raised in its thread: asyncio makes a CancelledError of its own, which ends tasks, of another."""
+    call = attempt.thread_call
+    if isinstance(error, asyncio.CancelledError) and call is not None and call.done() and not call.cancelled():
+        return call.exception() or error
+    return error
 
 
 def _call_function(action: Action[Any, Any], attempt: Attempt, arguments: str | dict[str, Any], clock: Clock) -> str:
