@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +17,7 @@ import pytest
 
 from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.records import Batch, EventRow, FlowQuery, NewFlow, NewWorker
+from redrive.stores.sqlite import store as store_module
 from redrive.stores.sqlite.faults import as_store_error
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -469,6 +470,24 @@ def test_a_lease_that_ran_out_while_the_commit_waited_is_noticed_in_that_commit(
             with pytest.raises(LeaseLost, match=r"the lease of host:1 \(epoch 1\) ran out or was taken away"):
                 await late
         assert await store.read_events(["a"]) == {"a": []}
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_hears_that_the_file_is_locked_while_its_lease_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "SHORTEST_BUSY_TIMEOUT", 0.01)
+
+    async def scenario() -> None:
+        store = SqliteStore(str(tmp_path / "app.db"), busy_timeout=60.0)
+        await store.open()
+        lease = await store.join(NewWorker(name="w", definitions=()), 0.1)
+        with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable, match="another process has held the database for too long"):
+                await asyncio.wait_for(store.renew(lease, 0.1), 20)
         await store.close()
 
     asyncio.run(scenario())

@@ -50,7 +50,7 @@ class DatabaseThread:
         """`check` is called before each transaction; what it raises is the outcome."""
         self._where = where
         self._begin_with = begin
-        self._busy_timeout = busy_timeout
+        self.busy_timeout = busy_timeout
         """How long a transaction may wait for its turn, in seconds."""
         self._connect = connect
         self._check = check
@@ -163,7 +163,7 @@ class DatabaseThread:
                 return
             except sqlite3.OperationalError as error:
                 now = SYSTEM_CLOCK.monotonic()
-                end = min(end, now + self._busy_timeout)
+                end = min(end, now + self.busy_timeout)
                 if not is_busy(error) or now >= end or answer.cancelled():
                     raise
             SYSTEM_CLOCK.sleep_until(now + NAP)

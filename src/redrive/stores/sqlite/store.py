@@ -41,13 +41,16 @@ from redrive.stores.sqlite.worker_locks import WorkerLocks
 BUSY_FROM = 10
 """Commits after which a worker makes room in the log: once, for 20 ms, and each commit after it is a fifth quicker."""
 
+SHORTEST_BUSY_TIMEOUT = 1.0
+
 _Listener = tuple[asyncio.AbstractEventLoop, Callable[[], None]]
 
 
 class SqliteStore:
     """Flows in the file at `path`, which other processes of this machine may use at the same time.
 
-    A write waits up to `busy_timeout` seconds for those of others, and then is StoreUnavailable.
+    A write waits up to `busy_timeout` seconds for those of others, and then is StoreUnavailable; not so long beside a
+    worker whose lease is short.
     """
 
     def __init__(self, path: str, busy_timeout: float = 5.0) -> None:
@@ -133,6 +136,8 @@ class SqliteStore:
     async def join(self, worker: NewWorker, ttl: float) -> Lease:
         await self._reader.do(refuse_newer, self.address)
         taken: list[FileIO] = []
+        # That another process holds the database must be found out, and told, while the lease lasts.
+        self._writer.busy_timeout = min(self._writer.busy_timeout, max(ttl / 2, SHORTEST_BUSY_TIMEOUT))
         try:
             return await self._writer.do_unflushed(leases.join, self._locks, worker, ttl, taken)
         except Exception:
