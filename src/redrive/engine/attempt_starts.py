@@ -196,7 +196,7 @@ class AttemptStarts(OwnedFlow):
             self.waits.put_retry(item.number, at)
             return False
         # Asked last: who stood in line may have had leave long ago, and a probe is not given to what cannot use it.
-        held_back = None if self._lanes is None else self._held_back(item.step, item.number, item.attempt > 0, at)
+        held_back = None if self._lanes is None else self._held_back(item.step, item.number, item.is_retried, at)
         if held_back is not None:
             self._defer(item, held_back, at)
             return False

@@ -95,6 +95,11 @@ class Item(msgspec.Struct, eq=False, gc=False):
         return self.retries or (None if self.started_at is None else History(self.started_at))
 
     @property
+    def is_retried(self) -> bool:
+        """Whether the next attempt answers one that failed: not where someone wants it tried anew."""
+        return self.retries is not None
+
+    @property
     def is_open(self) -> bool:
         return self.state in ("queued", "running", "waiting")
 
