@@ -1,16 +1,17 @@
 """What holds durable work back takes nothing away from the others."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
 import redrive
-from redrive import action
+from redrive import Workflow, action, workflow
 from redrive.determinism.clock import current_clock
 from redrive.engine.dependency_guard import Deferred, DependencyGuard
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
-from redrive.flows.events import ItemDeferred, ItemQueued
+from redrive.flows.events import AttemptReturned, ItemDeferred, ItemQueued
 from redrive.flows.graphs.builder import Graph
 from redrive.retry.policy import DEFAULT_POLICY
 from redrive.testing import VirtualClock, flow_app, run_flow
@@ -260,3 +261,86 @@ def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_b
             assert [type(line.event) for line in log] == [ItemQueued, ItemDeferred]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.promise("P14")
+def test_what_is_put_back_to_work_by_hand_is_no_retry_to_the_budget() -> None:
+    """Ten a minute are retried on a quiet dependency; whoever redrives forty dead letters does not wait for that."""
+    key_is_good = False
+
+    @action(name="guard.pay")
+    async def pay(order: int) -> int:
+        if not key_is_good:
+            raise redrive.Permanent("bad key")
+        return order
+
+    graph = Graph("guard-pay").step(
+        "pay", pay, inputs={"order": "integer"}, outputs={"paid": "integer"}, dependency="payments"
+    )
+
+    async def story() -> float:
+        nonlocal key_is_good
+        async with flow_app() as app:
+            flows = [await app.start_graph(graph, {"order": order}) for order in range(40)]
+            for flow in flows:
+                assert (await app.outcome(flow)).status == "failed"
+            key_is_good = True
+            began = app.clock.wall()
+            await app.redrive([flow.id for flow in flows], by="me", why="the key is a good one now")
+            for flow in flows:
+                await flow.result()
+            return app.clock.wall() - began
+
+    assert asyncio.run(story()) == 0
+
+
+def inner_call(services: redrive.Dependencies, back_at: float) -> redrive.Action[[int], int]:
+    """An action with a guarded call inside, to what is away until then."""
+
+    @redrive.retry(dependency=services.get("payments"))
+    async def call() -> None:
+        if current_clock().wall() < back_at:
+            raise ConnectionError("away")
+
+    @action(name="guard.inside")
+    async def inside(order: int) -> int:
+        await call()
+        return order
+
+    return inside
+
+
+@pytest.mark.promise("P13")
+def test_an_attempt_that_meets_an_open_circuit_inside_does_not_count_and_comes_back_after_the_probe() -> None:
+    async def story() -> None:
+        async with flow_app() as app:
+            began = app.clock.wall()
+            inside = inner_call(redrive.Dependencies(), back_at=began + 20)
+            flows = [await app.submit(inside(order), retry=redrive.Policy(attempts=3)) for order in range(50)]
+            for order, flow in enumerate(flows):
+                assert await flow.result() == order
+            assert 30 <= app.clock.wall() - began < 40
+            log = [line.event for line in await app.log(flows[-1].id)]
+            (returned,) = (event for event in log if isinstance(event, AttemptReturned))
+            assert "the circuit of 'payments' is open" in returned.reason
+
+    asyncio.run(story())
+
+
+@pytest.mark.promise("R10")
+def test_an_open_circuit_inside_goes_to_the_handlers_where_the_policy_does_not_retry_it() -> None:
+    inside = inner_call(redrive.Dependencies(), back_at=float("inf"))
+
+    @workflow(name="guard.OtherWay")
+    class OtherWay(Workflow):
+        async def run(self) -> int:
+            once = redrive.RetryPolicy(attempts=1, exception_types=["ConnectionError"])
+            for _ in range(5):
+                with contextlib.suppress(ConnectionError, redrive.CircuitOpen):
+                    await self.run_action(inside(1), retry=once)
+            try:
+                return await self.run_action(inside(1), retry=redrive.RetryPolicy(exception_types=["ConnectionError"]))
+            except redrive.CircuitOpen:
+                return -1
+
+    assert run_flow(OtherWay).result == -1

@@ -9,8 +9,8 @@ from redrive.retry.policy import Policy
 
 def circuit_outcome(policy: Policy, failure: Failure) -> circuits.Report:
     """That it is down, that it is alive (it answered and refused), or nothing."""
-    if isinstance(failure.error, Snooze):
-        # No attempt, whatever the policy retries.
+    if isinstance(failure.error, Snooze | circuits.CircuitOpen):
+        # No attempt, whatever the policy retries; or a call inside was refused, perhaps by another one.
         return circuits.ignored
     if failure.category == "transient" or is_retried(policy, failure):
         return circuits.failed

@@ -13,10 +13,10 @@ import msgspec
 
 from redrive.engine.attempt_starts import AttemptStarts
 from redrive.engine.desk import Desk
-from redrive.engine.outcomes import failure_from, gave_up_at_deadline
+from redrive.engine.outcomes import comes_back_in, failure_from, gave_up_at_deadline
 from redrive.engine.owned_flow import NOTHING_COMES
 from redrive.failures.failure import Failure
-from redrive.failures.signals import AttemptTimeout, Snooze
+from redrive.failures.signals import AttemptTimeout
 from redrive.flows.action import Place
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import Driver
@@ -41,14 +41,12 @@ from redrive.flows.history import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
 from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
 from redrive.flows.values import NOT_READ, NotReadable, UnusableHints
-from redrive.retry.backoff import LONGEST_WAIT
 from redrive.retry.decide import decide
 from redrive.retry.decision import CLEAR, Conditions, RetryAt
 from redrive.stores.records import FlowRecord
 
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
-SHORTEST_SNOOZE = 0.1
 # Others, the lease among them, have their turn between so many and the next.
 DUE_AT_ONCE = 1000
 UNWANTED = Conditions(wanted=False)
@@ -160,10 +158,11 @@ class FlowRun(AttemptStarts):
             return
         at = self.time()
         self.active -= 1
-        if isinstance(error, Snooze) and self.driver.wants(number):
-            self.returned(item, at, at + min(max(error.seconds, SHORTEST_SNOOZE), LONGEST_WAIT), kept_text(str(error)))
-        else:
+        back_in = comes_back_in(item, error, failure, self.desk.dice) if self.driver.wants(number) else None
+        if back_in is None:
             self.decide(item, error, failure, at)
+        else:
+            self.returned(item, at, at + back_in, kept_text(str(error)))
         if item.state != "running" and item.number not in self.in_line:
             # Else its next attempt has begun already, in the same lane.
             self.leave_lane(item, at)

@@ -2,15 +2,21 @@
 
 from msgspec import structs
 
+from redrive.determinism.dice import Dice
+from redrive.engine.dependency_guard import SPREAD
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
-from redrive.failures.signals import AttemptLost, DeadlineExceeded
+from redrive.failures.signals import AttemptLost, DeadlineExceeded, Snooze
 from redrive.flows.events import ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.portable_errors import StoredError, store_error
+from redrive.resilience.circuit import CircuitOpen
+from redrive.retry.backoff import LONGEST_WAIT
+from redrive.retry.decide import is_retried
 from redrive.retry.decision import Because, GiveUp, GiveUpKind
 
+SHORTEST_SNOOZE = 0.1
 LOST = "what ran it is gone, and nobody knows how the attempt ended"
 
 
@@ -37,6 +43,20 @@ def lost_attempt(worker: str) -> tuple[AttemptLost, Failure]:
         error=error,
     )
     return error, failure
+
+
+def comes_back_in(item: Item, error: BaseException, failure: Failure, dice: Dice) -> float | None:
+    """Seconds after which an attempt that does not count is made again; None where it counts.
+
+    It asked for that itself, or met an open circuit: nothing was sent, and to try before the probe would be in vain.
+    """
+    if isinstance(error, Snooze):
+        seconds = error.seconds
+    elif isinstance(error, CircuitOpen) and is_retried(item.policy, failure):
+        seconds = error.retry_in + SPREAD * dice()
+    else:
+        return None
+    return min(max(seconds, SHORTEST_SNOOZE), LONGEST_WAIT)
 
 
 def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
