@@ -360,7 +360,13 @@ def test_doctor_finds_what_nobody_takes_up(run: Command, store: str) -> None:
     found = checks(sick)
     assert found["reachable"][0] == "fail"
     assert "no live worker can run 1 of workflow:CliOrder in queue mail" in found["reachable"][1]
-    assert found["parked"] == ("warn", f"1 parked until their code is mended: redrive explain {flow_id}")
+    assert found["parked"] == (
+        "warn",
+        (
+            f"1 parked until their code is mended: redrive explain {flow_id}; "
+            "then: redrive flows resume --parked --why 'the code is mended'"
+        ),
+    )
     assert f"redrive explain {waiting}" in found["ready"][1]
     assert run("doctor").out.splitlines()[3].startswith("warn  workers")
 

@@ -1,5 +1,6 @@
 """Code that cannot be run as it is: commands say so, and do not wait for what never comes."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,33 @@ def test_a_flow_that_was_resumed_is_waited_for(run: Command, changed: Command) -
     assert run("flows", "resume", flow_named(changed("new")), "--why", "the code is mended").code == 0
     ran = changed("old")
     assert (ran.code, ran.out) == (0, '"done"\n'), ran.err
+
+
+def test_all_that_is_parked_is_resumed_with_one_command(run: Command, changed: Command) -> None:
+    flow_id = flow_named(changed("new"))
+    resume = ("flows", "resume", "--parked", "--definition", "CliChanged", "--why", "the deploy is over", "--by", "me")
+    assert run(*resume, "--queue", "mail").out == "no such flow is parked\n"
+    resumed = run(*resume)
+    assert (resumed.code, resumed.err) == (0, "")
+    assert resumed.out.startswith("told 1 parked flow to resume; what still does not fit is parked again: ")
+    ran = changed("old")
+    assert (ran.code, ran.out) == (0, '"done"\n'), ran.err
+    assert "resumed by me (the deploy is over)" in run("explain", flow_id).out
+    nothing = {"ids": [], "told": "resume", "by": "me", "why": "the deploy is over"}
+    assert json.loads(run(*resume, "--json").out) == nothing
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "which one? name a flow, or add --parked for all that are parked"),
+        (["some-flow", "--parked"], "name a flow, or choose those that are parked with --parked, not both"),
+        (["--queue", "mail"], "which one? name a flow, or add --parked for all that are parked"),
+    ],
+)
+def test_who_is_to_be_resumed_has_to_be_said(run: Command, words: list[str], says: str) -> None:
+    ran = run("flows", "resume", *words)
+    assert (ran.code, ran.out, ran.err) == (2, "", f"redrive: {says}\n")
 
 
 def test_a_run_of_a_flow_that_waits_for_what_nothing_brings_ends(run: Command) -> None:

@@ -168,7 +168,8 @@ def _oldest_ready(flows: "list[FlowRecord]", now: float) -> Check:
 def _parked(parked: "list[FlowRecord]") -> Check:
     if not parked:
         return Check("ok", "parked", "no flow is parked")
-    text = f"{len(parked)} parked until their code is mended: redrive explain {parked[-1].id}"
+    then = "then: redrive flows resume --parked --why 'the code is mended'"
+    text = f"{len(parked)} parked until their code is mended: redrive explain {parked[-1].id}; {then}"
     return Check("warn", "parked", text)
 
 

@@ -1,5 +1,6 @@
 """`redrive flows`: list flows, and tell them what to do."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -123,14 +124,29 @@ def pause_command(
 
 
 def resume_command(
-    flow: FlowArgument, why: WhyOption = "", by: ByOption = "", store: StoreOption = "", as_json: JsonOption = False
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="The id of a flow.")] = "",
+    parked: Annotated[bool, typer.Option("--parked", help="All that are parked; --definition and --queue choose.")] = False,
+    definition: DefinitionOption = "",
+    queue: QueueOption = "",
+    why: WhyOption = "",
+    by: ByOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
 ) -> None:
-    """Let a paused flow go on, or a parked one whose code was mended.
+    """Let a paused flow go on, or a parked one whose code was mended; with --parked all that are parked.
 
     \b
     redrive flows resume 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'the code is mended'
+    redrive flows resume --parked --definition Billing --why 'the deploy is over'
     """
-    _tell(flow, "resume", why, by, store, as_json)
+    if flow and (parked or definition or queue):
+        raise BadInput("name a flow, or choose those that are parked with --parked, not both")
+    if flow:
+        _tell(flow, "resume", why, by, store, as_json)
+    elif parked:
+        _resume_parked(definition, queue, why, by, store, as_json)
+    else:
+        raise BadInput("which one? name a flow, or add --parked for all that are parked")
 
 
 def result_command(
@@ -195,6 +211,38 @@ def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool, **
         print_json({"id": flow, "told": what, "by": name, "why": said})
     else:
         typer.echo(f"told flow {flow} to {what}; {then}; see: redrive explain {flow}{store_words(store)}")
+
+
+def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, as_json: bool) -> None:
+    said, name = reason(why), who(by)
+
+    async def resume(app: "App") -> list[str]:
+        from redrive.engine.handle import FlowFinished, FlowNotFound
+        from redrive.stores.records import FlowQuery
+
+        told: list[str] = []
+        kind, before = await full_name(app, definition), None
+        while page := await app.flows(
+            FlowQuery(status=("parked",), definition=kind, queue=queue or None, before=before, limit=MOST)
+        ):
+            for flow in page:
+                # It may have been cancelled or pruned meanwhile.
+                with contextlib.suppress(FlowFinished, FlowNotFound):
+                    await app.handle(flow.id).resume(by=name, why=said)
+                    told.append(flow.id)
+            before = page[-1].id
+            if len(page) == MOST:
+                typer.echo(f"told {len(told)} so far", err=True)
+        return told
+
+    told = ask(store, resume)
+    if as_json:
+        print_json({"ids": told, "told": "resume", "by": name, "why": said})
+    elif told:
+        flows = "1 parked flow" if len(told) == 1 else f"{len(told)} parked flows"
+        typer.echo(f"told {flows} to resume; what still does not fit is parked again: redrive flows --status parked")
+    else:
+        typer.echo("no such flow is parked")
 
 
 async def alive(app: "App") -> "list[WorkerRecord]":
