@@ -174,6 +174,19 @@ def test_a_commit_finds_its_flows_by_their_ids() -> None:
     played(play)
 
 
+def test_a_commit_finds_what_is_left_unread_by_index_though_its_plan_was_made_when_there_was_no_mail() -> None:
+    async def play(scene: Scene) -> None:
+        await scene.store()
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(BY_INDEX))
+        await connection.execute("VACUUM messages")  # else the server takes it for ten pages
+        statement, _ = commit_statement(Batch(number=1, flows=[FlowChange(flow_id="a", status="completed")]), "'told'")
+        await connection.execute(f"PREPARE commits AS {statement}")
+        rows = await connection.fetch("EXPLAIN EXECUTE commits (1, 1, 0, '[]')")
+        assert "Index Cond: (flow_id = ANY" in "\n".join(line for (line,) in rows)
+
+    played(play)
+
+
 def test_characters_that_postgresql_refuses_do_not_keep_a_worker_from_writing() -> None:
     async def play(scene: Scene) -> None:
         store = await scene.store()
