@@ -10,8 +10,9 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.determinism.clock import current_clock
 from redrive.engine.dependency_guard import Deferred, DependencyGuard
+from redrive.engine.handle import FlowCancelledError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
-from redrive.flows.events import AttemptReturned, ItemDeferred, ItemQueued
+from redrive.flows.events import AttemptReturned, CancelRequested, FlowCancelled, ItemDeferred, ItemQueued
 from redrive.flows.graphs.builder import Graph
 from redrive.retry.policy import DEFAULT_POLICY
 from redrive.testing import VirtualClock, flow_app, run_flow
@@ -111,6 +112,40 @@ def test_items_that_stand_in_line_for_a_place_have_no_leave_to_call_yet() -> Non
                 while app._worker is None or not app._worker.places.someone_waits:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
             assert [item for _, item in app._worker.guard.permits] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_the_place_of_an_attempt_that_its_flow_stops_as_it_ends_does_not_go_to_that_flow() -> None:
+    runs = []
+
+    @action(name="guard.early")
+    async def early(order: int) -> int:
+        raise ConnectionError("away")
+
+    @action(name="guard.late")
+    async def late(order: int) -> int:
+        runs.append(order)
+        await asyncio.Event().wait()
+        return order
+
+    retry = redrive.RetryPolicy(attempts=9, backoff_seconds=0.01)
+    graph = (
+        Graph("guard-end")
+        .step("early", early, inputs={"order": "integer"}, outputs={"a": "integer"}, retry=retry)
+        .step("late", late, inputs={"order": "integer"}, outputs={"b": "integer"})
+    )
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", concurrency=1, grace=0.0, poll=0.01) as app, asyncio.timeout(10):
+            flow = await app.start_graph(graph, {"order": 1})
+            while not runs or app._worker is None or not app._worker.places.someone_waits:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+            await flow.cancel(force=True)
+            with pytest.raises(FlowCancelledError):
+                await flow.result()
+            log = [type(line.event) for line in await app.log(flow.id)]
+            assert log[-2:] == [CancelRequested, FlowCancelled]
 
     asyncio.run(scenario())
 

@@ -361,6 +361,8 @@ class FlowRun(AttemptStarts):
         self.waits.callbacks.pop(item.number, None)
 
     def _end(self, ask: EndAsk, at: float) -> None:
+        # First: the places of what is stopped go to whoever stands in line.
+        self.leave_line()
         for item in self.history.items.values():
             if item.state == "running" and not item.accepted:
                 self.desk.under_way.stop(self.id, item.number)
@@ -369,7 +371,6 @@ class FlowRun(AttemptStarts):
         event = ending_of(ask, self.history)
         self.log(at, event)
         self.driver.discard()
-        self.leave_line()
         self.active = 0
         self.desk.ended(self, event)
         self.release(ask.how, None, at)

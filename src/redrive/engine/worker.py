@@ -220,8 +220,8 @@ class Worker:
     def begin(self, run: AttemptStarts, item: Item, place: Place, ask: ItemAsk | None = None) -> None:
         delivery = item.delivery
         if run.released or item.state != "running" or delivery is None:
-            self.places.free(place)
             self.guard.ignored((run.id, item.number), self.monotonic())
+            self.places.free(place)
             return
         timeout = None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began)
         self.idle.pop(run.id, None)
@@ -309,8 +309,8 @@ class Worker:
     def _parked(self, run: FlowRun, error: BaseException, mail: Sequence[Message]) -> bool:
         problem = f"the engine failed on it: {redact(repr(error), 500)}; its worker's log says where"
         try:
-            self.under_way.stop_all_but(run.id, ())
             run.leave_line()
+            self.under_way.stop_all_but(run.id, ())
             # Half a turn: with that in its log it could never be replayed.
             run.take_back()
             cannot_go_on(run, [], problem, [one for one in mail if one.id not in run.mail_taken])
