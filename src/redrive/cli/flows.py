@@ -125,7 +125,7 @@ def pause_command(
 
 def resume_command(
     flow: Annotated[str, typer.Argument(metavar="FLOW", help="The id of a flow.")] = "",
-    parked: Annotated[bool, typer.Option("--parked", help="All that are parked; --definition and --queue choose.")] = False,
+    parked: Annotated[bool, typer.Option("--parked", help="All that are parked, or of those:")] = False,
     definition: DefinitionOption = "",
     queue: QueueOption = "",
     why: WhyOption = "",
