@@ -14,6 +14,7 @@ from redrive.engine.handle import FlowCancelledError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.flows.events import AttemptReturned, CancelRequested, FlowCancelled, ItemDeferred, ItemQueued
 from redrive.flows.graphs.builder import Graph
+from redrive.resilience.circuit import CircuitSettings
 from redrive.retry.policy import DEFAULT_POLICY
 from redrive.testing import VirtualClock, flow_app, run_flow
 
@@ -379,3 +380,42 @@ def test_an_open_circuit_inside_goes_to_the_handlers_where_the_policy_does_not_r
                 return -1
 
     assert run_flow(OtherWay).result == -1
+
+
+@pytest.mark.promise("P13")
+def test_a_worker_that_loses_its_lease_gives_the_probe_back() -> None:
+    called = []
+
+    @action(name="guard.probe")
+    async def probe(order: int) -> int:
+        called.append(order)
+        if len(called) == 1:
+            raise ConnectionError("away")
+        if len(called) == 2:
+            await asyncio.Event().wait()
+        return order
+
+    graph = Graph("guard-probe").step(
+        "probe",
+        probe,
+        inputs={"order": "integer"},
+        outputs={"paid": "integer"},
+        retry=redrive.RetryPolicy(attempts=9, backoff_seconds=0.05),
+        dependency="payments",
+    )
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", grace=0.0, poll=0.01) as app, asyncio.timeout(5):
+            app._dependencies.define("payments", circuit=CircuitSettings(failures=1, cooldown=0.01))
+            flow = await app.start_graph(graph, {"order": 7})
+            while len(called) < 2:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.001)
+            assert app._worker is not None
+            assert app._worker.lease is not None
+            await app.store.leave(app._worker.lease)
+            await flow.pause()
+            await flow.resume()
+            assert await flow.result() == {"paid": 7}
+            assert not any(isinstance(line.event, ItemDeferred) for line in await app.log(flow.id))
+
+    asyncio.run(scenario())

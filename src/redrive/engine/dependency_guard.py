@@ -67,6 +67,11 @@ class DependencyGuard:
         """It ended without telling anything about the dependency."""
         self._report(attempt, circuits.ignored, now)
 
+    def let_go(self, now: float) -> None:
+        """Nobody reports any more how attempts end: a probe is given back for the next caller."""
+        for attempt in list(self.permits):
+            self.ignored(attempt, now)
+
     def _report(self, attempt: _Attempt, outcome: circuits.Report, now: float) -> None:
         known = self.permits.pop(attempt, None)
         if known is not None and known[0].circuit is not None:

@@ -164,6 +164,7 @@ class Worker:
         self.alarms.close()
         self.rebuilding.close()
         await self.runner.close()
+        self.guard.let_go(self.monotonic())
         for run in self.runs.values():
             run.released = True
             run.driver.discard()
