@@ -1,6 +1,7 @@
 """The PostgreSQL store passes the suite, on a real server, and can be read with SQL alone."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.postgres_server import shared_server
@@ -23,6 +24,7 @@ from redrive.stores.postgres.connections import BY_INDEX, Server
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, DeadLetter, DeadQuery, EventRow, FlowChange, Lease, RetryQuery, RetryRow
 from redrive.testing.store_conformance import MakeStore, StoreConformance
+from redrive.testing.store_conformance.flows import retry
 
 
 class TestPostgresStore(StoreConformance):
@@ -183,6 +185,31 @@ def test_a_commit_finds_what_is_left_unread_by_index_though_its_plan_was_made_wh
         await connection.execute(f"PREPARE commits AS {statement}")
         rows = await connection.fetch("EXPLAIN EXECUTE commits (1, 1, 0, '[]')")
         assert "Index Cond: (flow_id = ANY" in "\n".join(line for (line,) in rows)
+
+    played(play)
+
+
+def test_plans_that_were_made_for_empty_tables_are_not_kept_for_longer_than_until_the_lease_is_renewed() -> None:
+    async def play(scene: Scene) -> None:
+        store, connection = await scene.store(), await scene.connection()
+        lease = await joined(store)
+        await connection.execute("VACUUM retry_queue")  # else the server takes it for ten pages
+        await store.commit(lease, Batch(number=1, retries_done=[("a", 1)]))
+        waiting = [retry("b", item) for item in range(2000)]
+        await store.commit(lease, Batch(number=2, retries=waiting))
+
+        async def plan(connection: Any) -> str:
+            known = "SELECT name FROM pg_prepared_statements WHERE statement ~ $1"
+            name = await connection.fetchval(known, "done_retry_queue")
+            rows = await connection.fetch(f"EXPLAIN EXECUTE {name} (1, 0, 3, 'a', '{{1}}')")
+            return "\n".join(line for (line,) in rows)
+
+        through_all, by_key = "Join Filter: ((t.flow_id = ", "Index Cond: ((flow_id = "
+        assert through_all in await store._commits.run(plan)
+        assert await store.renew(lease, 60.0)
+        renewed = await store._commits.run(plan)
+        assert by_key in renewed
+        assert through_all not in renewed
 
     played(play)
 

@@ -48,7 +48,7 @@ SET idle_in_transaction_session_timeout TO '{pause}';
 SET idle_session_timeout TO 0
 """
 
-# The statements of the engine go by index, whatever is in the tables; plans made when they were empty must stay right.
+# The statements of the engine go by index, whatever the server knows of the tables.
 BY_INDEX = """;
 SET plan_cache_mode TO force_generic_plan;
 SET enable_seqscan TO off;

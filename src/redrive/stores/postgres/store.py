@@ -97,8 +97,14 @@ class PostgresStore:
         return Lease(epoch[0][0], worker.name)
 
     async def renew(self, lease: Lease, ttl: float) -> bool:
+        async def renew(connection: Any) -> bool:
+            is_valid = await connection.fetchval(statements.RENEW, lease.epoch, ttl)
+            # They are made for the tables as they are, and kept: one for an empty table reads all of a full one.
+            await connection.execute("DISCARD PLANS")
+            return bool(is_valid)
+
         # With the commits: nothing slow is ever in the way there.
-        return bool(await self._commits.run(lambda connection: connection.fetchval(statements.RENEW, lease.epoch, ttl)))
+        return await self._commits.run(renew)
 
     async def leave(self, lease: Lease) -> None:
         await self._claims.run(lambda connection: self._end(connection, statements.LEAVE, lease.epoch, lost=0))
