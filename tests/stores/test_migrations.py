@@ -12,7 +12,7 @@ from tests.stores.postgres_scene import fresh_schema, shared_database
 
 import redrive
 from redrive import action
-from redrive.stores.errors import StoreUnusable
+from redrive.stores.errors import StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.migrations import migrations_of
 from redrive.stores.postgres import migrating
@@ -291,3 +291,50 @@ def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_change
                 await ended
 
     asyncio.run(scenario())
+
+
+def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = _postgres()
+    with monkeypatch.context() as before:
+        at_version_1(before, old.module)
+        asyncio.run(closed(old.make()))
+    old.fill()
+    monkeypatch.setattr(migrating, "LOCKED_WITHIN", "50ms")
+    monkeypatch.setattr(migrating, "PAUSE", 0.1)
+    monkeypatch.setattr(migrating, "UNLOCKED_WITHIN", 0.2)
+    (schema,) = old.ask("SELECT current_schema()")[0]
+
+    async def scenario() -> None:
+        async def read(connection: Any) -> None:
+            await connection.fetch(f"SELECT FROM {schema}.flows JOIN {schema}.retry_queue ON flow_id = id", timeout=10)
+
+        user, other = [
+            await asyncpg.connect(shared_database(), server_settings={"application_name": name})
+            for name in ("nightly report", "shop")
+        ]
+        using = user.transaction()
+        await using.start()
+        await read(user)
+        opening_store = asyncio.create_task(closed(old.make()))
+        while not opening_store.done():
+            # It was behind the change, which would have waited for as long as the transaction stays open.
+            await read(other)
+        with pytest.raises(
+            StoreUnavailable,
+            match=r"its tables cannot be brought up to date while a transaction uses them: process \d+ of user \w+ "
+            r"\(nightly report\), idle in transaction, open for \d+ s; end it, then try again$",
+        ):
+            await opening_store
+        # What ends in time is waited for.
+        monkeypatch.setattr(migrating, "UNLOCKED_WITHIN", 30.0)
+        opening_store = asyncio.create_task(closed(old.make()))
+        await read(other)
+        await using.rollback()
+        await opening_store
+        await user.close()
+        await other.close()
+
+    asyncio.run(scenario())
+    assert old.ask("SELECT max(version) FROM migrations") == [(5,)]

@@ -74,6 +74,11 @@ def may_only_read(error: Exception) -> bool:
     return _state_of(error) == "25006"
 
 
+def must_wait(error: Exception) -> bool:
+    """Whether the statement was refused since others hold what it needs."""
+    return _state_of(error) == "55P03"
+
+
 def lease_lost(lease: Lease) -> LeaseLost:
     return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
 

@@ -2,11 +2,21 @@
 
 from typing import Any
 
-from redrive.stores.migrations import migrations_of, still_to_apply
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import StoreUnavailable
+from redrive.stores.migrations import Migration, migrations_of, still_to_apply
+from redrive.stores.postgres.faults import DRIVER_FAULTS, must_wait
 from redrive.stores.postgres.names import quoted
 
 # Large tables may take a while to change.
 _PATIENCE = 3600.0
+
+LOCKED_WITHIN = "1s"
+"""While a change waits for the transactions that use its table, all who come after wait behind it: not for long,"""
+PAUSE = 2.0
+"""they have their turn before it is tried again,"""
+UNLOCKED_WITHIN = 30.0
+"""and a transaction that stays open for so many seconds is told."""
 
 _VERSIONS = """
 CREATE TABLE IF NOT EXISTS migrations (
@@ -16,22 +26,61 @@ CREATE TABLE IF NOT EXISTS migrations (
 )
 """
 
+_OLDEST_USE = """
+SELECT a.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::bigint
+FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE c.relnamespace = to_regnamespace($1) AND l.granted AND l.pid <> pg_backend_pid()
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+ORDER BY a.xact_start LIMIT 1
+"""
+
 
 async def migrate(connection: Any, schema: str, where: str) -> None:
     migrations = migrations_of("redrive.stores.postgres")
     if not still_to_apply(migrations, await _version(connection, schema), where):
         return
+    began = SYSTEM_CLOCK.monotonic()
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema, timeout=_PATIENCE)
         # Asked first: with IF NOT EXISTS one would need the right to create it even when it is there.
         if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", quoted(schema)):
             await connection.execute(f"CREATE SCHEMA {quoted(schema)}")
         await connection.execute(_VERSIONS)
-        for migration in still_to_apply(migrations, await _version(connection, schema), where):
-            await connection.execute(migration.sql, timeout=_PATIENCE)
-            await connection.execute(
-                "INSERT INTO migrations (version, name) VALUES ($1, $2)", migration.version, migration.name
-            )
+        missing = still_to_apply(migrations, await _version(connection, schema), where)
+        while not await _applied(connection, missing):
+            if SYSTEM_CLOCK.monotonic() - began >= UNLOCKED_WITHIN:
+                raise StoreUnavailable(
+                    f"{where}: its tables cannot be brought up to date while a transaction uses them: "
+                    f"{await _who_uses(connection, schema)}; end it, then try again"
+                )
+            await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE)
+
+
+async def _applied(connection: Any, missing: list[Migration]) -> bool:
+    """All of them; or none, and False, where someone uses their tables."""
+    try:
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL lock_timeout TO '{LOCKED_WITHIN}'")
+            for migration in missing:
+                await connection.execute(migration.sql, timeout=_PATIENCE)
+                await connection.execute(
+                    "INSERT INTO migrations (version, name) VALUES ($1, $2)", migration.version, migration.name
+                )
+    except DRIVER_FAULTS as error:
+        if not must_wait(error):
+            raise
+        return False
+    return True
+
+
+async def _who_uses(connection: Any, schema: str) -> str:
+    row = await connection.fetchrow(_OLDEST_USE, quoted(schema))
+    if row is None:
+        return "one that is not listed, such as a prepared one"
+    pid, user, program, state, seconds = row
+    of = f" ({program})" if program else ""
+    since = "" if seconds is None else f", open for {seconds} s"
+    return f"process {pid} of user {user}{of}, {state or 'of another user'}{since}"
 
 
 async def refuse_newer(connection: Any, schema: str, where: str) -> None:
