@@ -393,6 +393,23 @@ def test_doctor_says_that_a_queue_is_full_and_who_works(run: Command) -> None:
     assert found["workers"][1].startswith("1 alive: ")
 
 
+def test_another_doctor_that_looks_at_the_store_is_no_worker(run: Command) -> None:
+    flow_id = started(run)
+
+    async def join(seconds: float, *commands: tuple[str, ...]) -> list[Ran]:
+        async with redrive.open(worker=False) as app:
+            await app.store.join(NewWorker(name="doctor", definitions=()), seconds)
+            return [await asyncio.to_thread(run, *command) for command in commands]
+
+    doctor, explain, flows = asyncio.run(join(60.0, ("doctor", "--json"), ("explain", flow_id), ("flows",)))
+    assert checks(doctor)["workers"] == ("warn", "none is alive; start one: redrive worker MODULE")
+    assert "no worker is alive" in explain.out
+    assert "live worker" not in flows.out
+    # One that was killed while it looked.
+    (doctor,) = asyncio.run(join(0.0, ("doctor", "--json")))
+    assert "lease" not in checks(doctor)
+
+
 def test_the_whole_round_on_postgresql(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDRIVE_STORE", shared_server().fresh_database())
     assert run("run", *order(failures=1)).data["paid"] == "paid 100"

@@ -50,10 +50,12 @@ def doctor_command(store: StoreOption = "", as_json: JsonOption = False) -> int:
 
 
 async def _examine(app: "App") -> list[Check]:
+    from redrive.engine.who_can import workers_in
+
     checks = [Check("ok", "store", f"{app.store.address} can be reached, and its schema is up to date")]
     checks += await _visit(app)
     now = SYSTEM_CLOCK.wall()
-    workers = await app.store.list_workers()
+    workers = await workers_in(app.store)
     queues = await app.queues()
     open_flows = [flow async for flow in _flows(app, ("ready", "waiting", "running"))]
     parked = [flow async for flow in _flows(app, ("parked",))]
@@ -71,12 +73,13 @@ async def _examine(app: "App") -> list[Check]:
 async def _visit(app: "App") -> list[Check]:
     """Write for real, as a worker that takes nothing; the store's clock shows in when it joined."""
     from redrive.engine.explain_words import span
+    from redrive.engine.who_can import VISITOR
     from redrive.stores.errors import StoreError
     from redrive.stores.records import NewWorker
 
     try:
         before = SYSTEM_CLOCK.wall()
-        lease = await app.store.join(NewWorker(name="doctor", definitions=()), _VISIT)
+        lease = await app.store.join(NewWorker(name=VISITOR, definitions=()), _VISIT)
         after = SYSTEM_CLOCK.wall()
         joined = [worker.joined_at for worker in await app.store.list_workers() if worker.epoch == lease.epoch]
         await app.store.leave(lease)

@@ -247,7 +247,9 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
 
 async def alive(app: "App") -> "list[WorkerRecord]":
     """The workers whose lease is valid."""
-    return [one for one in await app.store.list_workers() if one.alive]
+    from redrive.engine.who_can import workers_in
+
+    return [one for one in await workers_in(app.store) if one.alive]
 
 
 def _known_statuses(given: Sequence[str]) -> Any:

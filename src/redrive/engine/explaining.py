@@ -4,6 +4,7 @@ import msgspec
 
 from redrive.engine.explain import explain
 from redrive.engine.explanation import Explanation
+from redrive.engine.who_can import workers_in
 from redrive.flows.history import Line
 from redrive.stores.interface import Store
 from redrive.stores.records import DeadQuery, FlowRecord
@@ -11,7 +12,7 @@ from redrive.stores.records import DeadQuery, FlowRecord
 
 async def explained(store: Store, record: FlowRecord, lines: list[Line], now: float) -> Explanation:
     letters = await store.list_dead(DeadQuery(flow_ids=(record.id,), state=None))
-    alive = [one for one in await store.list_workers() if one.alive]
+    alive = [one for one in await workers_in(store) if one.alive]
     queues = await store.list_queues()
     if record.mail > record.mail_read:
         # Its owner may have read some of it since.

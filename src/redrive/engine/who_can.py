@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 from redrive.flows.needed_actions import needed_actions
 from redrive.flows.registry import ACTION
+from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, WorkerRecord
+
+VISITOR = "doctor"
+"""As whom `redrive doctor` finds out whether the store can be written to. It takes nothing up."""
+
+
+async def workers_in(store: Store) -> list[WorkerRecord]:
+    """Those that work, or did until their lease ran out."""
+    return [one for one in await store.list_workers() if one.name != VISITOR]
 
 
 class WhoCan:

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from redrive.determinism.clock import current_clock
 from redrive.engine.explain_words import utc
+from redrive.engine.who_can import workers_in
 from redrive.server.operations import Answer, Ask, Limit, Name, Says, answer, opt
 from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_body, read_query
@@ -199,7 +200,7 @@ def _queue(record: QueueRecord) -> QueueAnswer:
 )
 async def workers(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    found = await app_of(request).store.list_workers()
+    found = await workers_in(app_of(request).store)
     shown = [
         WorkerAnswer(
             name=one.name,
