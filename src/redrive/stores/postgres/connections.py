@@ -57,6 +57,9 @@ SET enable_mergejoin TO off
 """
 
 
+PLANS_LAST = 5.0
+"""Seconds after which plans are made anew: one that was made for an empty table goes through all of a full one."""
+
 # Nothing is done for a claim before a commit that waits for the disk, and that brings all before it to the disk too.
 WITHOUT_WAITING = """;
 SET synchronous_commit TO off
@@ -111,12 +114,21 @@ class Lane:
     several percent of a commit. With `lengthy` uses each command has to.
     """
 
-    def __init__(self, server: Server, setup: str = "", lengthy: bool = False, within: float = math.inf) -> None:
+    def __init__(
+        self,
+        server: Server,
+        setup: str = "",
+        lengthy: bool = False,
+        within: float = math.inf,
+        plans_last: float = math.inf,
+    ) -> None:
         """`within`: the seconds that a use may take, where that is less than the server has in general."""
         self.within = within
         self._server = server
         self._setup = setup
         self._lengthy = lengthy
+        self._plans_last = plans_last
+        self._plans_end = math.inf
         self._turns = Turns()
         self._connection: Any = None
         self._refused: Callable[[], StoreError] | None = self._not_open
@@ -134,10 +146,14 @@ class Lane:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._server.connect(self._setup, bounded=self._lengthy)
                 self.check_open()
+                self._plans_end = SYSTEM_CLOCK.monotonic() + self._plans_last
             self._gave_up, self._in_use_since = False, SYSTEM_CLOCK.monotonic()
             if self._timer is None and not self._lengthy:
                 self._look_after(min(self.within, ANSWER_WITHIN))
             try:
+                if self._in_use_since > self._plans_end:
+                    self._plans_end = self._in_use_since + self._plans_last
+                    await self._connection.execute("DISCARD PLANS")
                 return await use(self._connection)
             except asyncio.CancelledError:
                 # It may be lost, or in a transaction: whoever is next would wait for its answer, or be in that.

@@ -11,7 +11,7 @@ from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
 from redrive.stores.postgres.columns import flow_record
 from redrive.stores.postgres.commit_statement import commit_statement
-from redrive.stores.postgres.connections import BY_INDEX, WITHOUT_WAITING, Lane, Lanes, Server
+from redrive.stores.postgres.connections import BY_INDEX, PLANS_LAST, WITHOUT_WAITING, Lane, Lanes, Server
 from redrive.stores.postgres.faults import lease_lost
 from redrive.stores.postgres.listening import Listening
 from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
@@ -58,8 +58,8 @@ class PostgresStore:
         self.address = server.address
         self._channel = channel_of(schema)
         self._channel_literal = literal(self._channel)
-        self._commits = Lane(server, BY_INDEX)
-        self._claims = Lane(server, BY_INDEX + WITHOUT_WAITING, within=CLAIMED_WITHIN)
+        self._commits = Lane(server, BY_INDEX, plans_last=PLANS_LAST)
+        self._claims = Lane(server, BY_INDEX + WITHOUT_WAITING, within=CLAIMED_WITHIN, plans_last=PLANS_LAST)
         self._claiming = Claiming(self._claims)
         self._others = Lanes(server, MOST_OTHER_CONNECTIONS)
         self._listening = Listening(server, self._channel)
@@ -97,14 +97,8 @@ class PostgresStore:
         return Lease(epoch[0][0], worker.name)
 
     async def renew(self, lease: Lease, ttl: float) -> bool:
-        async def renew(connection: Any) -> bool:
-            is_valid = await connection.fetchval(statements.RENEW, lease.epoch, ttl)
-            # They are made for the tables as they are, and kept: one for an empty table reads all of a full one.
-            await connection.execute("DISCARD PLANS")
-            return bool(is_valid)
-
         # With the commits: nothing slow is ever in the way there.
-        return await self._commits.run(renew)
+        return bool(await self._commits.run(lambda connection: connection.fetchval(statements.RENEW, lease.epoch, ttl)))
 
     async def leave(self, lease: Lease) -> None:
         await self._claims.run(lambda connection: self._end(connection, statements.LEAVE, lease.epoch, lost=0))
