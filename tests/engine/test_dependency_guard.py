@@ -419,3 +419,51 @@ def test_a_worker_that_loses_its_lease_gives_the_probe_back() -> None:
             assert not any(isinstance(line.event, ItemDeferred) for line in await app.log(flow.id))
 
     asyncio.run(scenario())
+
+
+def test_what_is_put_off_when_it_has_a_place_gives_it_up_and_its_lane_too() -> None:
+    back_at = 60.0
+
+    @action(name="guard.call")
+    async def call(order: int) -> int:
+        if current_clock().monotonic() < back_at:
+            raise ConnectionError("away")
+        return order
+
+    @action(name="guard.beside")
+    async def beside(order: int) -> int:
+        return order
+
+    one, several = (
+        Graph(name).step(
+            "call",
+            call,
+            inputs={"order": {"type": "integer", "from": "orders"}},
+            for_each="order",
+            outputs={"paid": "integer"},
+            retry=redrive.Policy(attempts=9, deadline=None),
+            parallelism=1,
+            dependency="payments",
+        )
+        for name in ("guard-one", "guard-several")
+    )
+
+    async def story() -> None:
+        async with flow_app(concurrency=1) as app, asyncio.timeout(10):
+            with app.clock.frozen():
+                # The last two stand in line when the circuit opens, one of them with others behind it in its lane.
+                flows = [await app.start_graph(one, {"orders": [number]}) for number in range(6)]
+                flows.append(await app.start_graph(several, {"orders": [6, 7, 8]}))
+                for flow in flows:
+                    await app.settled(flow)
+                assert len(app.witness.executed) == 5
+                for flow, items in zip(flows[5:], (1, 3), strict=True):
+                    log = [line.event for line in await app.log(flow.id)]
+                    assert sum(isinstance(event, ItemDeferred) for event in log) == items
+                # And this one begins when it is open.
+                flows.append(await app.start_graph(one, {"orders": [9]}))
+                await app.settled(flows[-1])
+                assert await (await app.submit(beside(1))).result() == 1
+            assert {(await app.outcome(flow)).status for flow in flows} == {"completed"}
+
+    asyncio.run(story())
