@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import functools
+import gc
 import os
 import ssl
 
@@ -34,6 +35,12 @@ LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: next((place for place, name in enumerate(LONG) if item.nodeid.startswith(name)), 99))
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests are many objects; each full collection, and many a test asks for one, would go through them all.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
