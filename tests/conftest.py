@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # Thousands of tests are many objects; each full collection, and many a test asks for one, would go through them all.
+    # Thousands of tests are many objects; a full collection, which many a test asks for, would go through them all.
     gc.collect()
     gc.freeze()
 
