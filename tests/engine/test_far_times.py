@@ -12,7 +12,8 @@ from redrive import Workflow, action, workflow
 from redrive.engine.app import App
 from redrive.flows.events import TimerSet
 from redrive.retry.backoff import LONGEST_WAIT
-from redrive.stores.records import Batch, EventRow, NewWorker, RetryRow
+from redrive.stores.records import Batch, EventRow, NewWorker
+from redrive.testing.store_conformance.flows import retry
 
 
 @asynccontextmanager
@@ -149,22 +150,7 @@ def test_a_log_that_cannot_be_read_is_parked_once_and_a_cancel_ends_it(address: 
             lease = await store.join(NewWorker(name="newer", definitions=("workflow:far.Sleeps",)), 60)
             assert (await store.claim(lease, ["workflow:far.Sleeps"], None, 1, app.now() + 1)).flows
             line = EventRow(flow.id, 1, app.now(), '[{"type":"of_a_newer_version","item":1}]')
-            waits = RetryRow(
-                flow_id=flow.id,
-                item=1,
-                step="of a newer version",
-                queue="default",
-                status="waiting",
-                attempt_number=1,
-                max_retries=None,
-                timeout_seconds=None,
-                timeout_retry_limit=None,
-                backoff_kind="none",
-                backoff_base_delay_ms=0.0,
-                retry_kind="exception",
-                scheduled_at=app.now(),
-            )
-            await store.commit(lease, Batch(number=1, events=[line], retries=[waits]))
+            await store.commit(lease, Batch(number=1, events=[line], retries=[retry(flow.id, 1)]))
             await store.leave(lease)
             await _parked_then_cancelled(app, flow)
 
