@@ -195,6 +195,10 @@ def test_asking_for_a_retry_needs_no_mention_in_on(run: Run) -> None:
     with virtual_clock() as clock:
         assert run(Flaky(redrive.RetryAfter(3)), on=KeyError) == "done"
     assert clock.waits == [3]
+    only_rules = [redrive.Rule(match=redrive.as_match(KeyError), retries=2)]
+    with virtual_clock() as clock:
+        assert run(Flaky(redrive.RetryAfter(3)), on=(), rules=only_rules) == "done"
+    assert clock.waits == [3]
 
 
 @every_way

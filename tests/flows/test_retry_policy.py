@@ -106,3 +106,11 @@ def test_an_action_that_asks_for_a_retry_gets_it_whatever_the_policies_of_a_list
     named = RetryPolicy(attempts=4, exception_types=["NetworkError"])
     assert attempts_with(named, RetryAfter(1)) == 4
     assert attempts_with([named, ELSE], RetryAfter(1)) == 4
+
+
+@pytest.mark.promise("R3")
+def test_an_action_that_asks_for_a_retry_gets_it_whatever_the_brackets_name() -> None:
+    assert attempts_with("[NetworkError -> retry: 3, backoff: 1s]", RetryAfter(1)) == 4
+    assert attempts_with("[NetworkError -> retry: 5, backoff: 1s] [OtherError -> retry: 3]", RetryAfter(1)) == 4
+    assert attempts_with("[NetworkError -> retry: 3, backoff: 1s] [OtherError -> retry: 0]", RetryAfter(1)) == 4
+    assert attempts_with("[NetworkError -> retry: 0]", RetryAfter(1)) == 1

@@ -180,6 +180,11 @@ def _who_answers(policy: Policy, failure: Failure, history: History | None = Non
     for index, rule in enumerate(policy.rules):
         if (matched := rule.match.matched_by(failure)) is not None:
             return _answer(policy, f"rules[{index}]", matched, rule)
+    if failure.asks_for_retry and not policy.retry_on:
+        # Whatever is named, as with `retry_on`; the last rule stands where that does when all is written as rules.
+        for index in reversed(range(len(policy.rules))):
+            if policy.rules[index].retries != 0:
+                return _answer(policy, f"rules[{index}]", "RetryAfter", policy.rules[index])
     said: str | None
     if (failure.kind == "timeout" or failure.asks_for_retry) and policy.retry_on:
         said = "attempt timeout" if failure.kind == "timeout" else "RetryAfter"

@@ -70,7 +70,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     retry_on: Match = TRANSIENT
     """The failures that are retried where no rule answers.
 
-    Attempts cut by `attempt_timeout`, and those that ended with RetryAfter, are retried with them.
+    Attempts cut by `attempt_timeout`, and those that ended with RetryAfter, are retried with them; where nothing but
+    rules retries, the last rule that grants a retry answers RetryAfter.
     """
     never_on: Match = NOTHING
     """The failures that are never retried, whatever else says so."""
