@@ -232,6 +232,17 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
         assert b"application/problem+json" in answer
 
 
+def test_a_client_that_goes_away_within_its_body_is_no_fault_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(worker=False) as server:
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        for body in (b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"):
+            with socket.create_connection((host, int(port)), timeout=10) as raw:
+                raw.sendall(b"POST /v1/flows HTTP/1.1\r\nHost: localhost\r\n" + body)
+                raw.shutdown(socket.SHUT_WR)
+                assert raw.recv(1000) == b""
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 def test_small_answers_are_sent_at_once() -> None:
     with bind("127.0.0.1", 0) as bound:
         assert bound.proto == socket.IPPROTO_TCP

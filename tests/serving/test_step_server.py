@@ -233,6 +233,29 @@ def test_a_request_of_anyone_is_a_first_attempt_of_its_own() -> None:
     assert len(set(receipts)) == 2
 
 
+def test_a_client_that_goes_away_within_its_body_is_no_fault_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(runner: HttpRunner, url: str) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(b"POST /reserve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+
+    served(reserve, scenario=scenario)
+    assert caplog.records == []
+
+
+def test_a_body_that_cannot_be_unpacked_is_the_fault_of_who_sent_it() -> None:
+    async def scenario(runner: HttpRunner, url: str) -> None:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{url}/reserve", data=b"{}", headers={"Content-Encoding": "gzip"}) as answer,
+        ):
+            assert (answer.status, answer.content_type) == (400, "application/problem+json")
+
+    served(reserve, scenario=scenario)
+
+
 @pytest.mark.promise("A16")
 def test_work_is_accepted_now_and_completed_later() -> None:
     later: list[asyncio.Task[None]] = []

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 from litestar import Request
+from litestar.exceptions import InternalServerException
 
 from redrive.notation.place import similar
 from redrive.server.problems import Refused, json_pointer
@@ -33,6 +34,9 @@ async def read_bytes(request: AnyRequest) -> bytes:
             return await request.body()
     except TimeoutError:
         raise Refused(408, "the body took too long to arrive", headers={"Connection": "close"}) from None
+    except InternalServerException:
+        # The client went away: nobody reads this, and nothing here is at fault.
+        raise Refused(400, "the body ended too soon") from None
 
 
 def decode(body: bytes, kind: type[T]) -> T:

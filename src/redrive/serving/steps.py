@@ -79,6 +79,8 @@ class StepServer:
             inputs = check_inputs(action, await request.read())
         except web.HTTPRequestEntityTooLarge:
             return problem(413, f"the inputs of step {name} are too large", f"at most {LONGEST_JSON:,} bytes are taken")
+        except (ConnectionError, web.RequestPayloadError):
+            return problem(400, f"the inputs of step {name} cannot be read", "the body was cut off or badly packed")
         except WrongArguments as error:
             return bad_inputs(name, error)
         except UnusableHints as error:
