@@ -310,7 +310,7 @@ def test_keys_show_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
 def test_metrics_are_there_for_prometheus(guarded: Serving, keys: dict[str, str]) -> None:
     answer = guarded.client.get("/metrics", headers=bearer(keys["read"]))
     assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert "redrive_retries" in answer.text
 
 

@@ -9,7 +9,7 @@ from litestar import Request, Response, get
 from redrive.server.operations import Answer, Says, answer, opt
 from redrive.server.served import app_of
 
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
+METRICS = "text/plain; version=0.0.4"  # to which Litestar adds the charset
 
 
 class Health(Answer, frozen=True):
