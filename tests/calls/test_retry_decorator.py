@@ -309,6 +309,21 @@ def test_methods_class_methods_static_methods_and_partials() -> None:
     assert Service.calls == 4
 
 
+def test_a_partial_of_an_object_whose_call_is_a_coroutine_function_is_one_too() -> None:
+    class Service:
+        calls = 0
+
+        async def __call__(self, x: int) -> int:
+            self.calls += 1
+            if self.calls < 3:
+                raise ConnectionError
+            return x
+
+    guarded = redrive.retry(functools.partial(functools.partial(Service()), 7))
+    with virtual_clock():
+        assert asyncio.run(guarded()) == 7
+
+
 def test_the_wrapper_looks_like_the_function() -> None:
     @redrive.retry
     def documented(x: int, y: str = "") -> str:

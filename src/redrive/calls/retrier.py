@@ -142,4 +142,6 @@ def operation_name(function: Callable[..., Any]) -> str:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it makes a coroutine; objects with an async `__call__` included."""
+    while isinstance(function, functools.partial):
+        function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - asks whether it is async, not whether it exists

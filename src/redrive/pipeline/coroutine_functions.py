@@ -1,4 +1,4 @@
-"""Which functions are coroutine functions and which are not, as far as that can be told before they are called."""
+"""Which functions are no coroutine functions, as far as that can be told before they are called."""
 
 import inspect
 from functools import partial
@@ -27,10 +27,3 @@ def is_surely_plain(function: Any) -> bool:
         return False
     returns = str(written.__annotations__.get("return", ""))
     return not any(word in returns for word in _AWAITED)
-
-
-def is_surely_async(function: Any) -> bool:
-    """Whether it returns a coroutine, always."""
-    while isinstance(function, partial):
-        function = function.func
-    return is_async(function)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from redrive.calls.retrier import Retrier
+from redrive.calls.retrier import Retrier, is_async
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.pipeline.attempt_guard import GuardMaker
-from redrive.pipeline.coroutine_functions import is_surely_async, is_surely_plain
+from redrive.pipeline.coroutine_functions import is_surely_plain
 from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.hooks import Hooks
 from redrive.pipeline.interceptors.base import BaseInterceptor
@@ -124,7 +124,7 @@ def _check(interceptor: BaseInterceptor) -> None:
                 f"interceptors: {name} of {what} is not a coroutine function; write: async def {name}(self, ...)"
             )
     for name in ("on_cancel", "in_use"):
-        if is_surely_async(getattr(interceptor, name)):
+        if is_async(getattr(interceptor, name)):
             raise TypeError(f"interceptors: {name} of {what} cannot wait; write: def {name}(self, ...)")
 
 

@@ -6,11 +6,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from redrive.calls.dependencies import as_dependency
+from redrive.calls.retrier import is_async
 from redrive.failures.redaction import redact
 from redrive.failures.signals import Permanent
 from redrive.notation import NotationError, read_policy
 from redrive.pipeline.context import StageContext
-from redrive.pipeline.coroutine_functions import is_surely_async, is_surely_plain
+from redrive.pipeline.coroutine_functions import is_surely_plain
 from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.output import StageOutput
@@ -110,7 +111,7 @@ class StageSpec:
         self.execute = self._execute_of(stage)
         self.kind = self._kind(declared(stage, "kind") if kind is None else kind)
         self.dependencies = self._dependencies(dependencies)
-        if when is not None and (not callable(when) or is_surely_async(when)):
+        if when is not None and (not callable(when) or is_async(when)):
             raise self._refuse("when", when, "a plain function (def) of the StageContext that says whether to run")
         self.when = when
         self.guard_retry = self._guard_retry(guard_retry)
@@ -121,7 +122,7 @@ class StageSpec:
         self.idempotency_key = declared(stage, "idempotency_key")
         if self.idempotency_key is not None and not (
             isinstance(self.idempotency_key, str)
-            or (callable(self.idempotency_key) and not is_surely_async(self.idempotency_key))
+            or (callable(self.idempotency_key) and not is_async(self.idempotency_key))
         ):
             raise self._refuse(
                 "idempotency_key", self.idempotency_key, "a text, or a plain function (def) of the StageContext"
