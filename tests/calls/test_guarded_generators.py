@@ -1,6 +1,7 @@
 """Generators that are guarded with `generators="restart"`."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -96,3 +97,49 @@ def test_the_time_a_consumer_takes_is_not_taken_from_an_async_generator() -> Non
             return clock.now
 
         assert asyncio.run(main()) == 128
+
+
+def test_a_generator_sees_all_that_its_consumer_throws_at_it() -> None:
+    """As a context manager does that rolls back what was interrupted."""
+    story: list[str] = []
+
+    @contextlib.contextmanager
+    @redrive.retry(generators="restart")
+    def transaction() -> Iterator[None]:
+        try:
+            yield
+        except (KeyboardInterrupt, ValueError) as error:
+            story.append(type(error).__name__)
+            raise
+
+    for kind in (ValueError, KeyboardInterrupt):
+        with pytest.raises(kind), transaction():
+            raise kind
+    assert story == ["ValueError", "KeyboardInterrupt"]
+
+
+def test_an_async_generator_sees_that_its_consumer_was_cancelled() -> None:
+    story: list[str] = []
+
+    @contextlib.asynccontextmanager
+    @redrive.retry(generators="restart")
+    async def transaction() -> AsyncIterator[None]:
+        try:
+            yield
+        except (asyncio.CancelledError, trio.Cancelled):
+            story.append("rolled back")
+            raise
+
+    async def in_asyncio() -> None:
+        async with asyncio.timeout(0), transaction():
+            await asyncio.Event().wait()
+
+    async def in_trio() -> None:
+        with trio.move_on_after(0):
+            async with transaction():
+                await trio.sleep_forever()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(in_asyncio())
+    trio.run(in_trio)
+    assert story == ["rolled back", "rolled back"]

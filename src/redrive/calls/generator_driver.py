@@ -56,7 +56,9 @@ def guard_generator_function(
                         thrown = False
                         try:
                             sent = yield item
-                        except Exception as error:  # noqa: BLE001 - passed on
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:  # noqa: BLE001 - passed on, as `yield from` does
                             thrown = True
                             item = source.throw(error)
                         else:
@@ -102,7 +104,9 @@ def guard_generator_function(
                         given = clock.monotonic()
                         try:
                             sent = yield item
-                        except Exception as error:  # noqa: BLE001 - passed on
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:  # noqa: BLE001 - passed on
                             thrown = True
                             following = source.athrow(error)
                         else:
