@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from redrive.cli import counts, main
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.definitions import load
 from redrive.flows import registry
+from redrive.flows.graphs.reading import LARGEST_GRAPH
 
 ACTIONS = """
 from redrive import action
@@ -86,6 +88,17 @@ def test_two_files_of_one_name_are_refused(folder: Path) -> None:
     (folder / "other" / "greeting.rd").write_text(ORDER, encoding="utf-8")
     with pytest.raises(BadInput, match="two scripts are named 'greeting'"):
         load(["greeting.rd", "other/greeting.rd"])
+
+
+@pytest.mark.parametrize("command", [["run", "large.rd"], ["script", "check", "large.rd"], ["run", "large.yaml"]])
+def test_of_a_file_that_is_too_large_no_more_is_read_than_that_takes(
+    command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (folder / command[-1]).open("wb") as large:
+        large.truncate(32 * 2**20)
+    assert main(command) != 0
+    said = "".join(capsys.readouterr()).replace(",", "")
+    assert re.findall(r"has (\d+) characters", said) == [str(LARGEST_GRAPH + 1)]
 
 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,8 +121,12 @@ def _tell(problems: "list[NotationError]") -> None:
 
 
 def read_text(path: Path) -> str:
+    """What is in the file, or so much of it that it is refused as too long."""
+    from redrive.flows.graphs.reading import LARGEST_GRAPH
+
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as opened:
+            return opened.read(LARGEST_GRAPH + 1)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
