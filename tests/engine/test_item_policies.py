@@ -225,6 +225,40 @@ def test_a_flow_whose_input_no_longer_decodes_leaves_the_retry_queue() -> None:
     asyncio.run(story())
 
 
+def test_a_flow_whose_input_no_longer_decodes_can_still_be_cancelled() -> None:
+    """It is taken up because of the order to cancel, and is no dead letter then."""
+
+    @action(name="policies.away", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
+    async def away() -> None:
+        raise NetworkError
+
+    def version(hint: Any) -> Any:
+        @redrive.workflow(name="policies.Cancelled")
+        class Cancelled(Workflow):
+            async def run(self, amount: Any) -> None:
+                await away()
+
+            run.__annotations__["amount"] = hint
+
+        return Cancelled
+
+    async def story() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(version(str), "ten")
+                await app.settled(handle)
+                await app.kill()
+                version(int)
+                await handle.cancel(by="ann", why="ordered twice")
+                app.revive()
+                assert (await app.outcome(handle)).status == "cancelled"
+            assert "cancelled by ann (ordered twice)" in (await app.explain(handle.id)).headline
+            assert not await app.retries()
+            assert not await app.dead_letters()
+
+    asyncio.run(story())
+
+
 def test_an_action_that_is_gone_is_poison_too() -> None:
     from redrive.flows import registry
 

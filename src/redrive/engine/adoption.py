@@ -100,9 +100,11 @@ def going_on(
         cannot_go_on(run, lines, str(error), mail)
         return
     except NotReadable as error:
-        for message in mail:
-            # Unread, it would have the flow taken up again at once.
-            take_out(run, message)
+        # Unread, it would have the flow taken up again at once.
+        orders = [said for message in mail if isinstance(said := take_out(run, message), Cancel)]
+        if orders:
+            end_without_code(run, fold(lines), orders[0])
+            return
         run.history = fold(lines)
         run.know_rows()
         run.take([EndAsk("failed", error=error)], run.last_at)
