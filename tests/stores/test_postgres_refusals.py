@@ -7,7 +7,8 @@ import sys
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
-from tests.stores.postgres_scene import NOW, Scene, fresh_schema, joined, new_flow, played
+from tests.stores.postgres_pool import Pool
+from tests.stores.postgres_scene import NOW, Scene, claimed, fresh_schema, joined, new_flow, played
 
 import redrive
 from redrive import action
@@ -97,6 +98,30 @@ def test_a_database_that_takes_text_as_it_comes_can_be_used() -> None:
         assert (await store.find_flows(["a"]))["a"].input == '"€ 日本"'
 
     played(play, shared_server().url("bytes"))
+
+
+def test_a_pool_that_lends_a_session_for_a_transaction_only_is_refused() -> None:
+    """What one connection sets in it would hold for others: the schema, and what a commit waits for."""
+
+    async def play(scene: Scene) -> None:
+        async with Pool(shared_server(), shared=True) as pool:
+            with pytest.raises(
+                StoreUnusable, match="in turn; connect to the server itself, or to a pool in session mode"
+            ):
+                await scene.store(url=pool.url(scene.url))
+
+    played(play)
+
+
+def test_a_pool_that_lends_a_session_for_good_can_be_used() -> None:
+    async def play(scene: Scene) -> None:
+        async with Pool(shared_server(), shared=False) as pool:
+            store = await scene.store(url=pool.url(scene.url))
+            await store.add_flows([new_flow("a")])
+            assert len(await claimed(store, await joined(store))) == 1
+            await store.close()
+
+    played(play)
 
 
 @pytest.mark.parametrize(

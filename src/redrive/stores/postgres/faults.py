@@ -23,8 +23,12 @@ CLOSED_BETWEEN = AttributeError
 CONNECTING_FAULTS: tuple[type[Exception], ...] = (*DRIVER_FAULTS, ValueError)
 """And when the address is at fault."""
 
+USE_SESSION_MODE = "connect to the server itself, or to a pool in session mode"
+
 # By SQLSTATE, or its first two characters: what waiting cannot mend, and what to do about it.
 _UNUSABLE = {
+    "26000": USE_SESSION_MODE,
+    "42P05": USE_SESSION_MODE,
     "28": "check the user and the password",
     "3D": "create the database, or correct its name",
     "3F": "was the schema dropped? open the store again to create it",

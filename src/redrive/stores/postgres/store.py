@@ -17,6 +17,7 @@ from redrive.stores.postgres.listening import Listening
 from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
 from redrive.stores.postgres.migrating import migrate, refuse_newer
 from redrive.stores.postgres.names import channel_of, checked_schema, literal
+from redrive.stores.postgres.pooling import refuse_shared_sessions
 from redrive.stores.postgres.start_in_transaction import add_flows_on, add_flows_on_sync, adding, answered
 from redrive.stores.records import (
     Batch,
@@ -72,6 +73,7 @@ class PostgresStore:
         lane = Lane(self._server, lengthy=True)
         lane.open()
         try:
+            await lane.run(lambda connection: refuse_shared_sessions(self._server, connection))
             await lane.run(lambda connection: migrate(connection, self._schema, self.address))
         finally:
             await lane.close()
