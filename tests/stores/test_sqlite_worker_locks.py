@@ -144,3 +144,25 @@ def test_a_process_that_changes_its_folder_finds_the_locks_of_its_own_store(
         await other.close()
 
     asyncio.run(play())
+
+
+@pytest.mark.promise("R7")
+def test_who_comes_through_a_link_to_the_file_knows_who_lives_and_who_is_gone(tmp_path: Path) -> None:
+    async def play() -> None:
+        link, other_file = tmp_path / "link.db", tmp_path / "other.db"
+        # The link led elsewhere before, where a worker died with the number that another one has now.
+        link.symlink_to(other_file)
+        before = await opened(link)
+        await before.join(WORKER, 60.0)
+        await before.close()
+        link.unlink()
+        link.symlink_to(tmp_path / "app.db")
+        living, through_link = await opened(tmp_path / "app.db"), await opened(link)
+        lease = await living.join(WORKER, 60.0)
+        assert await through_link.reap() == []
+        assert await living.renew(lease, 60.0)
+        await living.close()
+        assert [gone.epoch for gone in await through_link.reap()] == [lease.epoch]
+        await through_link.close()
+
+    asyncio.run(play())

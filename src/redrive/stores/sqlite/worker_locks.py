@@ -24,7 +24,8 @@ class WorkerLocks:
     """The locks that one store holds, and a look at those of others."""
 
     def __init__(self, database: str) -> None:
-        self._folder = Path(f"{database}-workers")
+        # Where the file itself lies: those who come to it through links must find the same locks.
+        self._folder = Path(f"{os.path.realpath(database)}-workers")
         self._held: dict[int, FileIO] = {}
         """Epoch -> the file that is locked for as long as it is open."""
         _EVERYWHERE.add(self)
