@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pydantic
 import pytest
@@ -167,6 +167,16 @@ def that_raises() -> type[Workflow]:
     return Changing
 
 
+def with_an_argument_that_does_not_fit() -> type[Workflow]:
+    @workflow(name="Changing")
+    class Changing(Workflow):
+        async def run(self) -> list[str]:
+            one = await note("one")
+            return [one, await other(cast("str", 2))]
+
+    return Changing
+
+
 @pytest.mark.parametrize(
     ("new", "seq", "logged", "now", "source"),
     [
@@ -184,6 +194,13 @@ def that_raises() -> type[Workflow]:
         (with_something_at_the_same_time, 1, "nothing more was asked for", 'action other("what":"two")', "gather("),
         (that_ends_early, 5, "a timer until", "the end of run", None),
         (that_raises, 3, 'action other("what":"two")', "run failed with LookupError: one", "raise LookupError"),
+        (
+            with_an_argument_that_does_not_fit,
+            3,
+            'action other("what":"two")',
+            "run failed with NotStorable: action other",
+            'other(cast("str", 2))',
+        ),
     ],
 )
 def test_changed_code_parks_the_flow_and_names_both_lines(

@@ -236,7 +236,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             return ""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not FlowLoop.turn.__code__:
-            if not _is_ours(frame):
+            if not is_ours(frame):
                 return _line(frame)
             frame = frame.f_back
         # In a task that has no code of the flow's own: where `run` awaits.
@@ -330,7 +330,7 @@ def _awaiting(coroutine: Any) -> str:
     """The line of the flow's own code at which a coroutine awaits."""
     line = ""
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
-        line = line if _is_ours(frame) else _line(frame)
+        line = line if is_ours(frame) else _line(frame)
         coroutine = getattr(coroutine, "cr_await", None)
     return line
 
@@ -341,7 +341,8 @@ def _place_of(ready: "deque[_Soon | TimerAsk]") -> str:
     return next((_awaiting(task.get_coro()) for task in tasks if isinstance(task, FlowTask)), "")
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_ours(frame: FrameType) -> bool:
+    """Whether it is redrive's or asyncio's, and not of the flow's code."""
     return str(frame.f_globals.get("__name__", "")).startswith(("redrive.", "asyncio."))
 
 
@@ -353,7 +354,7 @@ def _put_in_place(clock: FlowClock, dice: Dice) -> None:
 def _in_as_completed() -> bool:
     frame: FrameType | None = sys._getframe(2)
     for _ in range(4):
-        if frame is None or not _is_ours(frame):
+        if frame is None or not is_ours(frame):
             return False
         if "as_completed" in frame.f_code.co_qualname or "AsCompleted" in frame.f_code.co_qualname:
             return True

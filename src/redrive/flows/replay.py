@@ -32,6 +32,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import FlowHistory, Line
+from redrive.flows.loop import is_ours
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.undoing import without_undone
 from redrive.retry.policy import DEFAULT_POLICY
@@ -272,10 +273,12 @@ def _ask_in_words(ask: Ask) -> str:
 
 def _where(ask: Ask) -> str:
     if isinstance(ask, EndAsk):
-        trace = ask.error.__traceback__ if ask.error is not None else None
-        while trace is not None and trace.tb_next is not None:
+        trace, where = ask.error.__traceback__ if ask.error is not None else None, ""
+        while trace is not None:
+            if not is_ours(trace.tb_frame):
+                where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
             trace = trace.tb_next
-        return f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace else ""
+        return where
     return "" if isinstance(ask, CancelAsk | SettledAsk) else ask.where
 
 
