@@ -284,3 +284,14 @@ def test_the_types_of_lines_are_found_where_backslashes_are_escapes() -> None:
         assert [tuple(row) for row in rows] == [(1, "started"), (2, "attempt_started")]
 
     played(play, url)
+
+
+def test_of_several_hosts_the_one_that_answers_is_used() -> None:
+    async def play(scene: Scene) -> None:
+        host = f"{shared_server().host}:{shared_server().port}"
+        several = scene.url.replace(host, f"{shared_server().host}:1,{host}")
+        store = await scene.store(url=f"{several}?target_session_attrs=primary")
+        assert store.address == several
+        await store.add_flows([new_flow("a")])
+
+    played(play)

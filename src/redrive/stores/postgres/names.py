@@ -12,16 +12,17 @@ def public_address(url: str) -> str:
     """Where it is, without password; refuses what is not an address of PostgreSQL."""
     try:
         parts = urlsplit(url)
-        port = parts.port
+        hosts = parts.netloc.rpartition("@")[2].lower()
+        for host in hosts.split(","):
+            # Asked for, since it is only looked at then.
+            _ = urlsplit(f"//{host}").port
     except ValueError as error:
         raise StoreUnusable(f"the PostgreSQL address cannot be read ({error}); {_EXAMPLE}") from None
     if parts.scheme not in ("postgresql", "postgres"):
         raise StoreUnusable(f"{parts.scheme or 'nothing'}:// is not an address of PostgreSQL; {_EXAMPLE}")
-    query = parse_qs(parts.query)
-    host = parts.hostname or query.get("host", [""])[0]
-    port_text = f":{port}" if port else ""
+    hosts = hosts or parse_qs(parts.query).get("host", [""])[0]
     user = f"{parts.username}@" if parts.username else ""
-    return f"postgresql://{user}{f'[{host}]' if ':' in host else host}{port_text}{parts.path}"
+    return f"postgresql://{user}{hosts}{parts.path}"
 
 
 _EXAMPLE = "write postgresql://user@host:5432/database"
