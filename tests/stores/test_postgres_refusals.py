@@ -124,6 +124,12 @@ def test_a_pool_that_lends_a_session_for_good_can_be_used() -> None:
     played(play)
 
 
+def test_a_setting_that_only_other_drivers_know_is_told() -> None:
+    error = refused(PostgresStore(f"{shared_server().url()}?connect_timeout=10"))
+    assert 'unrecognized configuration parameter "connect_timeout"' in str(error)
+    assert str(error).endswith("take that setting out of the address")
+
+
 @pytest.mark.parametrize(
     "url", ["mysql://ann:s3cret-word@host/app", "ann:s3cret-word@host/app", "", "postgresql://h:x/"]
 )

@@ -38,6 +38,9 @@ _UNUSABLE = {
     "0A": "this server cannot do what redrive needs",
 }
 
+# What the same means of an address: what the driver does not know in it, it sends to the server.
+_UNCONNECTED = {"42704": "take that setting out of the address"}
+
 # Division by zero: what a commit does on purpose.
 _REFUSED_ITSELF = "22012"
 
@@ -51,7 +54,7 @@ def connecting_failed(address: str, error: Exception) -> StoreError:
         return StoreUnavailable(
             f"{address}: cannot connect ({_said(error)}); check that PostgreSQL runs there and can be reached"
         )
-    advice = _advice(state) or "check the address"
+    advice = _UNCONNECTED.get(state) or _advice(state) or "check the address"
     return StoreUnusable(f"{address}: cannot connect ({_said(error)}); {advice}")
 
 
