@@ -194,6 +194,9 @@ def test_arguments_that_no_longer_decode_are_poison_at_once() -> None:
     assert dead.kind == "poison"
     assert outcome.waits == [3600]
     assert "policies.changed" in str(outcome.error)
+    report = redrive.report_of(outcome.error)
+    assert report is not None
+    assert "does not fit the code as it is" in report.next_step
 
 
 @pytest.mark.promise("P18")

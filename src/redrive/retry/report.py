@@ -109,7 +109,11 @@ def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) 
         "circuit_open": f"check {whom}; calls go through again once a probe succeeds",
         "abandoned": "nothing: what needed its outcome has failed or is done",
         "nested": "the enclosing guarded call decides about retries",
-        "poison": "look at its input and at what its workers died of; redrive it once that is mended",
+        "poison": (
+            "what it is given, or what it gave, does not fit the code as it is; mend the code, or bring it back"
+            if failure is not None and failure.poison
+            else "look at its input and at what its workers died of; redrive it once that is mended"
+        ),
         "not_replayable": "send a body that can be read again (bytes or a seekable file) to allow retries",
     }
     return steps[gave_up.kind]
