@@ -1,7 +1,7 @@
 """A clock whose time passes only by waiting.
 
-Under asyncio time jumps when nothing else can run: to the next wait that ends and, when all that is left is work that
-hangs, to the time at which it is cut.
+Time jumps when nothing else can run: to the next wait that ends and, when all that is left is work that hangs, to the
+time at which it is cut.
 """
 
 import asyncio
@@ -10,12 +10,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from redrive.determinism import event_loops
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.event_loops import AsyncioCut, Late
 from redrive.determinism.thread_cut import CutShort
+
+if TYPE_CHECKING:
+    import trio
+
+    _Loop = asyncio.AbstractEventLoop | trio.lowlevel.TrioToken
 
 T = TypeVar("T")
 
@@ -44,8 +49,7 @@ class VirtualClock:
         self._lock = threading.Lock()
         self._timers: list[_Timer] = []
         self._numbers = itertools.count()
-        self._pumping: set[asyncio.AbstractEventLoop] = set()
-        self._trio_cuts: list[_TrioCut] = []
+        self._pumping: set[_Loop] = set()
         self._busy = 0
         self._work: dict[asyncio.Task[Any], _Work] = {}
         """What runs in real time."""
@@ -144,17 +148,14 @@ class VirtualClock:
     async def _wait_under_trio(self, when: float) -> None:
         import trio
 
-        due = min(self._trio_cuts, key=lambda cut: cut.when, default=None)
-        if due is not None and due.when <= when:
-            self._move_to(due.when)
-            due.scope.cancel()
-        else:
-            self._move_to(when)
-        await trio.lowlevel.checkpoint()
+        done = trio.Event()
+        timer = self._at(when, trio.lowlevel.current_trio_token(), done.set, moves_time=True)
+        try:
+            await done.wait()
+        finally:
+            self._forget(timer)
 
-    def _at(
-        self, when: float, loop: asyncio.AbstractEventLoop, action: Callable[[], Any], moves_time: bool
-    ) -> "_Timer":
+    def _at(self, when: float, loop: "_Loop", action: Callable[[], Any], moves_time: bool) -> "_Timer":
         timer = _Timer(when, next(self._numbers), loop, action, moves_time)
         self._timers.append(timer)
         self._pump_soon(loop)
@@ -169,10 +170,16 @@ class VirtualClock:
         self._move_to(timer.when)
         timer.action()
 
-    def _pump_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        if loop not in self._pumping:
-            self._pumping.add(loop)
+    def _pump_soon(self, loop: "_Loop") -> None:
+        if loop in self._pumping:
+            return
+        self._pumping.add(loop)
+        if isinstance(loop, asyncio.AbstractEventLoop):
             loop.call_soon(self._pump, loop)
+        else:
+            import trio
+
+            trio.lowlevel.spawn_system_task(self._pump_under_trio, loop)
 
     def _pump(self, loop: asyncio.AbstractEventLoop, idle_for: float = 0.0) -> None:
         """Jump to the next timer of this loop, once the loop has nothing else to do."""
@@ -192,9 +199,30 @@ class VirtualClock:
             # Only time limits are left: the work may be busy elsewhere (a socket, a thread), so give it real time.
             loop.call_later(self._grace, self._pump, loop, idle_for + self._grace)
             return
-        horizon = min(timer.when for timer in moving or mine)
         loop.call_soon(self._pump, loop)
-        self._fire(min((timer for timer in mine if timer.when <= horizon), key=_Timer.order))
+        self._fire(_next_of(mine))
+
+    async def _pump_under_trio(self, loop: "trio.lowlevel.TrioToken") -> None:
+        """The same for a run of trio, in a task that lasts while it has timers."""
+        import trio.testing
+
+        idle_for = 0.0
+        try:
+            while mine := [timer for timer in self._timers if timer.loop is loop]:
+                hangs = not any(timer.moves_time for timer in mine)
+                if self._busy:
+                    await trio.sleep(LOOK_AGAIN)
+                    continue
+                await trio.testing.wait_all_tasks_blocked(self._grace if hangs else 0.0)
+                idle_for = idle_for + self._grace if hangs else 0.0
+                mine = [timer for timer in self._timers if timer.loop is loop]
+                moves = any(timer.moves_time for timer in mine)
+                if self._busy or not mine or (not moves and idle_for < self._patience(_may_be_slow_under_trio())):
+                    continue
+                self._fire(_next_of(mine))
+                idle_for = 0.0
+        finally:
+            self._pumping.discard(loop)
 
     def _works(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether there is work in real time that does not hang yet."""
@@ -222,9 +250,7 @@ class _Work:
 
 
 class _Timer:
-    def __init__(
-        self, when: float, number: int, loop: asyncio.AbstractEventLoop, action: Callable[[], Any], moves_time: bool
-    ) -> None:
+    def __init__(self, when: float, number: int, loop: "_Loop", action: Callable[[], Any], moves_time: bool) -> None:
         self.when = when
         self.number = number
         self.loop = loop
@@ -269,27 +295,33 @@ class _AsyncioVirtualCut:
 
 
 class _TrioCut:
-    """The same under trio, where a virtual wait beyond the cut cancels it."""
+    """The same under trio."""
 
     def __init__(self, clock: VirtualClock, when: float) -> None:
         import trio
 
         self._clock = clock
-        self.when = when
-        self.scope = trio.CancelScope()
+        self._scope = trio.CancelScope()
+        self._timer = clock._at(when, trio.lowlevel.current_trio_token(), self._scope.cancel, moves_time=False)
 
     def __enter__(self) -> None:
-        self._clock._trio_cuts.append(self)
-        self.scope.__enter__()
+        self._scope.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        self._clock._trio_cuts.remove(self)
-        swallowed = self.scope.__exit__(kind, error, trace)
-        if self.scope.cancelled_caught:
+        self._clock._forget(self._timer)
+        swallowed = self._scope.__exit__(kind, error, trace)
+        if self._scope.cancelled_caught:
             raise CutShort
         return swallowed
+
+
+def _next_of(timers: list[_Timer]) -> _Timer:
+    """What happens next: the first wait that ends, or what is cut before; without any wait, the first cut."""
+    moving = [timer for timer in timers if timer.moves_time]
+    horizon = min(timer.when for timer in moving or timers)
+    return min((timer for timer in timers if timer.when <= horizon), key=_Timer.order)
 
 
 def visible_loop() -> asyncio.AbstractEventLoop:
@@ -318,3 +350,13 @@ def _may_be_slow(loop: asyncio.AbstractEventLoop) -> bool:
     # The loop's own wake-up pipe does not count.
     has_sockets = selector is not None and len(selector.get_map() or ()) > 1
     return has_sockets or getattr(loop, "_default_executor", None) is not None
+
+
+def _may_be_slow_under_trio() -> bool:
+    import trio
+
+    polled = trio.lowlevel.current_statistics().io_statistics
+    kinds = ("tasks_waiting_read", "tasks_waiting_write", "tasks_waiting")
+    # Trio's own wake-up counts as one.
+    has_sockets = sum(getattr(polled, kind, 0) for kind in kinds) > 1
+    return has_sockets or trio.to_thread.current_default_thread_limiter().borrowed_tokens > 0
