@@ -527,6 +527,15 @@ def test_a_lost_attempt_and_one_left_behind_are_told() -> None:
     assert f"timed out after 5s: {AttemptTimeout.__name__}: the attempt took longer than its 5 s" in text
 
 
+def test_attempts_that_did_not_count_are_not_told_as_more_than_one() -> None:
+    async def scenario(app: FlowApp) -> str:
+        handle = await app.submit(poll())
+        await app.outcome(handle)
+        return (await app.explain(handle.id)).headline
+
+    assert told(scenario) == 'completed in 1h: "there"'
+
+
 def test_snoozing_retry_after_and_rules_are_told() -> None:
     async def scenario(app: FlowApp) -> list[str]:
         texts = []

@@ -81,7 +81,8 @@ class Looking:
     def _completed(self) -> Look:
         took = span((self.record.finished_at or self.began) - self.began)
         items = self._items()
-        again = sum(len(item.attempts) > 1 for item in items)
+        # Those that did not count were followed by one of the same number.
+        again = sum(any(attempt.number > 1 for attempt in item.attempts) for item in items)
         retried = f"; {again} of {_count(len(items), 'step')} took more than one attempt" if again else ""
         ending = self.history.ending
         result = f": {summary(bytes(ending.result).decode())}" if isinstance(ending, FlowCompleted) else ""
