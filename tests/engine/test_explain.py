@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+import signal
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ from redrive.engine.explain_words import span
 from redrive.engine.explanation import Explanation, ItemStory, Note
 from redrive.failures.signals import AttemptTimeout
 from redrive.flows.history import Line
+from redrive.runners.process_pool import ProcessDied
 from redrive.stores.records import DeadQuery, FlowRecord, FlowStatus
 from redrive.testing import FlowApp, ScriptedDice, flow_app
 
@@ -56,6 +58,11 @@ async def poll() -> str:
         current_attempt().heartbeat("asked once")
         raise Snooze("1h", "the report is not there yet")
     return "there"
+
+
+@action(name="explained crash")
+async def crash() -> None:
+    raise ProcessDied("explained crash", -signal.SIGSEGV)  # as that of an action with `process=True`
 
 
 @action(name="explained hang", timeout="5s", retry=RetryPolicy(attempts=2, backoff_seconds=1))
@@ -525,6 +532,18 @@ def test_a_lost_attempt_and_one_left_behind_are_told() -> None:
     assert "attempt 1 of 2 was lost with its worker, which was noticed 0s after it began" in text
     assert "a lost worker is not the work's failure; backoff 0s, lifted to the floor of 100ms" in text
     assert f"timed out after 5s: {AttemptTimeout.__name__}: the attempt took longer than its 5 s" in text
+
+
+def test_an_attempt_whose_process_died_is_told_with_what_it_died_of() -> None:
+    async def scenario(app: FlowApp) -> Explanation:
+        handle = await app.submit(crash(), retry=RetryPolicy(attempts=1))
+        await app.outcome(handle)
+        return await app.explain(handle.id)
+
+    text = explain_text(told(scenario))
+    died = "ProcessDied: the process of action explained crash died with signal 11 (SIGSEGV)"
+    assert f"attempt 1 of 1 was lost 0s after it began: {died}" in text
+    assert "with its worker" not in text
 
 
 def test_attempts_that_did_not_count_are_not_told_as_more_than_one() -> None:

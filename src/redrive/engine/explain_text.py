@@ -6,6 +6,8 @@ from datetime import date
 
 from redrive.engine.explain_words import attempt_of, error_line, span
 from redrive.engine.explanation import AttemptStory, Entry, Explanation, ItemStory, Moment, Note, TimerStory, Wait
+from redrive.failures.matching import lineage
+from redrive.failures.signals import AttemptLost
 
 # Of what went well, and of very many attempts, so much is shown at each end; the rest is counted.
 SHOWN_AT_ENDS = 10
@@ -13,6 +15,8 @@ MOST_WAITS = 10
 _TEXT_AT = 26
 """Where the text of a line of the timeline begins, behind its times."""
 _COMMAND = "      redrive "
+
+_WORKER_GONE = lineage(AttemptLost)[0]
 
 _HOW = {
     "failed": "failed after {took}",
@@ -184,7 +188,10 @@ class _Timeline:
             number += ", redriven,"
         if attempt.outcome == "lost" and attempt.ended is not None:
             noticed = span(attempt.ended.after - attempt.began.after)
-            how = f"was lost with its worker, which was noticed {noticed} after it began"
+            if attempt.error_type == _WORKER_GONE:
+                how = f"was lost with its worker, which was noticed {noticed} after it began"
+            else:
+                how = f"was lost {noticed} after it began: {error_line(attempt.error_type, attempt.message)}"
         else:
             how = _HOW[attempt.outcome].format(took=span(attempt.seconds or 0.0))
         if attempt.outcome == "completed":

@@ -15,7 +15,7 @@ Outcome = Literal[
     "completed",
     "failed",
     "timed out",
-    "lost",  # its worker is gone, and nobody knows how it ended
+    "lost",  # its worker or its process is gone, and nobody knows how it ended
     "returned",  # it did not count: it asked to come back later, or its worker was told to stop
     "cancelled",  # the flow's code no longer waited for it
     "cancelled the flow",  # it said that the flow is to end, without an error
