@@ -121,6 +121,43 @@ def test_time_stands_still_while_the_clock_is_frozen() -> None:
     asyncio.run(test())
 
 
+def test_a_flow_whose_time_has_come_is_settled_only_after_it_went_on() -> None:
+    async def test() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(Weekly, times=1)
+                later = await app.start(Weekly, times=0, delay="2d")
+                await app.settled(handle)
+                app.clock.advance(86_400)
+                assert await app.settled(handle) == "waiting"
+                assert len(app.witness.executed) == 2
+                assert await app.settled(later) == "waiting"
+                app.clock.advance(WEEK)
+                assert await app.settled(handle) == "completed"
+                await app.settled(later)
+                assert {one.flow_id for one in app.witness.executed} == {handle.id, later.id}
+                app.clock.advance(WEEK)
+                assert await app.settled(later) == "completed"
+
+    asyncio.run(test())
+
+
+def test_a_flow_whose_time_has_come_waits_while_no_worker_is_there() -> None:
+    async def test() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(Weekly, times=1)
+                await app.settled(handle)
+                await app.kill()
+                app.clock.advance(86_400)
+                assert await app.settled(handle) == "waiting"
+                app.revive()
+                assert await app.settled(handle) == "waiting"
+                assert len(app.witness.executed) == 2
+
+    asyncio.run(test())
+
+
 @workflow(name="kit.Beside")
 class Beside(Workflow):
     """Work in real time, and then a minute, beside an hour of waiting."""

@@ -23,7 +23,7 @@ from redrive.flows.workflow import Workflow
 from redrive.pipeline.durable import forgetting_pipelines
 from redrive.pipeline.pipeline import Pipeline
 from redrive.stores.interface import Store
-from redrive.stores.records import FINISHED, FlowStatus, NewFlow
+from redrive.stores.records import FINISHED, FlowRecord, FlowStatus, NewFlow
 from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witness
 from redrive.testing.flow_outcome import FlowOutcome
 from redrive.testing.in_context import virtual_clock
@@ -92,7 +92,7 @@ class FlowApp(App):
             record = await self.find(flow_id)
             worker = self._worker
             run = worker.runs.get(flow_id) if worker is not None else None
-            if record.status not in ("ready", "running"):
+            if record.status not in ("ready", "running") and not self._is_due(record):
                 return record.status
             if run is not None and worker is not None and not run.active and worker.journal.is_drained:
                 return record.status
@@ -119,6 +119,12 @@ class FlowApp(App):
             elif within is None and SYSTEM_CLOCK.monotonic() > stalled_at:
                 raise AssertionError(await self._why_stalled(flow_id))
         return await self._seen(flow_id)
+
+    def _is_due(self, record: FlowRecord) -> bool:
+        """Whether its time has come, so that the worker is about to take it up."""
+        if record.status != "waiting" or record.wake_at is None or not self._up.is_set():
+            return False
+        return record.wake_at <= self.clock.wall()
 
     def _progress(self) -> tuple[Any, ...]:
         return self.witness.commits, len(self.witness.executed), self.clock.now
