@@ -156,6 +156,21 @@ def test_who_comes_later_waits_for_the_transaction_that_has_the_key() -> None:
     played(play)
 
 
+@pytest.mark.parametrize("transaction", [with_async_psycopg, with_psycopg])
+def test_a_connection_that_gives_text_as_bytes_can_be_used(transaction: Transaction) -> None:
+    """As psycopg does in a database whose encoding is SQL_ASCII."""
+
+    async def play(scene: Scene) -> None:
+        store = await scene.store()
+        flow = new_flow("a", key="k", input='"€ 日本"')
+        async with transaction(store, f"{scene.url}?client_encoding=SQL_ASCII") as (add, _):
+            assert await add([flow]) == [None]
+            (known,) = await add([new_flow("b", key="k")])
+        assert known == await store.find_flow("a")
+
+    played(play)
+
+
 def test_any_other_connection_is_refused_with_what_to_give() -> None:
     async def play(scene: Scene) -> None:
         store = await scene.store()

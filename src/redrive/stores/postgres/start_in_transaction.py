@@ -67,12 +67,12 @@ def adding(schema: str, flows: Sequence[NewFlow], style: ParameterStyle = ASYNCP
     add, holders = _statements(schema, style)
     for _ in range(_ROUNDS):
         if left:
-            for (flow_id,) in (yield add, _json(left.values())):
+            for (flow_id,) in _as_text((yield add, _json(left.values()))):
                 answers[flow_id] = None
                 del left[flow_id]
         if not left:
             return [answers[flow.id] for flow in flows]
-        found = [flow_record(row) for row in (yield holders, _json(left.values()))]
+        found = [flow_record(row) for row in _as_text((yield holders, _json(left.values())))]
         by_key = {(flow.definition, flow.key): flow for flow in found}
         answers |= {flow.id: by_key[key] for flow in left.values() if (key := (flow.definition, flow.key)) in by_key}
         left = {flow_id: flow for flow_id, flow in left.items() if flow_id not in answers}
@@ -126,6 +126,11 @@ def add_flows_on_sync(connection: Any, schema: str, flows: Sequence[NewFlow]) ->
 
 def _answer(done: StopIteration) -> list[FlowRecord | None]:
     return done.value  # type: ignore[no-any-return]  # what `adding` returned
+
+
+def _as_text(rows: Rows) -> Rows:
+    """psycopg gives bytes where the encoding is SQL_ASCII; what redrive writes is UTF-8 there, too."""
+    return [[value.decode() if isinstance(value, bytes) else value for value in row] for row in rows]
 
 
 def _json(flows: Iterable[NewFlow]) -> str:
