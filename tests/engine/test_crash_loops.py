@@ -11,11 +11,11 @@ from tests.engine.fleet import Fleet
 from tests.engine.shop import Deadly, Small
 
 import redrive
-from redrive import Workflow, action, workflow
+from redrive import Workflow, action, current_attempt, workflow
 from redrive.engine import log_lines, taking_up
 from redrive.engine.app import App
 from redrive.flows import pieces, replay
-from redrive.flows.events import AnyEvent, read_turn
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, read_turn
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import known_definitions
 from redrive.stores.records import Batch, FlowChange, NewWorker
@@ -256,6 +256,92 @@ def test_while_a_long_log_is_read_and_folded_others_have_their_turns(
     assert len(turns_of["fold"]) >= 5
 
 
+@action(name="crash_loops.pay")
+async def pay() -> str:
+    SEEN.append("paid")
+    raise redrive.Permanent("said no")
+
+
+HELD: list[asyncio.Event] = []
+
+
+@action(name="crash_loops.held_up")
+async def held_up() -> int:
+    await HELD[0].wait()
+    return current_attempt().number
+
+
+@workflow(name="crash_loops.FailsAtLast")
+class FailsAtLast(Workflow):
+    async def run(self, ends: bool) -> int:
+        beside = asyncio.create_task(held_up())
+        for number in range(50):
+            SEEN.append(TURNS[-1].count)
+            await note(number)
+        try:
+            await pay()
+        except redrive.Permanent:
+            if ends:
+                raise
+        return await beside
+
+
+async def begun_anew(app: App, ends: bool) -> redrive.Handle[int]:
+    """A flow whose last step has failed and is to be tried again."""
+    handle = await app.start(FailsAtLast, ends)
+
+    async def has_failed() -> bool:
+        lines = await app.log(handle.id)
+        return any(isinstance(line.event, FlowFailed if ends else AttemptFailed) for line in lines)
+
+    await until(has_failed)
+    SEEN.clear()
+    await app.reset_step(handle.id, "crash_loops.pay", by="ann", why="mended")
+    return handle
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["failed flow", "flow that goes on"])
+def test_while_a_long_flow_that_is_redriven_is_replayed_others_have_their_turns(
+    address: str, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    async def scenario() -> None:
+        HELD[:] = [asyncio.Event()]
+        with Turns() as turns:
+            TURNS.append(turns)
+            async with redrive.open(address) as app:
+                monkeypatch.setattr(replay, "TURNS_AT_ONCE", 10)
+                await begun_anew(app, ends)
+
+                async def is_seen() -> bool:
+                    return "paid" in SEEN
+
+                await until(is_seen)
+                HELD[0].set()
+
+    asyncio.run(scenario())
+    assert len(set(SEEN[:50])) >= 5
+
+
+def test_an_attempt_that_ends_while_its_flow_is_built_anew_and_its_worker_stops_is_not_made_again(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        HELD[:] = [asyncio.Event()]
+        with Turns() as turns:
+            TURNS.append(turns)
+            async with redrive.open(address) as app:
+                monkeypatch.setattr(replay, "TURNS_AT_ONCE", 10)
+                handle = await begun_anew(app, ends=False)
+                while not SEEN:  # noqa: ASYNC110 - right after its first piece
+                    await asyncio.sleep(0)
+                HELD[0].set()
+                app.stop()
+            async with redrive.open(address) as app:
+                assert await app.handle(handle.id).result(timeout=10) == 1
+
+    asyncio.run(scenario())
+
+
 def test_of_long_logs_few_are_read_at_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
@@ -278,12 +364,6 @@ def test_of_long_logs_few_are_read_at_once(address: str, monkeypatch: pytest.Mon
 
 
 HOOKS: list[Callable[[], None]] = []
-
-
-@action(name="crash_loops.pay")
-async def pay() -> str:
-    SEEN.append("paid")
-    raise redrive.Permanent("said no")
 
 
 @workflow(name="crash_loops.PaysAtLast")

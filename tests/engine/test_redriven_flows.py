@@ -8,6 +8,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, Workflow, action, current_attempt, report_of, workflow
 from redrive.engine.explanation import ItemStory
+from redrive.flows import replay
 from redrive.flows.events import ItemAdded, Redriven
 from redrive.testing import FlowApp, FlowOutcome, crash_everywhere, flow_app
 
@@ -384,6 +385,79 @@ def test_a_redriven_flow_survives_a_crash_anywhere() -> None:
 
     for run in crash_everywhere(story):
         assert run.outcome == "charge"
+
+
+@action(name="redriven.stopped")
+async def stopped() -> str:
+    RAN.append("stopped")
+    if BROKEN:
+        await asyncio.Event().wait()
+    return "done"
+
+
+@action(name="redriven.waits")
+async def waits() -> str:
+    if current_attempt().number == 1:
+        raise ConnectionError
+    return "in the end"
+
+
+@workflow(name="redriven.Groups")
+class Groups(Workflow):
+    async def run(self, ends: bool) -> list[str]:
+        tasks: list[asyncio.Task[str]] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks += [
+                    group.create_task(self.run_action(stopped(), retry=RetryPolicy(attempts=1))),
+                    group.create_task(self.run_action(waits(), retry=RetryPolicy(attempts=2, backoff_seconds=3600))),
+                    group.create_task(self.second()),
+                ]
+        except* redrive.Permanent:
+            if ends:
+                raise
+            await asyncio.sleep(86400)
+        return [task.result() for task in tasks]
+
+    async def second(self) -> str:
+        await asyncio.sleep(60)
+        return await do("second")
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["failed flow", "flow that goes on"])
+def test_a_worker_that_dies_between_a_redrive_and_what_comes_of_it_leaves_that_to_the_next(
+    monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """A long log is replayed in pieces, and the redrive is durable before the last of them."""
+    BROKEN.add("second")
+    monkeypatch.setattr(replay, "TURNS_AT_ONCE", 1)
+
+    async def story() -> tuple[FlowOutcome, list[float]]:
+        async with flow_app() as app:
+            handle = await app.start(Groups, ends)
+            with app.clock.frozen():
+                began = app.now()
+            await app.until(lambda: "second" in RAN)
+            with app.clock.frozen():
+                await app.settled(handle)
+                await app.kill()
+                BROKEN.clear()
+                if ends:
+                    await app.redrive(handle.id, by="ann", why="mended")
+                else:
+                    await app.reset_step(handle.id, "redriven.do", by="ann", why="mended")
+                app.crash_at(1, "after")
+                app.revive()
+                await app.until(lambda: RAN.count("second") == 2)
+                assert app.witness.crash_at is None
+                await app.settled(handle)
+                rows = [row.scheduled_at - began for row in await app.retries()]
+            return await app.outcome(handle), rows
+
+    done, rows = asyncio.run(story())
+    assert done.result == ["done", "in the end", "second"]
+    assert {name: RAN.count(name) for name in RAN} == {"stopped": 2, "second": 2}
+    assert rows == [3600]
 
 
 GATE: list[asyncio.Event] = []

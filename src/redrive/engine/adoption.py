@@ -19,28 +19,15 @@ from redrive.engine.outcomes import lost_attempt
 from redrive.engine.reopening import reopen, undo_failures
 from redrive.failures.signals import CrashLoop
 from redrive.flows.asks import EndAsk
-from redrive.flows.events import COMMANDS, FlowBegan, ItemDeferred, Redriven, Resumed
+from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, Line, fold, folding
 from redrive.flows.messages import ByHand, Cancel, Redrive, Resume
-from redrive.flows.pieces import at_once
 from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, last_word, replay
 from redrive.flows.values import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 
 log = logging.getLogger("redrive")
-
-
-def go_on(
-    run: FlowRun,
-    rows: list[EventRow],
-    heartbeats: list[HeartbeatRow],
-    mail: list[Message],
-    under_way: Collection[int] = (),
-) -> None:
-    """Bring a flow to where its log ends, then do what is due. `under_way`: items whose attempts run in this worker."""
-    for _ in going_on(run, rows, heartbeats, mail, under_way):
-        pass
 
 
 def going_on(
@@ -51,9 +38,10 @@ def going_on(
     under_way: Collection[int] = (),
     crash_loop: CrashLoop | None = None,
 ) -> Iterator[None]:
-    """The same in pieces: a long log takes long to replay, and until it is, nobody may speak to the flow.
+    """Bring a flow to where its log ends, then do what is due.
 
-    `crash_loop`: why none of its code is to run any more; the flow fails.
+    In pieces: a long log takes long to replay, and until it is, nobody may speak to the flow. `under_way`: items whose
+    attempts run in this worker. `crash_loop`: why none of its code is to run any more; the flow fails.
     """
     if rows:
         run.seq, run.last_at = rows[-1].seq, rows[-1].at
@@ -73,10 +61,10 @@ def going_on(
         run.desk.hand_on(run, missing, bool(mail))
         return
     logged = run.seq
-    if before.ending is not None and not reopen(run, lines, mail):
+    if before.ending is not None and not (yield from reopen(run, lines, before.items, mail)):
         _give_back(run, before.ending, before.ended_at)
         return
-    undo_failures(run, lines, mail)
+    yield from undo_failures(run, lines, mail)
     if crash_loop is not None:
         run.history = fold(lines)
         run.know_rows()
@@ -92,10 +80,13 @@ def going_on(
         if not run.released and not run.has_begun:
             run.begin()
         return
+    told, is_redriven = before, _is_redriven(lines)
+    if is_redriven:
+        before = yield from folding(_before_redrives(lines))
+    if run.seq != logged:
+        told = yield from folding(lines)
     try:
-        replaying = replay(lines, run.driver, run.history, _began_at(lines))
-        # What was undone just now becomes durable together with what comes of it, so nothing may come between.
-        open_asks = (yield from replaying) if run.seq == logged else at_once(replaying)
+        open_asks = yield from replay(lines, run.driver, run.history, _began_at(lines))
     except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
         cannot_go_on(run, lines, str(error), mail)
         return
@@ -126,11 +117,10 @@ def going_on(
             run.stays_in_lane(item)
             run.active += 1
     run.desk.under_way.stop_all_but(run.id, {item.number for item in running})
-    if run.seq != logged or before.parked is not None:
+    if is_redriven or told.parked is not None:
         # What is undone took them from the retry queue, or had them wait longer.
         for item in [item for item in run.history.items.values() if item.state == "waiting"]:
             run.show_retry(item)
-    told = before if run.seq == logged else fold(lines)
     obey_pause(run, mail)
     _tell_revived(run, told)
     run.take(open_asks, run.time())
@@ -152,6 +142,20 @@ def _began_at(lines: list[Line]) -> float:
     return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
 
 
+def _is_redriven(lines: list[Line]) -> bool:
+    """Whether what a redrive asks for is still to be carried out."""
+    last = last_word(lines)
+    return last is not None and isinstance(last.event, Redriven)
+
+
+def _before_redrives(lines: list[Line]) -> list[Line]:
+    """The log as it was when the redrives at its end were asked for."""
+    end = len(lines)
+    while end and isinstance(lines[end - 1].event, Redriven | FlowParked | Resumed):
+        end -= 1
+    return lines[:end]
+
+
 def _tell_revived(run: FlowRun, told: FlowHistory) -> None:
     """Items that the flow's code had cancelled, and now has not: only the code knows, and the log must."""
     for item in run.history.items.values():
@@ -163,7 +167,7 @@ def _tell_revived(run: FlowRun, told: FlowHistory) -> None:
 def _count_lost(run: FlowRun, lost: list[Item], before: FlowHistory) -> None:
     """Attempts that were under way when the last owner was lost: they count, and nobody knows how they ended.
 
-    Not those that the flow's code had stopped `before`, where that was undone just now.
+    Not those that the flow's code had stopped `before` a redrive undid that.
     """
     for item in lost:
         if item.state == "running" and not run.released:

@@ -26,7 +26,7 @@ LAST_WORD = 0.5
 async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
     """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
     worker.places.closed = True
-    worker.rebuilding.close()
+    await worker.rebuilding.close()
     loop = asyncio.get_running_loop()
     attempts_end = loop.create_task(_end_attempts(worker))
     # Where this is cancelled, attempts are too, and with them what waits for their end.

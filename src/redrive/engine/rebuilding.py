@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from redrive.engine.adoption import go_on
+from redrive.engine.adoption import going_on
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
 from redrive.flows.driver import driver_for
@@ -31,10 +31,14 @@ class Rebuilding:
             task = self._tasks[run.id] = asyncio.get_running_loop().create_task(self._rebuild(run))
             task.add_done_callback(lambda task: self._ended(run, task))
 
-    def close(self) -> None:
-        """Leave the flows as they are; whoever has them next reads the same mail."""
-        for flow_id, task in self._tasks.items():
+    async def close(self) -> None:
+        """Leave the flows as they are, or as they are to be; whoever has them next reads the same mail."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for flow_id in list(self.held):
             self._report_held(flow_id)
 
     def _ended(self, run: FlowRun, task: "asyncio.Task[None]") -> None:
@@ -65,9 +69,25 @@ class Rebuilding:
                 is_all_durable = bool(rows) and rows[-1].seq == run.seq == seq
                 if is_all_durable and run.running_items() <= begun and not run.released:
                     mail = [one for one in unread if one.flow_id == run.id and one.id not in run.mail_taken]
-                    go_on(self._replace(run), rows, beats, mail, begun)
+                    fresh = self._replace(run)
+                    await self._bring_up(fresh, going_on(fresh, rows, beats, mail, begun))
                     return
                 # Something else came in: mail, a timer, a place that was waited for.
+
+    async def _bring_up(self, run: FlowRun, pieces: Iterator[None]) -> None:
+        """Meanwhile nobody may find it half replayed, but its attempts must find it in the end, told to stop or not."""
+        runs = self._worker.runs
+        try:
+            for _ in pieces:
+                del runs[run.id]
+                try:
+                    await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
+                finally:
+                    runs[run.id] = run
+        except asyncio.CancelledError:
+            for _ in pieces:
+                pass
+            raise
 
     def _replace(self, run: FlowRun) -> FlowRun:
         worker = self._worker

@@ -1,6 +1,7 @@
 """Undo failures in a flow's log, where a message says so: what failed is tried again, or settled by hand."""
 
 import logging
+from collections.abc import Generator
 
 from msgspec import UNSET
 
@@ -8,10 +9,10 @@ from redrive.engine.by_hand import Outcome, redriven
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.mailroom import read, take_out
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, is_activation
-from redrive.flows.history import Item, Line, fold
+from redrive.flows.history import Item, Line, folding
 from redrive.flows.messages import AnyMessage, ByHand, Redrive
 from redrive.flows.registry import GRAPH
-from redrive.flows.undoing import Undoing
+from redrive.flows.undoing import Undoing, reading_undone
 from redrive.stores.records import Message
 
 log = logging.getLogger("redrive")
@@ -28,13 +29,13 @@ def comes_too_late(said: AnyMessage | None, items: dict[int, Item]) -> bool:
     return item is not None and item.state in ("completed", "cancelled")
 
 
-def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
+def reopen(run: FlowRun, lines: list[Line], known: dict[int, Item], mail: list[Message]) -> Generator[None, None, bool]:
     """Take up a failed flow again, where a message says so: the redrive is logged as the last line.
 
-    False: it stays as it is.
+    False: it stays as it is. `known`: its items, as the log has them.
     """
     failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
-    known = fold(lines).items
+    undoing = yield from reading_undone(lines)
     for message in list(mail):
         # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
         _take(run, mail, message)
@@ -57,7 +58,7 @@ def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
                 items = [said.item, *(item for item in items if item not in (None, said.item))]
             if isinstance(said, Outcome) and said.item not in items and said.item in known and known[said.item].is_open:
                 items.append(said.item)
-            failures = _Failures(run, lines, failed.seq)
+            failures = _Failures(run, lines, undoing, failed.seq)
             for item in items:
                 # One may be there only because of another one's failure, and is then undone with that.
                 if item not in failures.undoing.items:
@@ -66,17 +67,17 @@ def reopen(run: FlowRun, lines: list[Line], mail: list[Message]) -> bool:
     return False
 
 
-def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> None:
+def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> Generator[None, None, None]:
     """In a flow that goes on, items that failed and that a message says to try again, or to settle by hand."""
     words = [(message, said) for message in mail if isinstance(said := read(message), ByHand)]
     if not words:
         return
-    items = fold(lines).items
+    items = (yield from folding(lines)).items
     is_undone = any(item.undoes for item in items.values())
     failed = {item.number for item in items.values() if item.state == "failed"}
     # What gave up only since nobody needed it any more may be needed again.
     unneeded = [number for number in sorted(failed) if _was_unneeded(items[number])]
-    failures = _Failures(run, lines, run.seq + 1)
+    failures = _Failures(run, lines, (yield from reading_undone(lines)), run.seq + 1)
     undone_before = frozenset(failures.undoing.items)
     for message, said in words:
         if said.item not in failed or said.item in failures.undoing.items:
@@ -107,8 +108,8 @@ def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
 class _Failures:
     """Where the items of a log failed, before line `end`. To undo one adds a line to the log."""
 
-    def __init__(self, run: FlowRun, lines: list[Line], end: int) -> None:
-        self.undoing = Undoing(lines)
+    def __init__(self, run: FlowRun, lines: list[Line], undoing: Undoing, end: int) -> None:
+        self.undoing = undoing
         self._run = run
         self._lines = lines
         self._at = run.time()

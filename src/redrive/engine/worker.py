@@ -162,7 +162,7 @@ class Worker:
 
     async def _let_go(self) -> None:
         self.alarms.close()
-        self.rebuilding.close()
+        await self.rebuilding.close()
         await self.runner.close()
         self.guard.let_go(self.monotonic())
         for run in self.runs.values():

@@ -29,7 +29,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.pieces import at_once, parts_of
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.flows.undoing import without_undone
+from redrive.flows.undoing import leaving_out_undone
 from redrive.retry.decision import GiveUp, RetryAt
 from redrive.retry.history import History
 from redrive.retry.policy import Policy
@@ -303,7 +303,8 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
 def folding(lines: list[Line]) -> Generator[None, None, FlowHistory]:
     """The history that a whole log makes."""
     history = FlowHistory(whole=True)
-    for index, part in enumerate(parts_of(without_undone(lines))):
+    counting = yield from leaving_out_undone(lines)
+    for index, part in enumerate(parts_of(counting)):
         if index:
             yield
         for line in part:

@@ -34,7 +34,7 @@ from redrive.flows.failed_item import error_of
 from redrive.flows.history import FlowHistory, Line
 from redrive.flows.loop import is_ours
 from redrive.flows.registry import UnknownDefinition, action_named
-from redrive.flows.undoing import without_undone
+from redrive.flows.undoing import leaving_out_undone
 from redrive.retry.policy import DEFAULT_POLICY
 
 TURNS_AT_ONCE = 200
@@ -68,7 +68,7 @@ def replay(
             history.last_item = max(history.last_item, line.event.item)
         elif isinstance(line.event, TimerSet):
             history.last_timer = max(history.last_timer, line.event.timer)
-    lines = without_undone(lines)
+    lines = yield from leaving_out_undone(lines)
     patches = {line.event.patch for line in lines if isinstance(line.event, PatchMarked)}
     # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
     anew = sorted((line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven))

@@ -1,7 +1,7 @@
 """What redrives undo in a log: a failure, and all that came of it and nothing else."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from redrive.flows.events import (
@@ -14,6 +14,7 @@ from redrive.flows.events import (
     TimerSet,
     is_activation,
 )
+from redrive.flows.pieces import at_once, parts_of
 
 if TYPE_CHECKING:
     from redrive.flows.history import Line
@@ -76,9 +77,25 @@ class Undoing:
                 gone += self._of_turn.pop(seq, ())
 
 
-def without_undone(lines: "list[Line]") -> "list[Line]":
-    """The log without what a later redrive undid."""
+def reading_undone(lines: "list[Line]") -> "Generator[None, None, Undoing]":
+    """What the redrives of a whole log undo, in pieces."""
+    undoing = Undoing()
+    for index, part in enumerate(parts_of(lines)):
+        if index:
+            yield
+        for line in part:
+            undoing.read(line)
+    return undoing
+
+
+def leaving_out_undone(lines: "list[Line]") -> "Generator[None, None, list[Line]]":
+    """The log without what a later redrive undid, in pieces."""
     if not any(isinstance(line.event, Redriven) for line in lines):
         return lines
-    undone = Undoing(lines).lines
+    undone = (yield from reading_undone(lines)).lines
     return [line for line in lines if line.seq not in undone]
+
+
+def without_undone(lines: "list[Line]") -> "list[Line]":
+    """The same in one piece."""
+    return at_once(leaving_out_undone(lines))
