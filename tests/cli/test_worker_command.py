@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -217,6 +218,17 @@ def test_worker_processes_are_kept_alive_and_stopped_together(shell: Shell) -> N
     assert supervisor.ends_with() == 0
     assert not any(is_alive(worker) for worker in workers)
     assert shell.explain(flow_id).status == "completed"
+
+
+def test_worker_processes_end_for_good_when_a_newer_version_has_changed_their_store(shell: Shell) -> None:
+    supervisor = shell.begin("worker", SHOP, "--processes", "2")
+    supervisor.says(" ready: ", times=2)
+    with sqlite3.connect(shell.folder / "app.db") as database:
+        database.execute("INSERT INTO redrive_schema VALUES (99, '0099_later.sql', 0)")
+    database.close()
+    os.kill(children(supervisor)[0], signal.SIGKILL)
+    assert supervisor.ends_with() == 2
+    assert supervisor.said.count("its schema has version 99") == 1
 
 
 @pytest.mark.promise("A14")

@@ -9,6 +9,7 @@ import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
+from redrive.cli.exit_codes import TOO_OLD
 from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, CallbackOption, http_settings
 from redrive.cli.run import read_seconds
@@ -66,6 +67,7 @@ def worker_command(
     # Loaded here, so that `redrive --help` is quick.
     from redrive.cli.event_loop import leave, run_in_loop
     from redrive.cli.worker_process import work
+    from redrive.stores.errors import StoreTooNew
 
     settings: dict[str, Any] = {
         "queues": tuple(queues) if queues else None,
@@ -102,8 +104,14 @@ def worker_command(
         return run_in_loop(supervise(command, processes, settings["grace"]))
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(level=log_level.upper(), format=LINE, datefmt="%Y-%m-%dT%H:%M:%S")
-    with one_line_errors():
-        return leave(run_in_loop(work(usable(store, creates=True), settings, supervised)))
+    try:
+        with one_line_errors():
+            return leave(run_in_loop(work(usable(store, creates=True), settings, supervised)))
+    except BadInput as error:
+        if not supervised or not isinstance(error.__cause__, StoreTooNew):
+            raise
+        typer.echo(f"redrive: {error}", err=True)
+        return TOO_OLD
 
 
 def _check(settings: dict[str, Any], log_level: str) -> None:

@@ -7,7 +7,7 @@ import signal
 import typer
 
 from redrive.cli.event_loop import FOR_THE_HAND_OVER, SIGNALS
-from redrive.cli.exit_codes import BAD_INPUT
+from redrive.cli.exit_codes import BAD_INPUT, TOO_OLD
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.retry.backoff import Backoff
 
@@ -36,7 +36,7 @@ class _Supervisor:
         self._stopping = asyncio.Event()
         self._began_well = False
         self.refused = False
-        """They were told, from the start, what they cannot do: it would be the same each time."""
+        """They were told what they cannot do, from the start or for good: it would be the same each time."""
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """The first signal asks for a graceful stop, the next one for one at once: each worker sees to that.
@@ -70,7 +70,7 @@ class _Supervisor:
                 return
             lasted = SYSTEM_CLOCK.monotonic() - began
             self._began_well = self._began_well or code != BAD_INPUT or lasted > BEGAN_WELL
-            if not self._began_well:
+            if not self._began_well or code == TOO_OLD:
                 self.refused = True
                 self.stop()
                 return

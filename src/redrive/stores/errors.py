@@ -3,7 +3,8 @@
 StoreError
 ├── StoreUnavailable   it cannot be reached or cannot write now; trying again later may help
 │   └── CommitUnknown  the connection was lost during a commit: it may or may not have happened
-├── StoreUnusable      it cannot be used as it is: a newer version, a missing extra, a wrong address
+├── StoreUnusable      it cannot be used as it is: a missing extra, a wrong address
+│   └── StoreTooNew    a newer version has brought it up to date
 └── LeaseLost          this worker no longer owns its flows: its lease ran out or was taken away
 """
 
@@ -22,6 +23,10 @@ class CommitUnknown(StoreUnavailable):
 
 class StoreUnusable(StoreError):
     """The store cannot be used as it is; the message says what to do."""
+
+
+class StoreTooNew(StoreUnusable):
+    """A newer redrive has brought the store up to date, so this one can never use it again."""
 
 
 class LeaseLost(StoreError):
