@@ -7,10 +7,12 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
+import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 import pytest
 from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
 
@@ -19,6 +21,7 @@ from redrive.cli import main
 from redrive.cli.app import build
 from redrive.determinism.clock import SystemClock
 from redrive.flows.events import FlowParked, write_event, write_turn
+from redrive.stores.postgres import migrating
 from redrive.stores.records import FINISHED, NewWorker
 
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
@@ -577,6 +580,30 @@ def test_an_unreachable_database_and_a_wrong_password_are_one_line(command: str,
     said = run(*arguments, "--store", wrong).refused()
     assert "check the user and the password" in said
     assert GUARDED_PASSWORD not in said
+
+
+@pytest.mark.parametrize("command", ["flows", "run"])
+def test_what_a_command_waits_for_is_told(command: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, is_held, address = io.StringIO(), threading.Event(), shared_server().fresh_database()
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr(migrating, "TOLD_AFTER", 0.01)
+
+    async def hold_up() -> None:
+        other = await asyncpg.connect(address)
+        async with other.transaction(), asyncio.timeout(10):
+            await other.execute("SELECT pg_advisory_xact_lock(hashtextextended('redrive', 0))")
+            is_held.set()
+            while not said.getvalue():  # noqa: ASYNC110 - stderr has no event
+                await asyncio.sleep(0.01)
+        await other.close()
+
+    holder = threading.Thread(target=asyncio.run, args=(hold_up(),))
+    holder.start()
+    is_held.wait(10)
+    assert main([command, *(order() if command == "run" else ()), "--store", address]) == 0
+    holder.join()
+    (line,) = said.getvalue().splitlines()
+    assert re.fullmatch("redrive: .*: waiting for another process that brings its tables up to date", line)
 
 
 def test_a_store_from_a_newer_version_is_one_line(run: Command, store: str) -> None:

@@ -1,6 +1,7 @@
 """A store of an older version is brought up to date with all that is in it; one of a newer version is refused."""
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -294,7 +295,7 @@ def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_change
 
 
 def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migration(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = _postgres()
     with monkeypatch.context() as before:
@@ -327,6 +328,12 @@ def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migrat
             r"\(nightly report\), idle in transaction, open for \d+ s; end it, then try again$",
         ):
             await opening_store
+        (told,) = caplog.messages
+        assert re.search(
+            r": waiting up to 0\.2 s to bring its tables up to date, for a transaction that uses them: process \d+ of "
+            r"user \w+ \(nightly report\), idle in transaction, open for \d+ s$",
+            told,
+        )
         # What ends in time is waited for.
         monkeypatch.setattr(migrating, "UNLOCKED_WITHIN", 30.0)
         opening_store = asyncio.create_task(closed(old.make()))
@@ -358,3 +365,28 @@ def test_a_migration_is_waited_for_and_takes_as_long_as_it_must_whatever_the_use
             other.terminate()
 
     asyncio.run(scenario())
+
+
+def test_whoever_waits_for_another_process_that_migrates_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = _postgres()
+    with monkeypatch.context() as before:
+        at_version_1(before, old.module)
+        asyncio.run(closed(old.make()))
+    monkeypatch.setattr(migrating, "TOLD_AFTER", 0.01)
+    (schema,) = old.ask("SELECT current_schema()")[0]
+
+    async def scenario() -> None:
+        other = await asyncpg.connect(shared_database())
+        async with other.transaction():
+            await other.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema)
+            opening_store = asyncio.create_task(closed(old.make()))
+            while not caplog.messages and not opening_store.done():  # noqa: ASYNC110 - a log has no event
+                await asyncio.sleep(0.01)
+        await opening_store
+        await other.close()
+
+    asyncio.run(scenario())
+    (told,) = caplog.messages
+    assert told.endswith(": waiting for another process that brings its tables up to date")

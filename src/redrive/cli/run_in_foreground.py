@@ -15,6 +15,7 @@ from redrive.cli.graph_files import ENDINGS as GRAPH_ENDINGS
 from redrive.cli.run_progress import Progress
 from redrive.cli.script_files import ENDING as SCRIPT_ENDING
 from redrive.cli.store_use import store_words
+from redrive.cli.waits import waits_told
 from redrive.engine.explain_text import explain_text
 from redrive.flows.events import FlowCompleted
 from redrive.observability.stream import listen
@@ -37,7 +38,10 @@ class FlowInTheForeground:
         self._stopped = False
 
     async def run(self, store: "Store", definition: Definition, given: Call, key: str | None, queue: str) -> int:
-        async with open_app(store, worker=False, queues=(queue,), http=self._http) as app:
+        async with contextlib.AsyncExitStack() as until_then:
+            with waits_told():
+                opening = open_app(store, worker=False, queues=(queue,), http=self._http)
+                app = await until_then.enter_async_context(opening)
             handle = await definition.start(app, given, key=key, queue=queue)
             progress = Progress(handle.id)
             silence = listen(progress.listen)

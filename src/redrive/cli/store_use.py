@@ -39,8 +39,9 @@ def ask(store: str, question: "Callable[[App], Coroutine[Any, Any, T]]", *, crea
     import asyncio  # loaded here, so that `redrive --help` is quick
 
     from redrive.assembly import open as open_app
+    from redrive.cli.waits import waits_told
 
-    with one_line_errors():
+    with one_line_errors(), waits_told():
         kept = usable(store, creates)
 
         async def answer() -> T:

@@ -1,5 +1,9 @@
 """Brings the schema up to date; of many workers that start at once, one does it and the others wait for it."""
 
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK
@@ -7,6 +11,8 @@ from redrive.stores.errors import StoreUnavailable
 from redrive.stores.migrations import Migration, migrations_of, still_to_apply
 from redrive.stores.postgres.faults import DRIVER_FAULTS, must_wait
 from redrive.stores.postgres.names import quoted
+
+log = logging.getLogger("redrive")
 
 # Large tables may take a while to change.
 _PATIENCE = 3600.0
@@ -17,6 +23,8 @@ PAUSE = 2.0
 """they have their turn before it is tried again,"""
 UNLOCKED_WITHIN = 30.0
 """and a transaction that stays open for so many seconds is told."""
+TOLD_AFTER = 1.0
+"""Seconds after which whoever waits is told what for."""
 
 # What a user of the database is limited to is meant for others: large tables take as long as they must.
 _UNLIMITED = """
@@ -48,19 +56,38 @@ async def migrate(connection: Any, schema: str, where: str) -> None:
     began = SYSTEM_CLOCK.monotonic()
     async with connection.transaction():
         await connection.execute(_UNLIMITED)
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema, timeout=_PATIENCE)
+        with _told(f"{where}: waiting for another process that brings its tables up to date"):
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema, timeout=_PATIENCE)
         # Asked first: with IF NOT EXISTS one would need the right to create it even when it is there.
         if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", quoted(schema)):
             await connection.execute(f"CREATE SCHEMA {quoted(schema)}")
         await connection.execute(_VERSIONS)
         missing = still_to_apply(migrations, await _version(connection, schema), where)
+        is_told = False
         while not await _applied(connection, missing):
+            user = await _who_uses(connection, schema)
             if SYSTEM_CLOCK.monotonic() - began >= UNLOCKED_WITHIN:
                 raise StoreUnavailable(
                     f"{where}: its tables cannot be brought up to date while a transaction uses them: "
-                    f"{await _who_uses(connection, schema)}; end it, then try again"
+                    f"{user}; end it, then try again"
                 )
+            if not is_told:
+                log.warning(
+                    "%s: waiting up to %g s to bring its tables up to date, for a transaction that uses them: %s",
+                    *(where, UNLOCKED_WITHIN, user),
+                )
+                is_told = True
             await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Say so, unless it is soon over."""
+    timer = asyncio.get_running_loop().call_later(TOLD_AFTER, log.warning, what)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def _applied(connection: Any, missing: list[Migration]) -> bool:
