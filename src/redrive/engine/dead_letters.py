@@ -10,7 +10,7 @@ from redrive.flows.events import FlowFailed
 from redrive.stores.records import DeadLetter, FlowRecord
 
 if TYPE_CHECKING:
-    from redrive.engine.flow_run import FlowRun
+    from redrive.engine.owned_flow import OwnedFlow
 
 LONGEST_SUMMARY = 500
 SETTLED_AT_ONCE = 500
@@ -21,7 +21,7 @@ def payload_summary(record: FlowRecord) -> str:
     return redact(arguments_of(record.definition, record.input), LONGEST_SUMMARY)
 
 
-def dead_letter(run: "FlowRun", event: FlowFailed) -> DeadLetter:
+def dead_letter(run: "OwnedFlow", event: FlowFailed) -> DeadLetter:
     item = run.history.items.get(event.item) if event.item is not None else None
     return DeadLetter(
         flow_id=run.id,

@@ -66,7 +66,7 @@ class Desk(Protocol):
         """An attempt failed, or the item is given up later: that is about to be durable."""
         ...
 
-    def ended(self, run: "FlowRun", event: AnyEvent) -> None:
+    def ended(self, run: "OwnedFlow", event: AnyEvent) -> None:
         """The run's last event is about to be durable."""
         ...
 

@@ -11,16 +11,14 @@ from typing import Any
 
 import msgspec
 
-from redrive.engine.attempt_starts import AttemptStarts
+from redrive.engine.carried_out import CarriedOut
 from redrive.engine.desk import Desk
 from redrive.engine.outcomes import comes_back_in, failure_from, gave_up_at_deadline
-from redrive.engine.owned_flow import NOTHING_COMES
 from redrive.failures.failure import Failure
 from redrive.failures.signals import AttemptTimeout
 from redrive.flows.action import Place
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
+from redrive.flows.asks import Ask, EndAsk
 from redrive.flows.driver import Driver
-from redrive.flows.endings import ending_of
 from redrive.flows.error_details import kept_text
 from redrive.flows.events import (
     AttemptAccepted,
@@ -28,13 +26,9 @@ from redrive.flows.events import (
     AttemptReturned,
     CompletionRefused,
     FlowBegan,
-    ItemCancelled,
     ItemCompleted,
     ItemGaveUp,
-    PatchMarked,
-    StepSettled,
     TimerFired,
-    TimerSet,
 )
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import Item
@@ -50,9 +44,14 @@ SHORT_WAIT = 5.0
 # Others, the lease among them, have their turn between so many and the next.
 DUE_AT_ONCE = 1000
 UNWANTED = Conditions(wanted=False)
+NOTHING_COMES = (
+    "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. It may be an event "
+    "that nobody sets, or what a thread or a library with its own threads brings: put that into an @action. Mend the "
+    "code, then resume the flow"
+)
 
 
-class FlowRun(AttemptStarts):
+class FlowRun(CarriedOut):
     """What its code asked for, what runs and what waits."""
 
     __slots__ = ("_alarm_at", "has_begun")
@@ -95,7 +94,7 @@ class FlowRun(AttemptStarts):
             return
         self.active -= 1
         self.log(at, ItemCompleted(item=number, attempt=item.attempt, result=msgspec.Raw(result.encode())))
-        self._item_done(item)
+        self.item_done(item)
         self.take(self.driver.completed(number, result, at, read), at)
         if self._lanes is not None:
             self.leave_lane(item, at)
@@ -104,7 +103,7 @@ class FlowRun(AttemptStarts):
     def completed_by_hand(self, item: Item, said: CompleteItem | ResolveItem) -> None:
         """Someone says what came of an open item, or that it does not matter."""
         at = self.time()
-        self._let_go(item)
+        self.let_go(item)
         result = said.result if isinstance(said, CompleteItem) else msgspec.Raw(b"null")
         resolved = isinstance(said, ResolveItem)
         self.log(
@@ -113,7 +112,7 @@ class FlowRun(AttemptStarts):
                 item=item.number, attempt=item.attempt, result=result, by=said.by, why=said.why, resolved=resolved
             ),
         )
-        self._item_done(item)
+        self.item_done(item)
         if resolved:
             self.take(self.driver.resolved(item.number, at), at)
         else:
@@ -141,7 +140,7 @@ class FlowRun(AttemptStarts):
         if item is None:
             self.log(self.time(), CompletionRefused(item=said.item, why="the attempt is not under way any more"))
             return
-        self._let_go(item)
+        self.let_go(item)
         # As if it had been running here, which is where outcomes usually come from.
         self.active += 1
         item.accepted = False
@@ -190,7 +189,7 @@ class FlowRun(AttemptStarts):
             else:
                 self.wait_for_retry(item, decision.when, at)
         else:
-            self._item_done(item)
+            self.item_done(item)
             self.take(self.driver.failed(item.number, error_of(item, event), at), at)
 
     def returned(self, item: Item, at: float, until: float, reason: str) -> None:
@@ -279,27 +278,7 @@ class FlowRun(AttemptStarts):
         self.desk.wake_at(self.time(), self)
         return False
 
-    # What goes out
-
-    def take(self, asks: list[Ask], at: float) -> None:
-        """Log what the flow's code asks for, and have it carried out."""
-        for ask in asks:  # which may grow
-            if isinstance(ask, ItemAsk):
-                self.add_item(ask, at)
-            elif isinstance(ask, TimerAsk):
-                timer = self.history.last_timer + 1
-                self.driver.bind_timer(ask, timer)
-                self.log(at, TimerSet(timer=timer, until=ask.time))
-            elif isinstance(ask, CancelAsk):
-                if self._cancel_item(ask, at) and ask.lets_run:
-                    asks += self.driver.dropped(ask.ask.item, at)
-            elif isinstance(ask, SettledAsk):
-                self.log(at, StepSettled(step=ask.step, state=ask.state, why=ask.why))
-            elif isinstance(ask, PatchAsk):
-                self.log(at, PatchMarked(patch=ask.name))
-            else:
-                self._end(ask, at)
-                return
+    # Until the next comes in
 
     def settle(self, at: float) -> None:
         """Set the alarm for what comes next. When nothing runs, wait in memory for a little, or give the flow back."""
@@ -339,54 +318,12 @@ class FlowRun(AttemptStarts):
             return None
         return item
 
-    def _cancel_item(self, ask: CancelAsk, at: float) -> bool:
-        """Whether it was cancelled: not when it has ended, nor when an attempt is under way that may end."""
-        item = self.history.items.get(ask.ask.item)
-        if item is None or not item.is_open or (ask.lets_run and item.state == "running"):
-            return False
-        self._let_go(item)
-        self.log(at, ItemCancelled(item=item.number))
-        self._item_done(item)
-        return True
-
-    def _let_go(self, item: Item) -> None:
-        """Stop what the item is doing: its attempt, standing in line, waiting."""
-        if item.state == "running" and not item.accepted:
-            self.active -= 1
-            self.desk.under_way.stop(self.id, item.number)
-        elif item.number in self.in_line:
-            self.active -= 1
-            del self.in_line[item.number]
-        self.waits.retries.pop(item.number, None)
-        self.waits.callbacks.pop(item.number, None)
-
-    def _end(self, ask: EndAsk, at: float) -> None:
-        # First: the places of what is stopped go to whoever stands in line.
-        self.leave_line()
-        for item in self.history.items.values():
-            if item.state == "running" and not item.accepted:
-                self.desk.under_way.stop(self.id, item.number)
-            if item.is_open:
-                self._item_done(item)
-        event = ending_of(ask, self.history)
-        self.log(at, event)
-        self.driver.discard()
-        self.active = 0
-        self.desk.ended(self, event)
-        self.release(ask.how, None, at)
-
     def give_up(self, item: Item, event: ItemGaveUp, at: float) -> None:
         """An item that waits is not tried again."""
         self.log(at, event)
         self.desk.attempt_failed(self, item, event)
-        self._item_done(item)
+        self.item_done(item)
         self.take(self.driver.failed(item.number, error_of(item, event), at), at)
-
-    def _item_done(self, item: Item) -> None:
-        if item.number in self.shown or item.details is not None or item.number in self.heartbeats:
-            self.shown.pop(item.number, None)
-            self.desk.journal.drop_retry(self.id, item.number)
-            self.heartbeats.pop(item.number, None)
 
 
 _DUE: dict[str, Callable[[FlowRun, int, float], None]] = {

@@ -9,12 +9,6 @@ from redrive.flows.events import AnyEvent, FlowParked, write_event
 from redrive.flows.history import FlowHistory
 from redrive.stores.records import FlowChange, FlowRecord, FlowStatus
 
-NOTHING_COMES = (
-    "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. It may be an event "
-    "that nobody sets, or what a thread or a library with its own threads brings: put that into an @action. Mend the "
-    "code, then resume the flow"
-)
-
 
 class OwnedFlow:
     __slots__ = (

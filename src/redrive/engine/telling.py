@@ -12,6 +12,7 @@ from redrive.stores.records import FlowRecord
 
 if TYPE_CHECKING:
     from redrive.engine.flow_run import FlowRun
+    from redrive.engine.owned_flow import OwnedFlow
 
 LONGEST_PROBLEM = 1000
 
@@ -46,7 +47,7 @@ def tell_flow_parked(record: FlowRecord, problem: str) -> None:
     emit(events.FlowParked(flow_id=record.id, definition=record.definition, problem=redact(problem, LONGEST_PROBLEM)))
 
 
-def tell_flow_ended(run: "FlowRun", event: AnyEvent) -> None:
+def tell_flow_ended(run: "OwnedFlow", event: AnyEvent) -> None:
     if not isinstance(event, FlowFailed):
         return
     item = run.history.items.get(event.item) if event.item is not None else None

@@ -266,12 +266,12 @@ class Worker:
     def attempt_failed(self, run: FlowRun, item: Item, event: AttemptFailed | ItemGaveUp) -> None:
         tell_attempt_failed(run, item, event)
 
-    def ended(self, run: FlowRun, event: AnyEvent) -> None:
+    def ended(self, run: OwnedFlow, event: AnyEvent) -> None:
         if isinstance(event, FlowFailed):
             self.journal.batch.dead.append(dead_letter(run, event))
         self.journal.then(self._tell_ended, run, event)
 
-    def _tell_ended(self, run: FlowRun, event: AnyEvent) -> None:
+    def _tell_ended(self, run: OwnedFlow, event: AnyEvent) -> None:
         if run.is_stored:
             tell_flow_ended(run, event)
             if self._on_ended is not None:
