@@ -261,6 +261,23 @@ def test_a_step_that_asks_to_come_back_later_does_not_open_the_circuit() -> None
 
 
 @pytest.mark.promise("P13")
+def test_a_step_has_the_settings_that_its_dependency_was_given_before_and_meanwhile() -> None:
+    @action(name="guard.settled", retry=redrive.RetryPolicy(attempts=4, backoff_seconds=1))
+    async def settled() -> None:
+        if redrive.current_attempt().number == 2:
+            redrive.define_dependency("well-known", circuit=CircuitSettings(failures=1, cooldown=100))
+        if redrive.current_attempt().number < 4:
+            raise ConnectionError("away")
+
+    redrive.define_dependency("well-known", circuit=CircuitSettings(failures=1, cooldown=10))
+    outcome = run_flow(Graph("guard-settled").step("settled", settled, dependency="well-known"), {})
+    assert outcome.status == "completed"
+    deferred = [line.event.until - line.at for line in outcome.lines if isinstance(line.event, ItemDeferred)]
+    # The second failure was told to the circuit that it asked; the third opens the one that began anew.
+    assert [round(wait, -1) for wait in deferred] == [10, 100]
+
+
+@pytest.mark.promise("P13")
 def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_begins_anew() -> None:
     """Else its last word in logs and metrics would be that it is open, for ever."""
     called = []

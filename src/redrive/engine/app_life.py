@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Self
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.engine.dependency_guard import dependencies_of_steps
 from redrive.engine.one_loop import OneLoop
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.worker import Worker
-from redrive.resilience.dependencies import Dependencies
 from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
 
@@ -29,7 +29,7 @@ class AppLife(OneLoop):
         self._working: asyncio.Task[None] | None = None
         self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP, self._is_here)
         # What is away stays so when a worker begins anew: circuits belong to the process.
-        self._dependencies = Dependencies()
+        self._dependencies = dependencies_of_steps()
         self._clock = current_clock()
         self._closing = self._closed = False
 

@@ -1,6 +1,7 @@
 """Circuits and retry budgets of what steps talk to. Durable work that they hold back waits, and no attempt is spent."""
 
 from redrive.calls.circuit_outcome import circuit_outcome
+from redrive.calls.dependencies import DEPENDENCIES
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.observability.events import CircuitChanged
@@ -27,11 +28,16 @@ class Deferred(Exception):
         self.reason = reason
 
 
+def dependencies_of_steps() -> Dependencies:
+    """With circuits of their own: an attempt that is the probe of its step must be let through by calls inside it."""
+    return Dependencies(like=DEPENDENCIES)
+
+
 class DependencyGuard:
     """All its times are on one clock, which must not be set."""
 
     def __init__(self, dice: Dice, dependencies: Dependencies | None = None) -> None:
-        self.dependencies = dependencies or Dependencies()
+        self.dependencies = dependencies or dependencies_of_steps()
         self._dice = dice
         self.permits: dict[_Attempt, tuple[Dependency, circuits.Permit]] = {}
         """Of attempts under way. What is not in it need not be reported."""

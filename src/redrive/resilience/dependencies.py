@@ -32,12 +32,15 @@ class Dependencies:
         circuit: CircuitSettings | None = None,
         budget: BudgetSettings | None = None,
         limit: int = 1000,
+        like: "Dependencies | None" = None,
     ) -> None:
+        """`like`: those defined there have the same settings here, with circuits and budgets of their own."""
         if limit < 1:
             raise ValueError(f"limit: {limit!r} is not allowed; use a whole number from 1")
         self._circuit = circuit or CircuitSettings()
         self._budget = budget or BudgetSettings()
         self._limit = limit
+        self._like = like
         self._lock = threading.Lock()
         self._alive: WeakValueDictionary[str, Dependency] = WeakValueDictionary()
         self._defined: dict[str, Dependency] = {}
@@ -52,11 +55,22 @@ class Dependencies:
             dependency = self._alive.get(name)
             if dependency is None:
                 dependency = self._alive[name] = Dependency(name, Circuit(name, self._circuit), Budget(self._budget))
+            self._follow(dependency)
             if name not in self._mentioned and len(self._mentioned) >= self._limit:
                 self._make_room()
             self._mentioned[name] = dependency
             self._mentioned.move_to_end(name)
             return dependency
+
+    def _follow(self, dependency: Dependency) -> None:
+        """It starts anew when it is defined there, as it does for those who use it there."""
+        defined = self._like._defined.get(dependency.name) if self._like is not None else None
+        if defined is None or defined.circuit is None or defined.budget is None:
+            return
+        if dependency.circuit is None or dependency.circuit.settings is not defined.circuit.settings:
+            dependency.circuit = Circuit(dependency.name, defined.circuit.settings)
+        if dependency.budget is None or dependency.budget.settings is not defined.budget.settings:
+            dependency.budget = Budget(defined.budget.settings)
 
     def define(
         self, name: str, *, circuit: CircuitSettings | None = None, budget: BudgetSettings | None = None
