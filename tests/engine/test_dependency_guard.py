@@ -14,6 +14,8 @@ from redrive.engine.handle import FlowCancelledError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.flows.events import AttemptReturned, CancelRequested, FlowCancelled, ItemDeferred, ItemQueued
 from redrive.flows.graphs.builder import Graph
+from redrive.observability.events import CircuitChanged
+from redrive.observability.stream import listen
 from redrive.resilience.circuit import CircuitSettings
 from redrive.retry.policy import DEFAULT_POLICY
 from redrive.testing import VirtualClock, flow_app, run_flow
@@ -312,8 +314,16 @@ def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_b
             while not (log := await app.log(other.id)):  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.001)
             assert [type(line.event) for line in log] == [ItemQueued, ItemDeferred]
+            assert phases == ["open"]
 
-    asyncio.run(scenario())
+    phases: list[str] = []
+    stop_listening = listen(lambda event: phases.append(event.after) if isinstance(event, CircuitChanged) else None)
+    try:
+        asyncio.run(scenario())
+    finally:
+        stop_listening()
+    # It is gone with its app, and the next app's is closed.
+    assert phases == ["open", "closed"]
 
 
 @pytest.mark.promise("P14")

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
-from redrive.engine.dependency_guard import dependencies_of_steps
+from redrive.engine.dependency_guard import dependencies_of_steps, tell_circuits_gone
 from redrive.engine.one_loop import OneLoop
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
@@ -59,6 +59,7 @@ class AppLife(OneLoop):
                 # Whoever is cancelled here does not wait for attempts any more: the worker is cancelled with them.
                 await asyncio.gather(self._working, return_exceptions=True)
         finally:
+            tell_circuits_gone(self._dependencies)
             await self._results.close()
             await self.store.close()
 

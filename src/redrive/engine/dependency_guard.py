@@ -33,6 +33,13 @@ def dependencies_of_steps() -> Dependencies:
     return Dependencies(like=DEPENDENCIES)
 
 
+def tell_circuits_gone(dependencies: Dependencies) -> None:
+    """Nothing is held back by them any more: else the last word in logs and metrics would be that they are open."""
+    for dependency in dependencies.all():
+        if dependency.circuit is not None and (before := dependency.circuit.state.phase) != "closed":
+            emit(CircuitChanged(dependency=dependency.name, before=before, after="closed", failures=0))
+
+
 class DependencyGuard:
     """All its times are on one clock, which must not be set."""
 
