@@ -17,6 +17,8 @@ from redrive.engine.app import App
 from redrive.engine.batch_parts import parts_of
 from redrive.engine.held_lease import HeldLease
 from redrive.engine.journal import Journal
+from redrive.observability.events import AttemptFailed
+from redrive.observability.stream import listen
 from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -160,6 +162,38 @@ def test_the_others_go_on_and_the_flow_goes_on_when_it_may(
     take_again()
     assert asyncio.run(taken(flow_ids)) == ["firstcursed"] * 2
     assert RAN.count("cursed") == 2
+
+
+@action(name="refused.fail", retry=redrive.RetryPolicy(attempts=2, backoff_seconds=60))
+async def fail_with(first: str, rest: str) -> None:
+    raise ConnectionError(first + rest)
+
+
+def test_a_failure_that_the_database_refuses_is_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has the flow next finds that the attempt was lost, and tells of that."""
+
+    async def scenario() -> list[str]:
+        told: list[str] = []
+
+        def hear(event: object) -> None:
+            if isinstance(event, AttemptFailed):
+                told.append(event.failure.message)
+
+        async with redrive.open(f"sqlite:///{tmp_path}/app.db") as app, asyncio.timeout(10):
+            on_sqlite(tmp_path / "app.db", NO_CURSING)
+            stop_listening = listen(hear)
+            try:
+                await app.submit(fail_with("cur", "sed"))
+                while "is left alone" not in caplog.text:  # noqa: ASYNC110 - a log has no event
+                    await asyncio.sleep(0.01)
+                await app.submit(fail_with("", "plain"))
+                while "plain" not in told:  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.01)
+            finally:
+                stop_listening()
+        return told
+
+    assert asyncio.run(scenario()) == ["plain"]
 
 
 @pytest.mark.promise("R5")

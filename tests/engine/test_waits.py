@@ -161,3 +161,27 @@ def test_others_have_their_turn_though_very_many_timers_end_at_once(monkeypatch:
     seen = asyncio.run(story())
     assert fired == 100
     assert max(later - earlier for earlier, later in itertools.pairwise(seen)) == 10
+
+
+def test_a_flow_with_more_timers_due_than_fit_into_one_turn_is_not_given_back_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be replayed for each turn, where another flow takes its room in memory."""
+    monkeypatch.setattr(flow_run, "DUE_AT_ONCE", 2)
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    @action(name="waits.holds_the_room")
+    async def holds_the_room() -> None:
+        begun.set()
+        await let_go.wait()
+
+    async def story() -> int:
+        async with redrive.open("memory://", flows=1) as app:
+            sleeps = await app.start(SleepsInEach, 10, 0.2)
+            await app.submit(holds_the_room())
+            await begun.wait()
+            assert await sleeps.result(timeout=10) == 10
+            let_go.set()
+            return (await app.find(sleeps.id)).claims
+
+    assert asyncio.run(story()) == 1
