@@ -1,6 +1,7 @@
 """The testing kit for durable flows: virtual time, workers that are killed, and a crash at every commit."""
 
 import asyncio
+import logging
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -156,6 +157,24 @@ def test_a_flow_whose_time_has_come_waits_while_no_worker_is_there() -> None:
                 assert len(app.witness.executed) == 2
 
     asyncio.run(test())
+
+
+def test_a_flow_is_settled_only_after_its_failures_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    in_5_s = redrive.Policy(attempts=3, backoff=redrive.constant(5))
+
+    @workflow(name="kit.Many")
+    class Many(Workflow):
+        async def run(self) -> None:
+            await asyncio.gather(*(self.run_action(flaky(1), retry=in_5_s) for _ in range(300)))
+
+    async def story() -> int:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                await app.settled(await app.start(Many))
+                return sum("; next attempt in" in one.getMessage() for one in caplog.records)
+
+    with caplog.at_level(logging.INFO, logger="redrive"):
+        assert asyncio.run(story()) == 300
 
 
 @workflow(name="kit.Beside")

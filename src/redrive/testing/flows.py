@@ -92,10 +92,12 @@ class FlowApp(App):
             record = await self.find(flow_id)
             worker = self._worker
             run = worker.runs.get(flow_id) if worker is not None else None
-            if record.status not in ("ready", "running") and not self._is_due(record):
-                return record.status
-            if run is not None and worker is not None and not run.active and worker.journal.is_drained:
-                return record.status
+            # What is durable may still be to be told, and acted on.
+            if worker is None or not worker.joined.is_set() or worker.journal.is_drained:
+                if record.status not in ("ready", "running") and not self._is_due(record):
+                    return record.status
+                if run is not None and not run.active:
+                    return record.status
             until += await self._look_again(flow_id, until)
 
     async def outcome(self, flow: Handle[Any] | str, within: float | None = None) -> FlowOutcome:
