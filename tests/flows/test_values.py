@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, Unpack
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -351,6 +352,15 @@ def test_what_is_nested_as_deeply_as_allowed_comes_back_however_deep_the_reader_
     # Much that stands side by side is not deep, whatever its texts look like.
     for flat in ([{"a": [n, "]}[{" * 9]} for n in range(3000)], ["[" * 5000], ['\\"[{' * 600]):
         assert taking(Any).read_result(taking(Any).write_result(flat)) == flat
+
+
+def test_much_that_is_nested_as_deeply_as_allowed_is_told_in_one_pass() -> None:
+    deep = nested(DEEPEST_JSON - 1)
+    begun = process_time()
+    taking(Any).write_result([deep] * 700)
+    assert process_time() - begun < 1.0
+    with pytest.raises(NotStorable, match="nested deeper than the 500 levels"):
+        taking(Any).write_result([deep, deep, [deep]])
 
 
 @pytest.mark.parametrize(("hint", "value", "message"), REFUSED, ids=[message for _, _, message in REFUSED])
