@@ -139,6 +139,21 @@ def test_what_is_not_an_address_of_postgresql_is_refused_at_once(url: str) -> No
     assert "s3cret" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "password", ["17/s3cret", "17?s3cret", "17#s3cret", "s3cret/", "s3cret?", "s3cret#", "\u2100s3cret"]
+)
+def test_a_password_that_is_not_percent_encoded_is_not_taken_for_a_database_and_told(password: str) -> None:
+    with pytest.raises(StoreUnusable, match=r"/ \? # @ in a password or a name as %2F %3F %23 %40") as raised:
+        PostgresStore(f"postgresql://ann:{password}@host/app")
+    assert "s3cret" not in str(raised.value)
+    assert "17" not in str(raised.value)
+
+
+def test_a_user_and_a_database_may_have_an_at_sign() -> None:
+    assert PostgresStore("postgresql://host/app?user=ann@shop").address == "postgresql://host/app"
+    assert PostgresStore("postgresql://ann%40shop@host/a%40b").address == "postgresql://ann%40shop@host/a%40b"
+
+
 @pytest.mark.parametrize("schema", ["", "x" * 59, "pg_mine", "a\x00b", "$user"])
 def test_a_schema_that_cannot_be_is_refused_at_once(schema: str) -> None:
     with pytest.raises(StoreUnusable, match="schema"):

@@ -16,16 +16,21 @@ def public_address(url: str) -> str:
         for host in hosts.split(","):
             # Asked for, since it is only looked at then.
             _ = urlsplit(f"//{host}").port
-    except ValueError as error:
-        raise StoreUnusable(f"the PostgreSQL address cannot be read ({error}); {_EXAMPLE}") from None
+    except ValueError:
+        # Not what it says: it quotes what stands where a host or a port should, and that may be of a password.
+        raise StoreUnusable(f"the PostgreSQL address cannot be read (its host or port is none); {_EXAMPLE}") from None
     if parts.scheme not in ("postgresql", "postgres"):
         raise StoreUnusable(f"{parts.scheme or 'nothing'}:// is not an address of PostgreSQL; {_EXAMPLE}")
+    # What is not a setting: with an @ in it, the host is further on, and what stands before it is a password.
+    beyond = (parts.path, *(field for field in parts.query.split("&") if "=" not in field), parts.fragment)
+    if any("@" in part for part in beyond):
+        raise StoreUnusable(f"the PostgreSQL address cannot be read (an @ behind its host); {_EXAMPLE}")
     hosts = hosts or parse_qs(parts.query).get("host", [""])[0]
     user = f"{parts.username}@" if parts.username else ""
     return f"postgresql://{user}{hosts}{parts.path}"
 
 
-_EXAMPLE = "write postgresql://user@host:5432/database"
+_EXAMPLE = "write postgresql://user@host:5432/database, and / ? # @ in a password or a name as %2F %3F %23 %40"
 
 
 def checked_schema(schema: str) -> str:
