@@ -1,7 +1,9 @@
 """What the log says of flows that fail, are redriven, and are parked."""
 
 import asyncio
+import gc
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -112,3 +114,28 @@ def test_a_parked_flow_is_a_warning_with_its_problem_and_what_to_do(caplog: pyte
     assert told.levelname == "WARNING"
     assert told.getMessage().startswith("workflow:Order f1: parked: line 3 of the log says: pay(password=***")
     assert told.getMessage().endswith("; then: redrive flows resume f1 --why WHY")
+
+
+@workflow(name="TellingForgotten")
+class Forgotten(Workflow):
+    """Lets go of a task that failed, and makes so many others that the loop lets go of it too."""
+
+    async def run(self, secret: str) -> None:
+        asyncio.ensure_future(self.fail(secret))  # noqa: RUF006 - that is the point
+        for _ in range(1000):
+            await asyncio.ensure_future(asyncio.sleep(0))
+
+    async def fail(self, secret: str) -> None:
+        raise ValueError(f"no way to postgresql://ann:{secret}@host/app")
+
+
+@pytest.mark.promise("P11")
+def test_a_task_that_nobody_waits_for_is_told_with_its_flow_and_without_its_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ran = run_flow(Forgotten, "hunter2")
+    gc.collect()
+    assert ran.status == "completed"
+    assert re.search("flow [0-9a-f-]{36}: FlowTask exception was never retrieved\nTraceback", caplog.text)
+    assert "ValueError: no way to postgresql://***@host/app" in caplog.text
+    assert "hunter2" not in caplog.text

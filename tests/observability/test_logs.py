@@ -156,6 +156,34 @@ def test_a_broken_listener_harms_no_one(records: Records) -> None:
 
 
 @pytest.mark.promise("P11")
+def test_a_broken_listener_is_told_with_where_it_broke_and_without_the_secrets_of_the_call(records: Records) -> None:
+    def broken(event: Any) -> None:
+        raise RuntimeError("the hook is broken") from ExceptionGroup(
+            "two", [event.failure.error, ValueError("\x1b[2J")]
+        )
+
+    def call() -> None:
+        for attempt in redrive.attempts(attempts=1, on_event=broken):
+            with attempt:
+                raise ConnectionError("no route to https://ann:hunter2@host/\npassword=hunter2")
+
+    with pytest.raises(ConnectionError):
+        call()
+    told = next(record.getMessage() for record in records if "listener" in record.getMessage())
+    formatted = "".join(logging.Formatter().format(record) for record in records)
+    assert "hunter2" not in formatted
+    assert "\x1b" not in formatted
+    assert told.endswith("\nRuntimeError: the hook is broken")
+    assert "in broken\n    raise RuntimeError(" in told
+    for led_to in (
+        "ExceptionGroup: two (2 sub-exceptions)",
+        "ConnectionError: no route to https://***@host/",
+        "ValueError: ",
+    ):
+        assert f"\n{led_to}" in told
+
+
+@pytest.mark.promise("P11")
 def test_structlog_takes_the_records_over() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)

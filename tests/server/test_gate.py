@@ -286,7 +286,7 @@ def test_a_mistake_of_the_server_shows_in_its_log_and_not_in_its_answer(
     with serving(worker=False) as server:
 
         async def broken(*_: Any) -> Any:
-            raise RuntimeError("a mistake")
+            raise RuntimeError("a mistake") from ValueError(f"password={shop.SECRET}")
 
         monkeypatch.setattr(server.app.store, "find_flow", broken)
         with caplog.at_level(logging.ERROR):

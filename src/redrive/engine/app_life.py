@@ -12,6 +12,7 @@ from redrive.engine.one_loop import OneLoop
 from redrive.engine.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.engine.settings import WorkerSettings
 from redrive.engine.worker import Worker
+from redrive.failures.traces import trace_of
 from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
 
@@ -89,8 +90,8 @@ class AppLife(OneLoop):
                 log.error("%s; this worker drops what it had and begins anew", lost)
             except StoreUnusable:
                 raise
-            except Exception:
-                log.exception("the worker failed; it begins anew")
+            except Exception as error:  # noqa: BLE001 - the next one goes on from what is stored
+                log.error("the worker failed; it begins anew\n%s", trace_of(error))
                 await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE_AFTER_FAILURE)
 
     def _is_here(self, flow_id: str) -> bool:

@@ -13,6 +13,7 @@ from redrive.engine.batch_parts import parts_of
 from redrive.engine.held_lease import HeldLease
 from redrive.engine.outages import hear_of_outage, store_is_away, store_is_back
 from redrive.failures.matching import Match
+from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
 from redrive.observability.stream import hooks_only
 from redrive.retry.backoff import Backoff
@@ -243,8 +244,8 @@ class Journal:
             callback, args = following.popleft()
             try:
                 callback(*args)
-            except Exception:
-                log.exception("what was to follow a commit failed; the journal goes on")
+            except Exception as error:  # noqa: BLE001 - the others are told, and nothing is lost
+                log.error("what was to follow a commit failed; the journal goes on\n%s", trace_of(error))
 
     @property
     def is_drained(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from redrive.engine.adoption import going_on
 from redrive.engine.flow_run import FlowRun
 from redrive.engine.journal import patiently
+from redrive.failures.traces import trace_of
 from redrive.flows.driver import driver_for
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Rebuilding:
         del self._tasks[run.id]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("flow %s could not be built anew", run.id, exc_info=error)
+            log.error("flow %s could not be built anew\n%s", run.id, trace_of(error))
             current = self._worker.runs.get(run.id)
             if current is not None:
                 self._worker.set_aside(current, error)

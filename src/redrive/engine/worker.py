@@ -36,6 +36,7 @@ from redrive.engine.telling import tell_attempt_failed, tell_flow_ended
 from redrive.engine.under_way import UnderWay
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
+from redrive.failures.traces import trace_of
 from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp
@@ -199,8 +200,8 @@ class Worker:
             for call in calls:
                 try:
                     call()
-                except Exception:
-                    log.exception("what was to follow the mail failed; the worker goes on")
+                except Exception as error:  # noqa: BLE001 - as above
+                    log.error("what was to follow the mail failed; the worker goes on\n%s", trace_of(error))
 
     # What runs ask of their worker
 
@@ -298,10 +299,10 @@ class Worker:
         Where nothing can be written, leave it for whoever comes after this lease.
         """
         if run.is_stored and (run.released or self._parked(run, error, mail)):
-            log.error("flow %s: the engine failed", run.id, exc_info=error)
+            log.error("flow %s: the engine failed\n%s", run.id, trace_of(error))
             return
-        left_alone = "flow %s: the engine failed; the flow is left alone until this worker ends"
-        log.error(left_alone, run.id, exc_info=error)
+        left_alone = "flow %s: the engine failed; the flow is left alone until this worker ends\n%s"
+        log.error(left_alone, run.id, trace_of(error))
         run.released = True
         run.driver.discard()
         self.runs.pop(run.id, None)
@@ -315,14 +316,14 @@ class Worker:
             # Half a turn: with that in its log it could never be replayed.
             run.take_back()
             cannot_go_on(run, [], problem, [one for one in mail if one.id not in run.mail_taken])
-        except Exception:
-            log.exception("flow %s could not be parked", run.id)
+        except Exception as failed:  # noqa: BLE001 - it is left alone then
+            log.error("flow %s could not be parked\n%s", run.id, trace_of(failed))
         return run.released
 
     def _nothing_is_kept_of(self, flow_id: str, error: BaseException) -> None:
         run = self.runs.get(flow_id)
         if run is None:
-            log.error("flow %s: the store refuses what was written of it", flow_id, exc_info=error)
+            log.error("flow %s: the store refuses what was written of it\n%s", flow_id, trace_of(error))
         else:
             run.is_stored = False
             self.set_aside(run, error)

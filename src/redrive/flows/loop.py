@@ -20,6 +20,7 @@ import msgspec
 from redrive.determinism.clock import put_clock
 from redrive.determinism.dice import Dice, put_dice
 from redrive.determinism.event_loops import OUTER
+from redrive.failures.traces import trace_of
 from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
 from redrive.flows.failed_item import as_exception
 from redrive.flows.flow_clock import FlowClock
@@ -313,7 +314,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         error = context.get("exception")
         if not self._closed and isinstance(error, Exception):
             about = context.get("message", "a task of a flow failed")
-            logging.getLogger("redrive").error("flow %s: %s", self.flow, about, exc_info=error)
+            logging.getLogger("redrive").error("flow %s: %s\n%s", self.flow.id, about, trace_of(error))
 
 
 def running_flow_loop() -> FlowLoop | None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from redrive.failures.redaction import redact
+from redrive.failures.traces import trace_of
 from redrive.observability.events import Event
 
 Listener = Callable[[Event], None]
@@ -39,9 +40,11 @@ def emit(event: Event, *own: Listener) -> None:
     for listener in own if _hooks_only.get() else (*own, *_listeners):
         try:
             listener(event)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are told
             name = getattr(listener, "__name__", type(listener).__name__)
-            logging.getLogger("redrive").exception("the event listener %s failed; the call goes on", name)
+            logging.getLogger("redrive").error(
+                "the event listener %s failed; the call goes on\n%s", name, trace_of(error)
+            )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from litestar.exceptions import HTTPException
 from redrive.engine.handle import FlowFinished, FlowNotFound, NotPossible
 from redrive.engine.starting import KeyTaken
 from redrive.failures.redaction import redact
+from redrive.failures.traces import trace_of
 from redrive.flows.graphs.problems import GraphError
 from redrive.flows.json_forms import NotReadable, NotStorable
 from redrive.flows.registry import UnknownDefinition
@@ -101,7 +102,8 @@ def answer_for(request: Request[Any, Any, Any], error: Exception) -> Response[by
     refused = refusal(error)
     if refused.problem.status >= 500 and not isinstance(error, Refused | StoreError):
         # Not the path itself: the token of an attempt may stand in it.
-        log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
+        path = request.scope.get("path_template", "?")
+        log.error("%s %s failed\n%s", request.method, path, trace_of(error))
     return Response(
         refused.body, status_code=refused.problem.status, media_type=MEDIA_TYPE, headers=refused.headers or None
     )
