@@ -728,6 +728,20 @@ def test_what_is_said_about_flows_must_be_text_and_is_refused_before_anything_ch
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("queue", ["a\nFORGED", "\x1b[2J", "\x9b2J", "a\x00", "\u2028"], ids=ascii)
+def test_a_queue_has_a_name_that_can_be_printed_on_one_line(queue: str) -> None:
+    async def main() -> None:
+        async with redrive.open("memory://", worker=False) as app:
+            with pytest.raises(ValueError, match="queue: use a name of 1 to 200 characters, without control"):
+                await app.submit(snoozes(), queue=queue)
+            with pytest.raises(ValueError, match="queue: use a name of 1 to 200 characters, without control"):
+                await app.limit_queue(queue, 1)
+        with pytest.raises(ValueError, match="use a name of 1 to 200 characters, without control"):
+            redrive.open("memory://", queues=[queue])
+
+    asyncio.run(main())
+
+
 def test_an_app_that_was_closed_says_so(address: str) -> None:
     async def main() -> None:
         app = redrive.open(address)

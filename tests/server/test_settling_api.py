@@ -125,7 +125,8 @@ def test_queues_are_listed_and_limited(server: Serving) -> None:
     for limit in (0, -1, "many", 1.5):
         assert problem(server.client.put("/v1/queues/mail", json={"limit": limit}), 400)["pointer"] == "/limit"
     assert problem(server.client.put("/v1/queues/mail", json={}), 400)["pointer"] == "/limit"
-    assert problem(server.client.put(f"/v1/queues/{'x' * 201}", json={"limit": 1}), 422)["parameter"] == "queue"
+    for queue in ("x" * 201, "a%1b%5B2Jb", "a%0Ab"):
+        assert problem(server.client.put(f"/v1/queues/{queue}", json={"limit": 1}), 422)["parameter"] == "queue"
 
 
 def test_workers_are_listed(server: Serving) -> None:

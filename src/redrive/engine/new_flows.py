@@ -1,6 +1,7 @@
 """What a flow is started with, whatever it runs: checked, and as it is stored."""
 
 import functools
+import re
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -12,7 +13,10 @@ from redrive.retry.backoff import LONGEST_WAIT
 from redrive.stores.records import NewFlow
 
 LARGEST_PRIORITY = 2**31 - 1
-QUEUE_NAME = "use a name of 1 to 200 characters, without NUL and halves of characters"
+QUEUE_NAME = "use a name of 1 to 200 characters, without control characters and halves of characters"
+
+# Names are printed as they are: a line break would forge a line, an escape sequence would reach the terminal.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class FlowSettings(TypedDict, total=False):
@@ -65,7 +69,7 @@ def new_flow(
 
 @functools.lru_cache(maxsize=1000)
 def _is_name(queue: str) -> bool:
-    return 0 < len(queue) <= 200 and is_storable(queue)
+    return 0 < len(queue) <= 200 and is_storable(queue) and _CONTROL.search(queue) is None
 
 
 def is_queue(queue: object) -> bool:

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from redrive.determinism.clock import current_clock
 from redrive.engine.explain_words import utc
+from redrive.engine.new_flows import QUEUE_NAME, is_queue
 from redrive.engine.who_can import workers_in
 from redrive.server.operations import Answer, Ask, Limit, Name, Says, answer, opt
 from redrive.server.problems import Refused
@@ -16,7 +17,6 @@ from redrive.server.served import app_of
 from redrive.stores.records import QueueRecord, RetryQuery, RetryRow, RetryStatus
 from redrive.stores.row_eligibility import attempts_of, eligibility_of, max_attempts_of
 
-LONGEST_NAME = 200
 LARGEST_LIMIT = 2**31 - 1
 
 
@@ -173,8 +173,8 @@ async def queues(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def limit(request: Request[Any, Any, Any]) -> Response[bytes]:
     queue = path_parameter(request, "queue")
     wanted = await read_body(request, QueueLimit)
-    if len(queue) > LONGEST_NAME:
-        raise Refused(422, f"use a name of 1 to {LONGEST_NAME} characters", parameter="queue")
+    if not is_queue(queue):
+        raise Refused(422, QUEUE_NAME, parameter="queue")
     app = app_of(request)
     await app.limit_queue(queue, wanted.limit)
     known = {one.name: one for one in await app.queues()}
