@@ -233,6 +233,25 @@ def test_a_request_of_anyone_is_a_first_attempt_of_its_own() -> None:
     assert len(set(receipts)) == 2
 
 
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "own"])
+def test_a_page_in_a_browser_on_the_same_machine_cannot_have_work_done(origin: str) -> None:
+    done: list[str] = []
+
+    async def pay(to: str) -> None:
+        done.append(to)
+
+    async def main() -> None:
+        async with redrive.StepServer(pay) as server, aiohttp.ClientSession() as session:
+            # What a page may send to any address without being asked first.
+            headers = {"Content-Type": "text/plain", "Origin": server.url if origin == "own" else origin}
+            async with session.post(f"{server.url}/pay", data='{"to": "eve"}', headers=headers) as answer:
+                assert answer.status == 403
+                assert (await answer.json(content_type=None))["title"] == "pages may not ask"
+
+    asyncio.run(main())
+    assert not done
+
+
 def test_a_client_that_goes_away_within_its_body_is_no_fault_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(runner: HttpRunner, url: str) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))

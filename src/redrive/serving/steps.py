@@ -72,6 +72,9 @@ class StepServer:
 
     async def _serve(self, request: web.Request) -> web.Response:
         name = request.match_info["step"]
+        if "Origin" in request.headers:
+            # Only browsers send it: a page of any site may post to what listens on the machine of whoever reads it.
+            return problem(403, "pages may not ask", "steps are called by engines, and not by a page in a browser")
         action = self.steps.get(name)
         if action is None:
             return problem(404, "no such step", f"{name} is none of those served here: {', '.join(sorted(self.steps))}")
