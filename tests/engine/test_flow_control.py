@@ -21,6 +21,7 @@ from redrive.flows.events import AttemptFailed, AttemptReturned, CancelRequested
 from redrive.flows.messages import Cancel, read_message
 from redrive.flows.scripts.script import Script
 from redrive.stores.records import DeadQuery, FlowQuery
+from redrive.testing import flow_app
 
 Scenario = Callable[[App], Awaitable[None]]
 
@@ -724,6 +725,30 @@ def test_what_is_said_about_flows_must_be_text_and_is_refused_before_anything_ch
                         await settle(handle.id, by="ops", why=why)
                 with pytest.raises(ValueError, match="queue: use a name"):
                     await app.limit_queue(why, 1)
+
+    asyncio.run(main())
+
+
+@action(retry=RetryPolicy(attempts=2, backoff_seconds=1))
+async def never_ends(password: str) -> None:
+    if current_attempt().number == 1:
+        raise ConnectionError
+    await asyncio.Event().wait()
+
+
+def test_what_an_app_says_of_flows_shows_neither_their_input_nor_the_tokens_of_attempts() -> None:
+    async def main() -> None:
+        async with flow_app() as app:
+            handle = await app.submit(never_ends("hunter2"))
+            await app.until(lambda: len(app.witness.executed) == 2)
+            (retry,), record = await app.retries(), await app.find(handle.id)
+            assert retry.delivery_token
+            assert "hunter2" in record.input
+            shown = f"{retry!r} {record!r} {retry.__rich_repr__()} {record.__rich_repr__()}"
+            assert f"FlowRecord(id='{handle.id}', definition='action:never_ends', input=..., queue='default'" in shown
+            assert retry.delivery_token not in shown
+            assert "hunter2" not in shown
+            await handle.cancel()
 
     asyncio.run(main())
 

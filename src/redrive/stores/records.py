@@ -4,7 +4,7 @@ Bodies are JSON texts; a store does not look into them.
 """
 
 from collections.abc import Container
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,21 @@ DeadState = Literal["dead", "redriven", "discarded"]
 RetryStatus = Literal["waiting", "dispatched"]
 
 
-class NewFlow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class _Discreet(msgspec.Struct, frozen=True, gc=False):
+    """Shows all but what a flow was started with, and the tokens of attempts: apps hand such rows out."""
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={'...' if value is ... else repr(value)}" for name, value in self.__rich_repr__())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(name, ... if name in _NOT_SHOWN else getattr(self, name)) for name in self.__struct_fields__]
+
+
+_NOT_SHOWN = ("input", "delivery_token")
+
+
+class NewFlow(_Discreet, frozen=True, kw_only=True, gc=False):
     """A flow to be added. With a `start_at` after `created_at` it is added as waiting, otherwise as ready."""
 
     id: str
@@ -40,7 +54,7 @@ class NewFlow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """At most one flow of a definition has it."""
 
 
-class FlowRecord(msgspec.Struct, frozen=True, gc=False):
+class FlowRecord(_Discreet, frozen=True, gc=False):
     id: str
     definition: str
     input: str
@@ -91,7 +105,7 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost: int = 0
 
 
-class RetryRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RetryRow(_Discreet, frozen=True, kw_only=True, gc=False):
     """A work item that waits for its next attempt, or is in it: what waits, and until when."""
 
     flow_id: str
