@@ -1,6 +1,7 @@
 """The server dies, connections break, workers are too late: nothing is lost, and work goes on when it can."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -219,6 +220,24 @@ def test_who_connects_while_the_store_is_closed_asks_nothing_more() -> None:
         await store.close()
         with pytest.raises(StoreError, match="the store is closed"):
             await ask
+
+    played(play)
+
+
+def test_who_is_cancelled_at_any_moment_of_connecting_leaves_no_error_to_nobody() -> None:
+    async def play(scene: Scene) -> None:
+        told: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+        store = await scene.store()
+        for turns in range(12):
+            ask = asyncio.create_task(store.find_flow("a"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            ask.cancel()
+            await asyncio.wait([ask])
+        gc.collect()
+        await asyncio.sleep(0)
+        assert not told
 
     played(play)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
@@ -27,6 +27,8 @@ except ImportError:
 T = TypeVar("T")
 
 CONNECT_WITHIN = 10
+CONNECTED_ALMOST = 0.5
+"""Seconds that one who is cancelled while connecting still has for that."""
 ANSWER_WITHIN = 60.0
 """Seconds after which a server that does not answer counts as lost,"""
 ANSWER_TO_CLOSING_WITHIN = 2.0
@@ -79,12 +81,14 @@ class Server:
         if asyncpg is None:
             raise StoreUnusable("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
         try:
-            connection = await asyncpg.connect(
-                self._url,
-                timeout=CONNECT_WITHIN,
-                command_timeout=ANSWER_WITHIN if bounded else None,
-                max_cached_statement_lifetime=0,
-                max_cacheable_statement_size=0,
+            connection = await _to_the_end(
+                asyncpg.connect(
+                    self._url,
+                    timeout=CONNECT_WITHIN,
+                    command_timeout=ANSWER_WITHIN if bounded else None,
+                    max_cached_statement_lifetime=0,
+                    max_cacheable_statement_size=0,
+                )
             )
         except CONNECTING_FAULTS as error:
             raise connecting_failed(self.address, error) from None
@@ -105,6 +109,21 @@ class Server:
                 raise connecting_failed(self.address, error) from None
             raise
         return connection
+
+
+async def _to_the_end(connect: Coroutine[Any, Any, Any]) -> Any:
+    """Cut off half way, the driver leaves an error to nobody, which the loop prints: whoever is cancelled waits."""
+    connecting = asyncio.ensure_future(connect)
+    try:
+        await asyncio.wait([connecting])
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait([connecting], timeout=CONNECTED_ALMOST)
+        finally:
+            if not connecting.cancel() and not connecting.cancelled() and connecting.exception() is None:
+                connecting.result().terminate()
+        raise
+    return connecting.result()
 
 
 class Lane:
