@@ -96,6 +96,43 @@ def test_a_start_waits_for_its_postgres_though_that_is_away_for_longer_than_a_le
         server.remove()
 
 
+def test_a_postgres_that_became_read_only_is_not_told_as_back_and_is_why_the_lease_was_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    address = shared_server().fresh_database()
+    name = address.rpartition("/")[2]
+
+    def told(text: str) -> list[str]:
+        return [line for record in caplog.records if text in (line := record.getMessage())]
+
+    async def until_told(text: str) -> None:
+        async with asyncio.timeout(20):
+            while not told(text):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+
+    async def scenario() -> None:
+        async with (
+            redrive.open(address, lease=1.0, poll=0.05) as app,
+            await psycopg.AsyncConnection.connect(address, autocommit=True) as admin,
+        ):
+            await (await app.submit(ready())).result(timeout=10)
+            await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
+            await admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            await until_told("lost its lease")
+            assert not told("is back after")
+            (lost,) = told("lost its lease")
+            assert "not renewed within 1 s" in lost
+            assert "read-only transaction" in lost
+            await admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only".encode())
+            await until_told("is back after")
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+
+
 @pytest.mark.promise("A14")
 def test_a_postgres_that_is_restarted_in_the_middle_of_the_work(notes: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     server = PostgresServer()

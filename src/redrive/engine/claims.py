@@ -5,6 +5,7 @@ import math
 from typing import TYPE_CHECKING
 
 from redrive.engine.journal import patiently
+from redrive.engine.outages import store_is_back
 from redrive.engine.taking_up import adopt
 from redrive.flows.registry import known_definitions, registered
 
@@ -48,6 +49,7 @@ class Claims:
                     claimed = await patiently(
                         worker.store, worker.store.claim, lease, definitions, queues, most, worker.now()
                     )
+                    store_is_back(worker.store.address)
                     if claimed.flows:
                         await adopt(worker, claimed.flows)
                 # What there is may be locked by others for long: to ask again at once would be in vain.

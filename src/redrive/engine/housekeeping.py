@@ -31,6 +31,7 @@ async def keep_lease(store: Store, held: HeldLease) -> None:
                 is_lost = not await store.renew(held.lease, held.seconds)
         except StoreUnavailable as error:
             store_is_away(store.address, error)
+            held.not_renewed = error
             pause, is_lost = ask_again_after, monotonic() >= held.ends
         except TimeoutError:
             is_lost = True
@@ -52,8 +53,6 @@ async def take_over(store: Store, settings: WorkerSettings, work_found: Callable
                 work_found()
         except StoreUnavailable as error:
             store_is_away(store.address, error)
-        else:
-            store_is_back(store.address)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + reap_every)
 
 

@@ -55,9 +55,7 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
     retrier = Retrier(PATIENCE, independent=True, on_event=functools.partial(hear_of_outage, store.address))
     # It comes back in real time, whatever the clock of the flows says.
     with use_clock(SYSTEM_CLOCK), hooks_only():
-        answer = await retrier.acall(verb, *args)
-    store_is_back(store.address)
-    return answer
+        return await retrier.acall(verb, *args)
 
 
 class _Yield:
@@ -282,6 +280,7 @@ class Journal:
         except StoreUnavailable as error:
             self._unknown = isinstance(error, CommitUnknown)
             await patiently(self._store, self._commit_again, batch)
+            store_is_back(self._store.address)
 
     async def _write_apart(self, batch: Batch, error: StoreError | None = None) -> None:
         """What each flow wrote is a transaction of its own, and some may be refused: the store refused the whole, with

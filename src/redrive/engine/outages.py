@@ -56,6 +56,7 @@ def store_is_away(address: str, error: object) -> None:
 
 
 def store_is_back(address: str) -> None:
+    """It took what was written: one that only answers may have become read-only."""
     outage = _outages.get(address)
     if outage is None or outage.began is None:
         return

@@ -26,6 +26,7 @@ from redrive.engine.held_lease import HeldLease
 from redrive.engine.housekeeping import keep_lease, prune_finished, take_over
 from redrive.engine.journal import Journal, patiently
 from redrive.engine.mailroom import deliver
+from redrive.engine.outages import store_is_back
 from redrive.engine.outcomes import failure_from
 from redrive.engine.own_starts import OwnStarts
 from redrive.engine.owned_flow import OwnedFlow
@@ -151,6 +152,7 @@ class Worker:
             stopping.cancel()
             if not joining.cancel() and joining.exception() is None:
                 self.lease = joining.result()
+                store_is_back(self.store.address)
         if joining.done():
             joining.result()
 
