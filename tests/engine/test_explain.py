@@ -590,9 +590,56 @@ def test_of_a_long_flow_what_went_well_is_counted_and_shown_on_request() -> None
 
     explanation = told(scenario)
     short, whole = explain_text(explanation), explain_text(explanation, everything=True)
-    assert "… 80 steps and timers that went well; --all shows them …" in short
+    assert "… 80 that went well; --all shows them …" in short
     assert short.count("explained greet(") == 20
     assert whole.count("explained greet(") == 100
+
+
+def test_of_many_steps_those_that_were_retried_are_counted_too_and_each_that_failed_is_shown() -> None:
+    @action(name="explained load", retry=RetryPolicy(attempts=2, exception_types=["ConnectionError"]))
+    async def load(number: int) -> None:
+        if number % 40 == 0:
+            raise Permanent(f"{number} is broken")
+        if number % 10 == 1 and current_attempt().number == 1:
+            raise ConnectionError("flaky")
+
+    @workflow(name="Explained load")
+    class Load(Workflow):
+        async def run(self) -> None:
+            await asyncio.gather(*(load(number=number) for number in range(1000)), return_exceptions=True)
+
+    async def scenario(app: FlowApp) -> Explanation:
+        await app.outcome(await app.start(Load))
+        return await app.explain(ID)
+
+    explanation = told(scenario)
+    short, whole = explain_text(explanation), explain_text(explanation, everything=True)
+    lines = short.splitlines()
+    assert len([line for line in lines if "is broken" in line]) == 25
+    assert len([line for line in lines if "failed after" in line and "flaky" in line]) == 20
+    assert len([line for line in lines if "explained load(" in line]) == 25 + 20 + 20
+    gaps = [line.strip(" …") for line in lines if "; --all shows them" in line]
+    left_out = [part for gap in gaps for part in gap.removesuffix("; --all shows them").split(", ")]
+    assert sum(int(part.removesuffix(" that went well")) for part in left_out if "well" in part) == 875 - 20
+    again = [part.removesuffix(" that took more than one attempt") for part in left_out if "attempt" in part]
+    assert sum(map(int, again)) == 80
+    assert whole.count("explained load(") == 1000
+    assert len(explanation.timeline) == 1000 + 1
+
+
+def test_a_timer_of_a_flow_that_ended_is_not_told_as_one_still_to_come() -> None:
+    @workflow(name="Explained in time")
+    class InTime(Workflow):
+        async def run(self) -> str:
+            async with asyncio.timeout(20 * 86400):
+                return await greet(whom="ann")
+
+    async def scenario(app: FlowApp) -> Explanation:
+        await app.outcome(await app.start(InTime))
+        return await app.explain(ID)
+
+    text = explain_text(told(scenario))
+    assert "timer 1: 20d, until 2030-01-21 00:00:00.000; not waited for to its end" in text
 
 
 Stories = list[tuple[FlowRecord, list[Line]]]

@@ -1,6 +1,7 @@
 """An explanation as text: the one thing to know first, then the timeline, then what to do."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 
@@ -9,7 +10,7 @@ from redrive.engine.explanation import AttemptStory, Entry, Explanation, ItemSto
 from redrive.failures.matching import lineage
 from redrive.failures.signals import AttemptLost
 
-# Of what went well, and of very many attempts, so much is shown at each end; the rest is counted.
+# Of each kind of entry, and of very many attempts, so much is shown at each end; the rest is counted.
 SHOWN_AT_ENDS = 10
 MOST_WAITS = 10
 _TEXT_AT = 26
@@ -47,7 +48,7 @@ def explain_text(
         "",
         *_facts(explanation),
         *_waits(explanation.waits_for),
-        *_Timeline(everything).lines(explanation.timeline),
+        *_Timeline(everything, explanation.finished_at is not None).lines(explanation.timeline),
         *_next_steps(explanation, options),
     ]
     return "\n".join(lines if width is None else (_folded(line, width) for line in lines))
@@ -112,8 +113,9 @@ def _next_steps(explanation: Explanation, options: str) -> Iterator[str]:
 
 
 class _Timeline:
-    def __init__(self, everything: bool) -> None:
+    def __init__(self, everything: bool, ended: bool) -> None:
         self._everything = everything
+        self._ended = ended
         self._day: date | None = None
 
     def lines(self, entries: list[Entry]) -> Iterator[str]:
@@ -124,23 +126,41 @@ class _Timeline:
         order = "; by step, each with all its attempts, those after a redrive too" if redriven else ""
         yield f"Timeline (UTC, and since it began{order})"
         left_out = self._left_out(entries)
-        skipped = 0
+        skipped = Counter[str]()
         for index, entry in enumerate(entries):
             if index in left_out:
-                skipped += 1
+                skipped[left_out[index]] += 1
                 continue
-            if skipped:
-                yield _gap(f"{skipped} steps and timers that went well; --all shows them")
-                skipped = 0
+            yield from _skipped(skipped)
             yield from self._entry(entry)
-        if skipped:
-            yield _gap(f"{skipped} steps and timers that went well; --all shows them")
+        yield from _skipped(skipped)
 
-    def _left_out(self, entries: list[Entry]) -> set[int]:
-        smooth = [index for index, entry in enumerate(entries) if _went_well(entry)]
-        if self._everything or len(smooth) <= 2 * SHOWN_AT_ENDS + 1:
-            return set()
-        return set(smooth[SHOWN_AT_ENDS:-SHOWN_AT_ENDS])
+    def _left_out(self, entries: list[Entry]) -> dict[int, str]:
+        """By index, with their kinds."""
+        kinds: dict[str, list[int]] = {}
+        if not self._everything:
+            for index, entry in enumerate(entries):
+                kinds.setdefault(self._kind(entry), []).append(index)
+        # What failed for good is never too much.
+        kinds.pop("failed", None)
+        return {
+            index: kind
+            for kind, alike in kinds.items()
+            if len(alike) > 2 * SHOWN_AT_ENDS + 1
+            for index in alike[SHOWN_AT_ENDS:-SHOWN_AT_ENDS]
+        }
+
+    def _kind(self, entry: Entry) -> str:
+        if entry.undone:
+            return "undone by a redrive"
+        if isinstance(entry, Note):
+            return entry.what.replace("_", " ")
+        if isinstance(entry, TimerStory):
+            return "that went well" if self._ended or entry.fired is not None else "not fired"
+        if entry.state != "completed":
+            return entry.state
+        again = any(attempt.number > 1 for attempt in entry.attempts)
+        return "that took more than one attempt" if again else "that went well"
 
     def _entry(self, entry: Entry) -> Iterator[str]:
         if isinstance(entry, ItemStory):
@@ -218,7 +238,8 @@ class _Timeline:
     def _timer(self, timer: TimerStory) -> Iterator[str]:
         lasts = span(timer.until.after - timer.set.after)
         if timer.fired is None:
-            fired = "undone by a redrive" if timer.undone else "has not fired"
+            open_or_not = "not waited for to its end" if self._ended else "has not fired"
+            fired = "undone by a redrive" if timer.undone else open_or_not
         else:
             late = timer.fired.after - timer.until.after
             fired = "fired" if late < 1.0 else f"fired {span(late)} late"
@@ -259,7 +280,7 @@ def _gap(text: str) -> str:
     return f"{'':{_TEXT_AT}}… {text} …"
 
 
-def _went_well(entry: Entry) -> bool:
-    if isinstance(entry, ItemStory):
-        return len(entry.attempts) == 1 and entry.state == "completed" and not entry.undone
-    return isinstance(entry, TimerStory) and entry.fired is not None and not entry.undone
+def _skipped(kinds: Counter[str]) -> Iterator[str]:
+    if kinds:
+        yield _gap(f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}; --all shows them")
+        kinds.clear()
