@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import math
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import Any
@@ -461,6 +462,11 @@ class ConflictError(Exception):
         (lambda: redrive.retry(dependency=3), "dependency"),  # type: ignore[call-overload]
         (lambda: redrive.retry(dependency=""), "dependency"),
         (lambda: redrive.CircuitSettings(cooldown="5s"), "cooldown"),  # type: ignore[arg-type]
+        (lambda: redrive.CircuitSettings(cooldown=10**400), "cooldown"),
+        (lambda: redrive.CircuitSettings(probe_expires=math.inf), "probe_expires"),
+        (lambda: redrive.BudgetSettings(window=1e-320), "window"),
+        (lambda: redrive.BudgetSettings(window=10**400), "window"),
+        (lambda: redrive.BudgetSettings(floor=10**400), "floor"),
         (lambda: redrive.define_dependency("bad", circuit=5), r"use CircuitSettings\("),  # type: ignore[arg-type]
         (lambda: redrive.define_dependency("bad", budget=5), r"use BudgetSettings\("),  # type: ignore[arg-type]
         (lambda: redrive.define_dependency(5), "such as 'payments'"),  # type: ignore[arg-type]

@@ -479,9 +479,12 @@ def test_a_queue_with_a_limit_has_no_more_flows_under_way(address: str) -> None:
             await app.limit_queue("narrow", 2)
             handles = [await app.submit(counted(n), queue="narrow") for n in range(10)]
             assert [await handle.result(timeout=20) for handle in handles] == list(range(10))
+            assert await handles[0].result(timeout=10**400) == 0
             assert most == 2
             with pytest.raises(ValueError, match="limit: 0 is not allowed"):
                 await app.limit_queue("narrow", 0)
+            with pytest.raises(ValueError, match=r"limit: 1000.* is not allowed"):
+                await app.limit_queue("narrow", 10**400)
 
     asyncio.run(scenario())
 

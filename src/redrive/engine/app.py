@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from redrive.flows.scripts.script import Script
     from redrive.pipeline.pipeline import Pipeline
 
+LARGEST_LIMIT = 1_000_000_000
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -287,8 +288,11 @@ class App(AppLife):
 
     async def limit_queue(self, queue: str, limit: int | None) -> None:
         """Let at most `limit` flows of a queue be worked on at once, in the whole fleet; None: any number."""
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise ValueError(f"limit: {limit!r} is not allowed; use a whole number from 1, or None for no limit")
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LARGEST_LIMIT
+        ):
+            allowed = f"use a whole number from 1 to {LARGEST_LIMIT}, or None for no limit"
+            raise ValueError(f"limit: {limit!r:.40} is not allowed; {allowed}")
         check_queue(queue)
         await self.store.set_queue_limit(queue, limit)
 

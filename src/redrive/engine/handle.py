@@ -8,6 +8,7 @@ from redrive.failures.duration import read_duration
 from redrive.flows.json_forms import is_storable
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
 from redrive.flows.retry_policy import Timeout
+from redrive.retry.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
 
 if TYPE_CHECKING:
@@ -109,4 +110,7 @@ def _seconds(timeout: Timeout | None) -> float | None:
     # What is left until a deadline may be less than nothing, or have no end.
     if isinstance(timeout, timedelta):
         return timeout.total_seconds()
-    return timeout if timeout is None or isinstance(timeout, int | float) else read_duration(timeout)
+    if isinstance(timeout, int | float):
+        # An int may be too large for a float.
+        return min(timeout, LONGEST_WAIT)
+    return None if timeout is None else read_duration(timeout)

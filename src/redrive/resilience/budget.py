@@ -4,7 +4,10 @@ import threading
 
 import msgspec
 
+from redrive.resilience.seconds import check_seconds
+
 BUCKETS = 10
+MOST = 1_000_000_000
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,10 +21,9 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not isinstance(self.ratio, int | float) or not 0 <= self.ratio <= 1:
             raise ValueError(f"budget ratio: {self.ratio!r} is not allowed; use a share from 0 to 1")
-        if not isinstance(self.floor, int) or self.floor < 0:
-            raise ValueError(f"budget floor: {self.floor!r} is not allowed; use a whole number from 0")
-        if not isinstance(self.window, int | float) or not self.window > 0:
-            raise ValueError(f"budget window: {self.window!r} is not allowed; use seconds above 0, as a number")
+        if not isinstance(self.floor, int) or not 0 <= self.floor <= MOST:
+            raise ValueError(f"budget floor: {self.floor!r:.40} is not allowed; use a whole number from 0 to {MOST}")
+        check_seconds("budget window", self.window)
 
 
 class Reservation(msgspec.Struct, frozen=True):

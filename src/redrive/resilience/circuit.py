@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from redrive.resilience.seconds import check_seconds
+
 Phase = Literal["closed", "open", "half_open"]
 
 
@@ -25,9 +27,7 @@ class CircuitSettings(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.failures, bool) or not isinstance(self.failures, int) or self.failures < 1:
             raise ValueError(f"circuit failures: {self.failures!r} is not allowed; use a whole number from 1")
         for field in ("cooldown", "probe_expires"):
-            value = getattr(self, field)
-            if not isinstance(value, int | float) or not value > 0:
-                raise ValueError(f"circuit {field}: {value!r} is not allowed; use seconds above 0, as a number")
+            check_seconds(f"circuit {field}", getattr(self, field))
 
 
 class CircuitState(msgspec.Struct, frozen=True):

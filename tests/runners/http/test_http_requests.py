@@ -1,6 +1,7 @@
 """What is sent with an attempt."""
 
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -105,6 +106,12 @@ def test_an_endpoint_that_is_none_fails_for_good_and_says_why(endpoint: str, say
         ({"connections": 0}, "connections"),
         ({"connect_timeout": 0.0}, "connect_timeout"),
         ({"answer_timeout": -1.0}, "answer_timeout"),
+        ({"answer_timeout": 10**400}, "answer_timeout"),
+        ({"answer_timeout": math.nan}, "answer_timeout"),
+        ({"connect_timeout": "5s"}, "connect_timeout: '5s' is not allowed; use seconds"),
+        ({"connections": "5"}, "connections: '5' is not allowed; write a whole number"),
+        ({"callback_base": 5}, "callback_base"),
+        ({"allow": None}, "allow:"),
         ({"callback_base": "redrive.example.com"}, "callback_base"),
         ({"callback_base": "http://a\r\nX: y"}, "callback_base"),
     ],

@@ -1,10 +1,14 @@
 """How steps are called over HTTP, as data."""
 
+from collections.abc import Iterable
+
 import msgspec
 
+from redrive.resilience.seconds import check_seconds
 from redrive.runners.http.addresses import check_allowed
 
 MIB = 1024 * 1024
+MOST = 2**40
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,17 +32,19 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the outside reaches this server: what the callback addresses of asynchronous steps begin with."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.allow, str):
-            raise ValueError(f"allow: {self.allow!r} is not allowed; use a list, such as [{self.allow!r}]")
+        if isinstance(self.allow, str) or not isinstance(self.allow, Iterable):
+            raise ValueError(f"allow: {self.allow!r} is not allowed; use a list, such as [{str(self.allow)!r}]")
         for entry in self.allow:
             check_allowed(entry)
         for field in ("largest_request", "largest_answer", "connections", "connections_in_all"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field}: {getattr(self, field)} is too small; write a whole number from 1")
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+                raise ValueError(f"{field}: {value!r:.40} is not allowed; write a whole number from 1 to {MOST}")
         for field in ("connect_timeout", "answer_timeout"):
-            seconds = getattr(self, field)
-            if seconds is not None and seconds <= 0:
-                raise ValueError(f"{field}: {seconds} is no time; write seconds above 0, or None")
+            if getattr(self, field) is not None:
+                check_seconds(field, getattr(self, field))
         base = self.callback_base
-        if base is not None and not (base.startswith(("http://", "https://")) and base.isprintable()):
+        if base is not None and not (
+            isinstance(base, str) and base.startswith(("http://", "https://")) and base.isprintable()
+        ):
             raise ValueError("callback_base: write the public address of the server, as in https://redrive.example.com")
