@@ -256,6 +256,16 @@ def test_every_answer_carries_safe_headers(guarded: Serving) -> None:
         assert "server" not in headers
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_monitors_may_ask_with_head(guarded: Serving, path: str) -> None:
+    headers = bearer(guarded.key("read", "monitor"))
+    answer = guarded.client.head(path, headers=headers)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == guarded.client.get(path, headers=headers).headers["content-type"]
+    if path == "/metrics":
+        assert guarded.client.head(path).status_code == 401
+
+
 def test_a_store_that_is_away_is_503_and_the_server_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(worker=False) as server:
 
