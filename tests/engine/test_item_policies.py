@@ -262,6 +262,39 @@ def test_a_flow_whose_input_no_longer_decodes_can_still_be_cancelled() -> None:
     asyncio.run(story())
 
 
+def test_what_was_said_by_hand_to_a_flow_whose_input_no_longer_decodes_is_told_as_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @action(name="policies.asked", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
+    async def asked() -> str:
+        raise NetworkError
+
+    def version(hint: Any) -> Any:
+        @redrive.workflow(name="policies.ByHand")
+        class ByHand(Workflow):
+            async def run(self, amount: Any) -> None:
+                await asked()
+
+            run.__annotations__["amount"] = hint
+
+        return ByHand
+
+    async def story() -> None:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                handle = await app.start(version(str), "ten")
+                await app.settled(handle)
+                await app.kill()
+                version(int)
+                await app.complete_step(handle.id, "policies.asked", "yes", by="ann", why="she said so")
+                app.revive()
+                assert (await app.outcome(handle)).status == "failed"
+
+    asyncio.run(story())
+    (dropped,) = (line for record in caplog.records if "is dropped" in (line := record.getMessage()))
+    assert dropped.endswith("fails, and a message to it is dropped: CompleteItem")
+
+
 def test_an_action_that_is_gone_is_poison_too() -> None:
     from redrive.flows import registry
 

@@ -432,7 +432,8 @@ def test_a_value_that_is_too_large_is_refused_with_its_size() -> None:
     [
         (
             '{"user":"u","cents":"five"}',
-            r"its arguments cannot be read from the store: Expected `int`, got `str` - at `\$",
+            r"its arguments cannot be read from the store: Expected `int`, got `str` - at `\$.cents`; "
+            r"the type hint is \(user: str, cents: int.*\) now",
         ),
         ('{"user":"u"}', "Object missing required field `cents`"),
         ('{"user":"u","cents":5,"colour":"red"}', "stored argument colour is no longer one of its arguments"),

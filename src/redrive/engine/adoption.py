@@ -92,10 +92,13 @@ def going_on(
         return
     except NotReadable as error:
         # Unread, it would have the flow taken up again at once.
-        orders = [said for message in mail if isinstance(said := take_out(run, message), Cancel)]
-        if orders:
-            end_without_code(run, fold(lines), orders[0])
-            return
+        words = [take_out(run, message) for message in mail]
+        for one in words:
+            if isinstance(one, Cancel):
+                end_without_code(run, fold(lines), one)
+                return
+        for one in [one for one in words if isinstance(one, ByHand)]:
+            log.error("flow %s fails, and a message to it is dropped: %s", run.id, type(one).__name__)
         run.history = fold(lines)
         run.know_rows()
         run.take([EndAsk("failed", error=error)], run.last_at)

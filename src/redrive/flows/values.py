@@ -8,7 +8,7 @@ from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, g
 
 import msgspec
 
-from redrive.flows.json_forms import LONGEST_JSON, JsonForm, NotReadable, NotStorable, UnusableHints
+from redrive.flows.json_forms import LONGEST_JSON, JsonForm, NotReadable, NotStorable, UnusableHints, shown_hint
 
 __all__ = ["LONGEST_JSON", "NOT_READ", "Arguments", "NotReadable", "NotStorable", "Signature", "UnusableHints"]
 
@@ -175,10 +175,11 @@ class Signature:
         for name, parameter in self._parameters.items():
             needed = parameter.default is parameter.empty and parameter.kind not in _STARS
             fields[name] = self._hint(name) if needed else NotRequired[self._hint(name)]
+        # What messages show of it: no defaults, which may be secrets.
+        hints = [f"{name}: {shown_hint(self._hint(name.lstrip('*')))}" for name in fields]
+        form = cast("Any", TypedDict)(f"({', '.join(hints)})", fields)
         try:
-            self._arguments = JsonForm(
-                cast("Any", TypedDict)("Arguments", fields), f"{self.what}: its arguments", self._longest
-            )
+            self._arguments = JsonForm(form, f"{self.what}: its arguments", self._longest)
         except TypeError:
             for name in self._parameters:
                 JsonForm(self._hint(name), f"{self.what}: argument {name}")
