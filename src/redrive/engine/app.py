@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from redrive.flows.scripts.script import Script
     from redrive.pipeline.pipeline import Pipeline
 
-LARGEST_LIMIT = 1_000_000_000
+LARGEST_LIMIT = 2**31 - 1
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -7,6 +7,7 @@ from litestar import Request, Response, Router, get, put
 from msgspec import Meta
 
 from redrive.determinism.clock import current_clock
+from redrive.engine.app import LARGEST_LIMIT
 from redrive.engine.explain_words import utc
 from redrive.engine.new_flows import QUEUE_NAME, is_queue
 from redrive.engine.who_can import workers_in
@@ -16,8 +17,6 @@ from redrive.server.reading import path_parameter, read_body, read_query
 from redrive.server.served import app_of
 from redrive.stores.records import QueueRecord, RetryQuery, RetryRow, RetryStatus
 from redrive.stores.row_eligibility import attempts_of, eligibility_of, max_attempts_of
-
-LARGEST_LIMIT = 2**31 - 1
 
 
 class RetryAnswer(Answer, frozen=True):
