@@ -21,6 +21,8 @@ from redrive.flows.events import AttemptFailed, AttemptReturned, CancelRequested
 from redrive.flows.messages import Cancel, read_message
 from redrive.flows.scripts.script import Script
 from redrive.stores.records import DeadQuery, FlowQuery
+from redrive.stores.sqlite.log_room import PAGE
+from redrive.stores.sqlite.writing import MOST_PAGES_PRUNED
 from redrive.testing import flow_app
 
 Scenario = Callable[[App], Awaitable[None]]
@@ -578,6 +580,23 @@ def test_finished_flows_are_removed_after_a_while_and_dead_letters_are_not(addre
             async with opened(address, keep_finished=0.0) as app:
                 await eventually(lambda: _gone(app, done.id))
                 assert await app.find(dead.id)
+
+    asyncio.run(scenario())
+
+
+def test_all_finished_flows_are_removed_though_one_fills_a_transaction(address: str) -> None:
+    @action
+    async def long_text() -> str:
+        return "x" * MOST_PAGES_PRUNED * PAGE
+
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handles = [await app.submit(long_text()) for _ in range(2)]
+            for handle in handles:
+                await handle.result(timeout=10)
+        async with opened(address, keep_finished=0.0) as app:
+            await eventually(lambda: _gone(app, handles[0].id))
+            await eventually(lambda: _gone(app, handles[1].id))
 
     asyncio.run(scenario())
 

@@ -57,12 +57,14 @@ async def take_over(store: Store, settings: WorkerSettings, work_found: Callable
 
 
 async def prune_finished(store: Store, keep: float, now: Callable[[], float]) -> None:
-    """Remove flows that finished long ago, a few at a time."""
+    """Remove flows that finished long ago, a few at a time; between them others may write for as long."""
+    monotonic = SYSTEM_CLOCK.monotonic
     while True:
+        finished_before, began = now() - keep, monotonic()
         try:
-            full = True
-            while full:
-                full = await store.prune(now() - keep, PRUNED_AT_ONCE) == PRUNED_AT_ONCE
+            while await store.prune(finished_before, PRUNED_AT_ONCE):
+                await SYSTEM_CLOCK.asleep_until(2 * monotonic() - began)
+                began = monotonic()
         except StoreUnavailable as error:
             store_is_away(store.address, error)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PRUNE_EVERY)

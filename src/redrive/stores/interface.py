@@ -120,6 +120,7 @@ class Store(Protocol):
     async def prune(self, finished_before: float, limit: int) -> int:
         """Remove up to `limit` flows that finished before, with all that belongs to them. How many were removed.
 
+        Fewer, where their logs are so long that others would have to wait; 0 when there are none left.
         A flow whose dead letter is unsettled stays, and so does the letter.
         """
         ...

@@ -61,19 +61,32 @@ READ_HEARTBEATS = f"SELECT {selected(HEARTBEAT, 'heartbeats')} FROM heartbeats W
 
 FIND_FLOWS = f"SELECT {selected(FLOW, 'flows')} FROM flows WHERE id = ANY ($1::text[])"
 
-PRUNE = """
+MOST_LINES_PRUNED = 50_000
+"""Lines of logs with which a transaction has enough to remove; the flow that brings it there is removed whole."""
+
+# By an array, not by rows to be joined: else a plan may go through the logs of all flows, to remove those of a few.
+PRUNE = f"""
 WITH old AS MATERIALIZED (
-    SELECT id FROM flows
+    SELECT id, finished_at FROM flows
     WHERE finished_at < to_timestamp($1) AND status IN ('completed', 'failed', 'cancelled')
         AND NOT EXISTS (SELECT FROM dead_letters WHERE flow_id = id AND state = 'dead')
     ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ),
-events_gone AS (DELETE FROM events USING old WHERE flow_id = old.id),
-retries_gone AS (DELETE FROM retry_queue USING old WHERE flow_id = old.id),
-heartbeats_gone AS (DELETE FROM heartbeats USING old WHERE flow_id = old.id),
-dead_letters_gone AS (DELETE FROM dead_letters USING old WHERE flow_id = old.id),
-messages_gone AS (DELETE FROM messages USING old WHERE flow_id = old.id),
-flows_gone AS (DELETE FROM flows USING old WHERE flows.id = old.id RETURNING flows.id)
+measured AS (
+    SELECT id, sum(lines) OVER (
+        ORDER BY finished_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS lines_before
+    FROM (SELECT id, finished_at, (SELECT max(seq) FROM events WHERE flow_id = id) AS lines FROM old) AS logs
+),
+pruned AS MATERIALIZED (
+    SELECT array_agg(id) AS ids FROM measured WHERE coalesce(lines_before, 0) < {MOST_LINES_PRUNED}
+),
+events_gone AS (DELETE FROM events WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
+retries_gone AS (DELETE FROM retry_queue WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
+heartbeats_gone AS (DELETE FROM heartbeats WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
+dead_letters_gone AS (DELETE FROM dead_letters WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
+messages_gone AS (DELETE FROM messages WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
+flows_gone AS (DELETE FROM flows WHERE id = ANY ((SELECT ids FROM pruned)::text[]) RETURNING id)
 SELECT count(*) FROM flows_gone
 """
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from redrive.stores.errors import StoreError
 from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
-from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
+from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record
 
 _ADD = """
 INSERT INTO flows (id, definition, input, queue, priority, key, status, created_at, start_at, wake_at)
@@ -32,7 +32,7 @@ WHERE finished_at < ? AND status IN ('completed', 'failed', 'cancelled')
 ORDER BY finished_at LIMIT ?
 """
 _REMOVALS = [
-    f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
+    f"DELETE FROM {table} WHERE {column} = ?"  # noqa: S608 - our own names
     for table, column in (
         ("events", "flow_id"),
         ("messages", "flow_id"),
@@ -42,6 +42,8 @@ _REMOVALS = [
         ("flows", "id"),
     )
 ]
+MOST_PAGES_PRUNED = 1_000
+"""Pages with which a transaction has enough to set free: meanwhile nobody can write, or renew a lease."""
 
 
 def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
@@ -113,8 +115,16 @@ def set_queue_limit(connection: sqlite3.Connection, queue: str, limit: int | Non
 
 
 def prune(connection: sqlite3.Connection, finished_before: float, limit: int) -> int:
-    pruned = [flow_id for (flow_id,) in connection.execute(_PRUNED, (finished_before, limit))]
-    if pruned:
+    most_free, pruned = _free_pages(connection) + MOST_PAGES_PRUNED, 0
+    for flow_id in connection.execute(_PRUNED, (finished_before, limit)).fetchall():
         for removal in _REMOVALS:
-            connection.execute(removal, (json_list(pruned),))
-    return len(pruned)
+            connection.execute(removal, flow_id)
+        pruned += 1
+        if _free_pages(connection) >= most_free:
+            break
+    return pruned
+
+
+def _free_pages(connection: sqlite3.Connection) -> int:
+    (pages,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return int(pages)
