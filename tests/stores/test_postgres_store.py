@@ -176,6 +176,29 @@ def test_a_commit_finds_its_flows_by_their_ids() -> None:
     played(play)
 
 
+def test_what_flows_do_makes_no_new_versions_of_the_lease() -> None:
+    """All of them would stay while anyone has an old snapshot, and each commit and claim would go through them all."""
+
+    async def play(scene: Scene) -> None:
+        store, watcher = await scene.store(), await scene.connection()
+        lease = await joined(store)
+        await store.add_flows([new_flow("a"), new_flow("b")])
+        await claimed(store, lease)
+        before = await watcher.fetchval("SELECT ctid::text FROM workers")
+        done = FlowChange(flow_id="a", status="completed", wake_at=None, mail_read=0, finished_at=NOW)
+        for batch in (
+            Batch(number=1, events=[EventRow("b", 1, NOW, "{}")], retries=[retry("b", 1)]),
+            Batch(number=2, events=[EventRow("b", 2, NOW, "{}")], retries_done=[("b", 1)]),
+            Batch(number=3, events=[EventRow("a", 1, NOW, "{}")], flows=[done], dead=[letter("a", "no")]),
+        ):
+            assert not await store.committed(lease, batch)
+            await store.commit(lease, batch)
+            assert await store.committed(lease, batch)
+        assert await watcher.fetchval("SELECT ctid::text FROM workers") == before
+
+    played(play)
+
+
 def test_a_commit_finds_what_is_left_unread_by_index_though_its_plan_was_made_when_there_was_no_mail() -> None:
     async def play(scene: Scene) -> None:
         await scene.store()

@@ -20,7 +20,8 @@ _SEPARATOR = "\x1f"
 # Whoever takes the lease away deletes this row: the two wait for each other, and the later one finds out.
 _VALID = "epoch = $1 AND commit_fence = $2 AND expires_at > now()"
 _NUMBERED = f"lease AS (UPDATE workers SET batch = $3 WHERE {_VALID} RETURNING epoch)"  # noqa: S608 - our own words
-# Events need no number to tell whether they were committed, and a lock is quicker than a new version of the row.
+# Events need no number to tell whether they were committed, and a lock is quicker than a new version of the row: while
+# someone has an old snapshot all versions stay, and who reads the row goes through them all.
 _LOCKED = f"lease AS MATERIALIZED (SELECT epoch FROM workers WHERE {_VALID} FOR SHARE)"  # noqa: S608 - our own words
 
 _EVENTS = r"""
@@ -152,7 +153,7 @@ _PARAMETERS = {"events": 4, "items_done": 2}
 @cache
 def _statement(parts: tuple[str, ...], channel: str) -> str:
     """For batches that have these parts."""
-    lease, parameter = (_LOCKED, 3) if parts == ("events",) else (_NUMBERED, 4)
+    lease, parameter = (_LOCKED, 3) if "events" in parts else (_NUMBERED, 4)
     common_tables, answers = [lease], ["1"]
     for part in parts:
         names = [f"${parameter + index}" for index in range(_PARAMETERS.get(part, 1))]
@@ -185,7 +186,7 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
             return _few_events(len(batch.events)), list(chain.from_iterable(batch.events))
         return _statement(("events",), channel), list(_events(batch.events))
     parts: list[str] = []
-    parameters: list[Any] = [batch.number]
+    parameters: list[Any] = [] if batch.events else [batch.number]
 
     def has(part: str, *values: str) -> None:
         parts.append(part)

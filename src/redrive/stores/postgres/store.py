@@ -175,7 +175,7 @@ class PostgresStore:
                 if row is None:
                     raise lease_lost(lease)
                 number, fence = row
-                if batch.has_only_events:
+                if batch.events:
                     # As a statement of its own: it sees what was committed while the first one waited.
                     return await connection.fetchval(statements.HAS_EVENT, *batch.events[0][:2]), fence
                 return number >= batch.number, fence
