@@ -1,6 +1,7 @@
 """How often a worker asks for flows."""
 
 import asyncio
+import gc
 from typing import Any
 
 import psycopg
@@ -9,7 +10,9 @@ from tests.postgres_server import shared_server
 
 import redrive
 from redrive import action
+from redrive.engine.alarms import Alarm
 from redrive.stores.records import Claimed
+from redrive.testing import flow_app
 
 
 @action(name="claims.quick")
@@ -47,5 +50,18 @@ def test_a_worker_asks_no_more_often_while_others_hold_all_that_is_ready(monkeyp
                 assert [await app.handle(one.id).result(timeout=10) for one in handles] == [1, 1, 1]
                 app.stop()
                 await working
+
+    asyncio.run(scenario())
+
+
+def test_flows_that_wake_while_another_waits_for_long_leave_nothing_in_memory() -> None:
+    async def scenario() -> None:
+        async with flow_app() as app:
+            await app.submit(quick(), delay="30d")
+            for _ in range(100):
+                handle = await app.submit(quick(), delay="10s")
+                assert await handle.result() == 1
+            alarms = [one for one in gc.get_objects() if isinstance(one, Alarm) and one.call is not None]
+            assert len(alarms) < 10
 
     asyncio.run(scenario())

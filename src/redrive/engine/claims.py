@@ -1,9 +1,9 @@
 """A worker asks for flows: when it has room, when someone calls, when one is due, and now and then."""
 
 import asyncio
-import math
 from typing import TYPE_CHECKING
 
+from redrive.engine.alarms import Alarm
 from redrive.engine.journal import patiently
 from redrive.engine.outages import store_is_back
 from redrive.engine.taking_up import adopt
@@ -21,7 +21,8 @@ class Claims:
         self._wake = asyncio.Event()
         self._wants_ends = False
         """Whether the end of a flow may make it possible to claim another."""
-        self._next_look = math.inf
+        self._alarm: Alarm | None = None
+        """For the next look."""
         self.caught_up = False
         """Whether the worker has all that it could claim, and room for more."""
 
@@ -74,10 +75,13 @@ class Claims:
         """When a flow that nobody owns will wake; one alarm at a time is enough."""
 
         def look() -> None:
-            self._next_look = math.inf
+            self._alarm = None
             self._wake.set()
 
-        when = self._worker.handing_on.look_at(when)
-        if when < self._next_look:
-            self._next_look = when
-            self._worker.alarms.at(when, look)
+        when, alarms = self._worker.handing_on.look_at(when), self._worker.alarms
+        if self._alarm is not None:
+            if when >= self._alarm.when:
+                return
+            # The look that comes first finds out when the next one is to be.
+            alarms.take_back(self._alarm)
+        self._alarm = alarms.at(when, look)
