@@ -17,6 +17,7 @@ from redrive.engine.app import App
 from redrive.engine.batch_parts import parts_of
 from redrive.engine.held_lease import HeldLease
 from redrive.engine.journal import Journal
+from redrive.flows import pieces, replay
 from redrive.observability.events import AttemptFailed
 from redrive.observability.stream import listen
 from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
@@ -194,6 +195,54 @@ def test_a_failure_that_the_database_refuses_is_not_told(tmp_path: Path, caplog:
         return told
 
     assert asyncio.run(scenario()) == ["plain"]
+
+
+@action(name="refused.fail_once")
+async def fail_once() -> str:
+    RAN.append("tried")
+    if RAN.count("tried") == 1:
+        raise redrive.Permanent("said no")
+    return "paid"
+
+
+@workflow(name="refused.Long")
+class Long(Workflow):
+    async def run(self) -> str:
+        for number in range(50):
+            await do(str(number))
+        return await fail_once()
+
+
+def test_a_redrive_that_the_database_refuses_while_the_flow_is_still_replayed_leaves_no_gap_in_its_log(
+    database: tuple[str, Callable[[], None], Callable[[], None]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    address, refuse, take_again = database
+    monkeypatch.setattr(pieces, "LINES_AT_ONCE", 1)
+    monkeypatch.setattr(replay, "TURNS_AT_ONCE", 1)
+
+    async def refused() -> str:
+        async with redrive.open(address) as app, asyncio.timeout(20):
+            flow = await app.start(Long)
+            with pytest.raises(redrive.Permanent):
+                await flow.result()
+            refuse()
+            await app.redrive(flow.id, by="ann", why="cursed")
+            while "is left alone" not in caplog.text and RAN.count("tried") == 1:  # noqa: ASYNC110 - a log has no event
+                await asyncio.sleep(0.01)
+            return flow.id
+
+    async def taken(flow_id: str) -> list[int]:
+        async with redrive.open(address) as app:
+            assert await app.handle(flow_id).result(timeout=20) == "paid"
+            return [line.seq for line in await app.log(flow_id)]
+
+    flow_id = asyncio.run(refused())
+    assert RAN.count("tried") == 1
+    take_again()
+    lines = asyncio.run(taken(flow_id))
+    assert lines == list(range(1, len(lines) + 1))
 
 
 @pytest.mark.promise("R5")

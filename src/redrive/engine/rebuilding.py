@@ -76,17 +76,11 @@ class Rebuilding:
                 # Something else came in: mail, a timer, a place that was waited for.
 
     async def _bring_up(self, run: FlowRun, pieces: Iterator[None]) -> None:
-        """Meanwhile nobody may find it half replayed, but its attempts must find it in the end, told to stop or not."""
-        runs = self._worker.runs
+        """Its attempts must find it in the end, whether the worker is told to stop or not."""
         try:
-            for _ in pieces:
-                del runs[run.id]
-                try:
-                    await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
-                finally:
-                    runs[run.id] = run
+            await self._worker.half_replayed.bring_up(run, pieces)
         except asyncio.CancelledError:
-            for _ in pieces:
+            for _ in pieces if not run.released else ():
                 pass
             raise
 

@@ -152,12 +152,9 @@ async def _bring_up(
     crash_loop: CrashLoop | None,
 ) -> None:
     try:
-        for _ in going_on(run, rows, heartbeats, mail, crash_loop=crash_loop):
-            # Meanwhile nobody may find a flow that is half replayed.
-            del worker.runs[run.id]
-            await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
-            worker.runs[run.id] = run
+        await worker.half_replayed.bring_up(run, going_on(run, rows, heartbeats, mail, crash_loop=crash_loop))
     except asyncio.CancelledError:
+        worker.runs.pop(run.id, None)
         run.driver.discard()
         raise
     except Exception as error:  # noqa: BLE001 - one flow's trouble is not another's

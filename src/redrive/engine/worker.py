@@ -19,6 +19,7 @@ from redrive.engine.claims import Claims
 from redrive.engine.dead_letters import dead_letter
 from redrive.engine.dependency_guard import DependencyGuard
 from redrive.engine.flow_run import FlowRun
+from redrive.engine.half_replayed import HalfReplayed
 from redrive.engine.handing_on import HandingOn
 from redrive.engine.handing_over import hand_over, leave
 from redrive.engine.heartbeats import beat
@@ -72,6 +73,7 @@ class Worker:
         self.runs: dict[str, FlowRun] = {}
         self.idle: OrderedDict[str, FlowRun] = OrderedDict()
         """Those of the runs that wait for a little, the one unused for longest first."""
+        self.half_replayed = HalfReplayed(self.runs)
         self.lease: Lease | None = None
         self.joined = asyncio.Event()
         most = self.settings
@@ -323,7 +325,7 @@ class Worker:
         return run.released
 
     def _nothing_is_kept_of(self, flow_id: str, error: BaseException) -> None:
-        run = self.runs.get(flow_id)
+        run = self.runs.get(flow_id) or self.half_replayed.get(flow_id)
         if run is None:
             log.error("flow %s: the store refuses what was written of it\n%s", flow_id, trace_of(error))
         else:
