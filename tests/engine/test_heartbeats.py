@@ -1,6 +1,7 @@
 """Heartbeats are those of the attempt under way, whoever else still beats."""
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, action, current_attempt
 from redrive.engine import heartbeats
+from redrive.flows import pieces, replay
 from redrive.runners.attempt import Attempt
 from redrive.testing import flow_app
 
@@ -153,3 +155,57 @@ def test_what_an_attempt_left_is_kept_though_its_workers_clock_is_behind_the_flo
 
     asyncio.run(scenario())
     assert seen == [None, "half"]
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "meanwhile"])
+def test_what_an_attempt_left_last_is_kept_though_its_flow_is_built_anew(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: bool
+) -> None:
+    """Where a step beside it is tried again; what was left within the last second is not in the store yet."""
+    monkeypatch.setattr(pieces, "LINES_AT_ONCE", 1)
+    monkeypatch.setattr(replay, "TURNS_AT_ONCE", 1)
+    begun, paid, left, seen = 0, 0, 0, list[Any]()
+
+    @action(name="heartbeats.pages", retry=RetryPolicy(attempts=2))
+    async def pages() -> None:
+        nonlocal left
+        attempt = current_attempt()
+        seen.append(attempt.last_details)
+        if attempt.number == 1:
+            while left < 2 or (meanwhile and begun == 1):
+                left += 1
+                attempt.heartbeat(left)
+                await asyncio.sleep(0)
+            while paid < 2:  # noqa: ASYNC110 - in turns of the loop
+                await asyncio.sleep(0)
+            raise ConnectionError("away")
+
+    @action(name="heartbeats.pay")
+    async def pay() -> None:
+        nonlocal paid
+        while left < 2:  # noqa: ASYNC110 - in turns of the loop
+            await asyncio.sleep(0)
+        paid += 1
+        if paid == 1:
+            raise redrive.Permanent("said no")
+
+    @redrive.workflow(name="heartbeats.Beside")
+    class Beside(redrive.Workflow):
+        async def run(self) -> None:
+            nonlocal begun
+            begun += 1
+            beside = asyncio.create_task(pages())
+            with contextlib.suppress(redrive.Permanent):
+                await pay()
+            await beside
+
+    async def scenario() -> None:
+        async with flow_app() as app:
+            handle = await app.start(Beside)
+            while all(step.state != "failed" for step in await app.steps_of(handle.id)):  # noqa: ASYNC110 - it is in a store
+                await asyncio.sleep(0)
+            await app.reset_step(handle.id, "heartbeats.pay", by="ann", why="mended")
+            assert (await app.outcome(handle)).status == "completed"
+
+    asyncio.run(scenario())
+    assert seen == [None, left]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from redrive.engine.adoption import going_on
 from redrive.engine.flow_run import FlowRun
+from redrive.engine.heartbeats import beat
 from redrive.engine.journal import patiently
 from redrive.failures.traces import trace_of
 from redrive.flows.driver import driver_for
@@ -25,12 +26,22 @@ class Rebuilding:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.held: dict[str, list[Callable[[], None]]] = {}
         """By flow, how its attempts ended meanwhile: while it logs on, there may be no moment when all is durable."""
+        self._beats: dict[str, dict[tuple[int, str], str]] = {}
+        """By flow that is replayed, what its attempts left last: not all of it is in the store."""
 
     def begin(self, run: FlowRun) -> None:
         if run.id not in self._tasks:
             self.held[run.id] = []
             task = self._tasks[run.id] = asyncio.get_running_loop().create_task(self._rebuild(run))
             task.add_done_callback(lambda task: self._ended(run, task))
+
+    def beat(self, flow_id: str, item: int, delivery: str, details: str) -> None:
+        """An attempt goes on, and leaves this for the one that may follow it."""
+        left = self._beats.get(flow_id)
+        if left is None:
+            beat(self._worker.runs, flow_id, item, delivery, details)
+        else:
+            left[item, delivery] = details
 
     async def close(self) -> None:
         """Leave the flows as they are, or as they are to be; whoever has them next reads the same mail."""
@@ -53,6 +64,8 @@ class Rebuilding:
         self._report_held(run.id)
 
     def _report_held(self, flow_id: str) -> None:
+        for (item, delivery), details in self._beats.pop(flow_id, {}).items():
+            self.beat(flow_id, item, delivery, details)
         for report in self.held.pop(flow_id, ()):
             report()
 
@@ -85,7 +98,9 @@ class Rebuilding:
             raise
 
     def _replace(self, run: FlowRun) -> FlowRun:
-        worker = self._worker
+        worker, left = self._worker, run.heartbeats
+        beating = [item for item in run.history.items.values() if item.number in left]
+        self._beats[run.id] = {(item.number, item.delivery or ""): left[item.number] for item in beating}
         worker.forget(run)
         run.released = True
         fresh = FlowRun(worker, run.record, driver_for(run.record.definition, run.id, run.record.input))

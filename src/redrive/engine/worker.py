@@ -22,7 +22,6 @@ from redrive.engine.flow_run import FlowRun
 from redrive.engine.half_replayed import HalfReplayed
 from redrive.engine.handing_on import HandingOn
 from redrive.engine.handing_over import hand_over, leave
-from redrive.engine.heartbeats import beat
 from redrive.engine.held_lease import HeldLease
 from redrive.engine.housekeeping import keep_lease, prune_finished, take_over
 from redrive.engine.journal import Journal, patiently
@@ -87,7 +86,6 @@ class Worker:
         self.claims = Claims(self)
         self._mail = asyncio.Event()
         self._on_ended = on_ended
-        self._beat = functools.partial(beat, self.runs)
         self.under_way = UnderWay(self.places, self.guard, lambda attempt: self.runner.cancel(attempt), self.monotonic)
         self._after_mail: list[Callable[[], None]] = []
         self.rebuilding = Rebuilding(self)
@@ -241,7 +239,7 @@ class Worker:
             timeout=timeout,
             timeout_at=item.timeout_at,
             details=item.details,
-            on_beat=self._beat,
+            on_beat=self.rebuilding.beat,
             place=place,
         )
         self.under_way.begin(attempt)
