@@ -333,6 +333,17 @@ def test_a_supervisor_ends_with_workers_that_are_refused_from_the_start(shell: S
     assert "another one begins" not in supervisor.said
 
 
+def test_a_supervisor_goes_on_though_an_action_ended_its_worker_with_a_code_of_its_own(shell: Shell) -> None:
+    """An action may have called os._exit, or a library of it."""
+    supervise = (
+        "from redrive.cli.worker_processes import supervise; asyncio.run(supervise(['sh', '-c', 'exit 3'], 1, 0))"
+    )
+    code = f"import asyncio; {supervise}"
+    supervisor = shell.begin(command=[sys.executable, "-c", code])
+    supervisor.says("ended with exit code 3; another one begins in 0.5 s")
+    assert supervisor.ends_with(signal.SIGTERM) == 0
+
+
 class Refuses(MemoryStore):
     """Cannot be written to, for now."""
 
