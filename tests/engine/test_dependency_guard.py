@@ -279,6 +279,25 @@ def test_a_step_has_the_settings_that_its_dependency_was_given_before_and_meanwh
     assert [round(wait, -1) for wait in deferred] == [10, 100]
 
 
+def test_secrets_in_the_name_of_a_dependency_are_hidden_and_its_settings_are_found() -> None:
+    @action(name="guard.addressed", retry=redrive.RetryPolicy(attempts=2, backoff_seconds=1))
+    async def addressed() -> None:
+        if redrive.current_attempt().number < 2:
+            raise ConnectionError("away")
+
+    address, told = "https://me:hunter2@api.example/v1", list[str]()
+    redrive.define_dependency(address, circuit=CircuitSettings(failures=1, cooldown=10))
+    stop_listening = listen(lambda event: told.append(repr(event)) if isinstance(event, CircuitChanged) else None)
+    try:
+        outcome = run_flow(Graph("guard-addressed").step("addressed", addressed, dependency=address), {})
+    finally:
+        stop_listening()
+    reasons = [line.event.reason for line in outcome.lines if isinstance(line.event, ItemDeferred)]
+    assert reasons == ["the circuit of https://***@api.example/v1 is open"]
+    assert len(told) == 3
+    assert "hunter2" not in "".join(told)
+
+
 @pytest.mark.promise("P13")
 def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_begins_anew() -> None:
     """Else its last word in logs and metrics would be that it is open, for ever."""

@@ -4,6 +4,7 @@ from redrive.calls.circuit_outcome import circuit_outcome
 from redrive.calls.dependencies import DEPENDENCIES
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
+from redrive.failures.redaction import redact
 from redrive.observability.events import CircuitChanged
 from redrive.observability.stream import emit
 from redrive.resilience import circuit as circuits
@@ -51,6 +52,8 @@ class DependencyGuard:
 
     def admit(self, attempt: _Attempt, name: str, retry: bool, now: float) -> None:
         """Let an attempt be made, or raise Deferred."""
+        # As where it is defined: a name may be an address, and is told in logs and metrics.
+        name = redact(name)
         dependency = self.dependencies.get(name)
         if dependency.circuit is not None:
             permit, change = dependency.circuit.admit(now)
