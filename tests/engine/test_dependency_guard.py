@@ -279,6 +279,24 @@ def test_a_step_has_the_settings_that_its_dependency_was_given_before_and_meanwh
     assert [round(wait, -1) for wait in deferred] == [10, 100]
 
 
+def test_an_attempt_from_before_its_dependency_was_defined_anew_has_no_say_about_the_new_circuit() -> None:
+    told: list[object] = []
+    guard = DependencyGuard(lambda: 0.0)
+    redrive.define_dependency("defined-anew", circuit=CircuitSettings(failures=1))
+    guard.admit(("flow", 1), "defined-anew", retry=False, now=0.0)
+    redrive.define_dependency("defined-anew", circuit=CircuitSettings(failures=1, cooldown=10))
+    guard.admit(("flow", 2), "defined-anew", retry=False, now=0.0)
+    stop_listening = listen(told.append)
+    try:
+        guard.failed(("flow", 1), DEFAULT_POLICY, DOWN, 0.0)
+        guard.admit(("flow", 3), "defined-anew", retry=False, now=0.0)
+        assert told == []
+        guard.failed(("flow", 2), DEFAULT_POLICY, DOWN, 0.0)
+    finally:
+        stop_listening()
+    assert [type(event) for event in told] == [CircuitChanged]
+
+
 def test_secrets_in_the_name_of_a_dependency_are_hidden_and_its_settings_are_found() -> None:
     @action(name="guard.addressed", retry=redrive.RetryPolicy(attempts=2, backoff_seconds=1))
     async def addressed() -> None:

@@ -47,24 +47,25 @@ class DependencyGuard:
     def __init__(self, dice: Dice, dependencies: Dependencies | None = None) -> None:
         self.dependencies = dependencies or dependencies_of_steps()
         self._dice = dice
-        self.permits: dict[_Attempt, tuple[Dependency, circuits.Permit]] = {}
-        """Of attempts under way. What is not in it need not be reported."""
+        self.permits: dict[_Attempt, tuple[Dependency, circuits.Circuit, circuits.Permit]] = {}
+        """Of attempts under way, with the circuit that gave it. What is not in it need not be reported."""
 
     def admit(self, attempt: _Attempt, name: str, retry: bool, now: float) -> None:
         """Let an attempt be made, or raise Deferred."""
         # As where it is defined: a name may be an address, and is told in logs and metrics.
         name = redact(name)
         dependency = self.dependencies.get(name)
-        if dependency.circuit is not None:
-            permit, change = dependency.circuit.admit(now)
+        circuit = dependency.circuit
+        if circuit is not None:
+            permit, change = circuit.admit(now)
             _tell(change)
             if permit is None:
-                due, state = dependency.circuit.probe_due() or now, dependency.circuit.state
+                due, state = circuit.probe_due() or now, circuit.state
                 if state.phase == "half_open":
                     # The longer the probe takes, the more rarely: each look is a line in a log.
                     due = now + LOOK_AGAIN + max(0.0, now - state.probe_at)
                 raise Deferred(max(due, now) + SPREAD * self._dice(), f"the circuit of {name} is open")
-            self.permits[attempt] = dependency, permit
+            self.permits[attempt] = dependency, circuit, permit
         if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
             self.ignored(attempt, now)
             # One after the other: if all looked again at once, their lines would grow with the square of their number.
@@ -90,10 +91,12 @@ class DependencyGuard:
 
     def _report(self, attempt: _Attempt, outcome: circuits.Report, now: float) -> None:
         known = self.permits.pop(attempt, None)
-        if known is not None and known[0].circuit is not None:
-            dependency, permit = known
-            assert dependency.circuit is not None  # noqa: S101 - it gave the permit
-            _tell(dependency.circuit.report(outcome, permit, now))
+        if known is not None:
+            dependency, circuit, permit = known
+            change = circuit.report(outcome, permit, now)
+            if circuit is dependency.circuit:
+                # Else it was defined anew meanwhile, and nobody asks this one any more.
+                _tell(change)
 
 
 def _tell(change: circuits.CircuitChange | None) -> None:
