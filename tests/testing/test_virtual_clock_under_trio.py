@@ -25,6 +25,19 @@ def test_a_call_that_hangs_is_cut_at_its_virtual_timeout() -> None:
     assert clock.now == 13.5
 
 
+def test_a_call_that_hangs_is_cut_though_the_test_looks_again_and_again_in_real_time() -> None:
+    async def main(clock: VirtualClock) -> None:
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(hang_until_given_up)
+                while clock.now < 13.5:  # noqa: ASYNC110 - as a test does
+                    await trio.sleep(0.01)
+
+    with virtual_clock(grace=0.02) as clock:
+        trio.run(main, clock)
+    assert clock.now == 13.5
+
+
 def test_calls_that_wait_at_once_wait_side_by_side() -> None:
     async def nap(clock: VirtualClock, seconds: float, woken: list[tuple[float, float]]) -> None:
         await clock.asleep(seconds)

@@ -206,15 +206,16 @@ class VirtualClock:
         """The same for a run of trio, in a task that lasts while it has timers."""
         import trio.testing
 
-        idle_for = 0.0
+        # In short pieces: a test that looks every few milliseconds whether something has happened is idle between.
+        idle_for, piece = 0.0, min(self._grace, LOOK_AGAIN)
         try:
             while mine := [timer for timer in self._timers if timer.loop is loop]:
                 hangs = not any(timer.moves_time for timer in mine)
                 if self._busy:
                     await trio.sleep(LOOK_AGAIN)
                     continue
-                await trio.testing.wait_all_tasks_blocked(self._grace if hangs else 0.0)
-                idle_for = idle_for + self._grace if hangs else 0.0
+                await trio.testing.wait_all_tasks_blocked(piece if hangs else 0.0)
+                idle_for = idle_for + piece if hangs else 0.0
                 mine = [timer for timer in self._timers if timer.loop is loop]
                 moves = any(timer.moves_time for timer in mine)
                 if self._busy or not mine or (not moves and idle_for < self._patience(_may_be_slow_under_trio())):
