@@ -9,7 +9,7 @@ import pytest
 from tests.postgres_server import shared_server
 
 import redrive
-from redrive import action
+from redrive import RetryPolicy, action
 from redrive.engine.alarms import Alarm
 from redrive.stores.records import Claimed
 from redrive.testing import flow_app
@@ -63,5 +63,25 @@ def test_flows_that_wake_while_another_waits_for_long_leave_nothing_in_memory() 
                 assert await handle.result() == 1
             alarms = [one for one in gc.get_objects() if isinstance(one, Alarm) and one.call is not None]
             assert len(alarms) < 10
+
+    asyncio.run(scenario())
+
+
+def test_what_is_registered_while_a_worker_runs_has_someone_who_takes_it(address: str) -> None:
+    async def scenario() -> None:
+        async with redrive.open(address, poll=0.05) as app:
+            assert await (await app.submit(quick())).result(timeout=10) == 1
+
+            @action(name=f"claims.later.{address.partition(':')[0]}")
+            async def later() -> int:
+                raise ConnectionError("not yet")
+
+            handle = await app.submit(later(), retry=RetryPolicy(attempts=2, backoff_seconds=3600))
+            headline = ""
+            async with asyncio.timeout(10):
+                # Until the worker has asked for flows once more.
+                while "waiting for attempt 2" not in headline or "no live worker" in headline:
+                    await asyncio.sleep(0.01)
+                    headline = (await app.explain(handle.id)).headline
 
     asyncio.run(scenario())

@@ -81,6 +81,7 @@ class Store(Protocol):
         """Own up to `limit` flows that are ready, or waiting and due: highest priority first, then oldest wake-up.
 
         No two claims get the same flow. Where a queue has a limit, no more of its flows are owned at once in all.
+        The worker is listed with these definitions from then on: it may have come to know more since it joined.
         LeaseLost when the lease is not valid.
         """
         ...

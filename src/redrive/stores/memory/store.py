@@ -133,7 +133,8 @@ class MemoryStore:
         self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
     ) -> Claimed:
         data = self._data
-        data.checked(lease)
+        worker = data.checked(lease)
+        worker.worker = msgspec.structs.replace(worker.worker, definitions=tuple(definitions))
         asked = [
             flow
             for flow in map(data.flows.__getitem__, data.claimable)

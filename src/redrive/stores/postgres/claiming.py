@@ -9,6 +9,7 @@ from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_UNHEARD, END_
 from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.postgres.connections import Lane
 from redrive.stores.postgres.faults import lease_lost
+from redrive.stores.postgres.statements import KNOWS
 from redrive.stores.records import Claimed, FlowRecord, Lease
 
 
@@ -18,6 +19,8 @@ class Claiming:
         self._number = 0
         self._unheard: dict[int, list[int]] = {}
         """Epoch -> the claims whose answers were lost: there may be flows that their owner does not know of."""
+        self._listed: tuple[int, list[str]] | None = None
+        """Epoch and definitions, as the worker is listed."""
         self._limited = False
         """Whether there were flows in queues with limits the last time."""
 
@@ -42,6 +45,9 @@ class Claiming:
                 return await claim(connection, locked)
 
         async def claim_all(connection: Any) -> Claimed:
+            if self._listed != (lease.epoch, asked[0]):
+                await connection.execute(KNOWS, lease.epoch, asked[0])
+                self._listed = lease.epoch, asked[0]
             unheard = self._unheard.get(lease.epoch)
             if unheard and (flows := await _found(connection, lease, unheard, number)):
                 return Claimed(flows, None, more=True)

@@ -14,6 +14,8 @@ UPDATE workers SET expires_at = now() + $2::float8 * interval '1 second'
 WHERE epoch = $1 AND expires_at > now() RETURNING 1
 """
 
+KNOWS = "UPDATE workers SET definitions = $2 WHERE epoch = $1 AND definitions <> $2"
+
 LEAVE = "DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name"
 
 ANY_EXPIRED = "SELECT EXISTS (SELECT FROM workers WHERE expires_at <= now())"

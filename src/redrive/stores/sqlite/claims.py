@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from redrive.stores.records import Claimed, FlowRecord, Lease
-from redrive.stores.sqlite.leases import check
+from redrive.stores.sqlite.leases import check, note_definitions
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
 
 # From the first flow of a lane right to the first of the next one.
@@ -63,6 +63,7 @@ def claim(
     now: float,
 ) -> Claimed:
     check(connection, lease)
+    note_definitions(connection, lease, definitions)
 
     def asked(queue: str, definition: str) -> bool:
         return definition in definitions and (queues is None or queue in queues)

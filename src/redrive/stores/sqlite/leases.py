@@ -1,6 +1,7 @@
 """Leases: rows of `workers`, judged by a clock of this machine that nobody sets."""
 
 import sqlite3
+from collections.abc import Sequence
 from io import FileIO
 
 import msgspec
@@ -12,6 +13,7 @@ from redrive.stores.sqlite.worker_locks import WorkerLocks
 
 _JOIN = "INSERT INTO workers (name, definitions, queues, joined_at, expires_at, lapses_at) VALUES (?, ?, ?, ?, ?, ?)"
 _RENEW = "UPDATE workers SET expires_at = ?, lapses_at = ? WHERE epoch = ? AND lapses_at > ?"
+_KNOWS = "UPDATE workers SET definitions = ?1 WHERE epoch = ?2 AND definitions <> ?1"
 _VALID = "SELECT 1 FROM workers WHERE epoch = ? AND lapses_at > ?"
 _LEAVE = "DELETE FROM workers WHERE epoch = ?"
 _HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL, lost = lost + ? WHERE owner = ?"
@@ -45,6 +47,11 @@ def renew(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
 def check(connection: sqlite3.Connection, lease: Lease) -> None:
     if connection.execute(_VALID, (lease.epoch, SYSTEM_CLOCK.monotonic())).fetchone() is None:
         raise lost(lease)
+
+
+def note_definitions(connection: sqlite3.Connection, lease: Lease, definitions: Sequence[str]) -> None:
+    """What the worker can carry out, where that has changed."""
+    connection.execute(_KNOWS, (msgspec.json.encode(definitions).decode(), lease.epoch))
 
 
 def lost(lease: Lease) -> LeaseLost:

@@ -69,6 +69,14 @@ class LeaseConformance:
         assert second.alive
 
     @scenario
+    async def test_a_worker_is_listed_with_what_it_asks_for(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await join(store)
+        await store.claim(lease, [WORK, "action:later"], None, 1, NOW)
+        (worker,) = await (await stores.open()).list_workers()
+        assert worker.definitions == (WORK, "action:later")
+
+    @scenario
     async def test_a_lease_that_ran_out_fences_its_holder_before_anyone_notices(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, "a")
