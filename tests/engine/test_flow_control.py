@@ -293,8 +293,9 @@ def test_a_result_can_be_waited_for_with_a_timeout_and_from_another_handle(addre
     async def scenario() -> None:
         async with opened(address) as app:
             handle = await app.start(AtGate, 3)
-            with pytest.raises(TimeoutError, match=r"still running after 0\.2 s"):
-                await handle.result(timeout=0.2)
+            await eventually(lambda: _status_is(handle, "running"))
+            with pytest.raises(TimeoutError, match=r"still running after 0\.05 s"):
+                await handle.result(timeout=0.05)
             gate.set()
             assert await app.handle(handle.id).result(timeout=10) == 3
             with pytest.raises(redrive.FlowNotFound, match="no flow nothing"):
