@@ -22,7 +22,7 @@ demo: $(STAMP) ## an order that survives a flaky service and a killed worker
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) ## all tests
-	@$(BIN)/python -m pytest -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -n 4 --dist loadfile
 
 lint: lint-style lint-mypy lint-pyright ## style, types and the layers of the house
 

@@ -30,6 +30,10 @@ LONG = (
     "tests/test_demo.py",
     "tests/server/",
     "tests/flows/scripts/",
+    "tests/calls/test_opening.py",
+    "tests/engine/test_scripts.py",
+    "tests/engine/test_store_faults.py",
+    "tests/stores/test_postgres_faults.py",
 )
 
 
