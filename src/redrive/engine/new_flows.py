@@ -16,7 +16,8 @@ LARGEST_PRIORITY = 2**31 - 1
 QUEUE_NAME = "use a name of 1 to 200 characters, without control characters and halves of characters"
 
 # Names are printed as they are: a line break would forge a line, an escape sequence would reach the terminal.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL_CHARACTERS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 
 
 class FlowSettings(TypedDict, total=False):

@@ -6,13 +6,14 @@ import msgspec
 from litestar import Request, Response
 from msgspec import Meta
 
+from redrive.engine.new_flows import CONTROL_CHARACTERS
 from redrive.server.keys import Caller, Role
 from redrive.server.settings import MOST_LISTED
 
 CALLER = "redrive.caller"
 """Where the gate puts who asks."""
 # With the second half, because in Python alone `$` lets a last line break pass.
-CONTROL = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$(?!\n)"
+CONTROL = rf"^[^{CONTROL_CHARACTERS}]*$(?!\n)"
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=CONTROL)]
 Reason = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
 Who = Annotated[str, Meta(max_length=200, pattern=CONTROL)]
