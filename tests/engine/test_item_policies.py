@@ -199,22 +199,26 @@ def test_arguments_that_no_longer_decode_are_poison_at_once() -> None:
     assert "does not fit the code as it is" in report.next_step
 
 
+@action(name="policies.away", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
+async def away() -> str:
+    raise NetworkError
+
+
+def version(hint: Any) -> Any:
+    """The same workflow, with another type of its input."""
+
+    @redrive.workflow(name="policies.Changing")
+    class Changing(Workflow):
+        async def run(self, amount: Any) -> None:
+            await away()
+
+        run.__annotations__["amount"] = hint
+
+    return Changing
+
+
 @pytest.mark.promise("P18")
 def test_a_flow_whose_input_no_longer_decodes_leaves_the_retry_queue() -> None:
-    @action(name="policies.down", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
-    async def down() -> None:
-        raise NetworkError
-
-    def version(hint: Any) -> Any:
-        @redrive.workflow(name="policies.Changing")
-        class Changing(Workflow):
-            async def run(self, amount: Any) -> None:
-                await down()
-
-            run.__annotations__["amount"] = hint
-
-        return Changing
-
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
@@ -230,20 +234,6 @@ def test_a_flow_whose_input_no_longer_decodes_leaves_the_retry_queue() -> None:
 
 def test_a_flow_whose_input_no_longer_decodes_can_still_be_cancelled() -> None:
     """It is taken up because of the order to cancel, and is no dead letter then."""
-
-    @action(name="policies.away", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
-    async def away() -> None:
-        raise NetworkError
-
-    def version(hint: Any) -> Any:
-        @redrive.workflow(name="policies.Cancelled")
-        class Cancelled(Workflow):
-            async def run(self, amount: Any) -> None:
-                await away()
-
-            run.__annotations__["amount"] = hint
-
-        return Cancelled
 
     async def story() -> None:
         async with flow_app() as app:
@@ -265,20 +255,6 @@ def test_a_flow_whose_input_no_longer_decodes_can_still_be_cancelled() -> None:
 def test_what_was_said_by_hand_to_a_flow_whose_input_no_longer_decodes_is_told_as_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    @action(name="policies.asked", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
-    async def asked() -> str:
-        raise NetworkError
-
-    def version(hint: Any) -> Any:
-        @redrive.workflow(name="policies.ByHand")
-        class ByHand(Workflow):
-            async def run(self, amount: Any) -> None:
-                await asked()
-
-            run.__annotations__["amount"] = hint
-
-        return ByHand
-
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
@@ -286,7 +262,7 @@ def test_what_was_said_by_hand_to_a_flow_whose_input_no_longer_decodes_is_told_a
                 await app.settled(handle)
                 await app.kill()
                 version(int)
-                await app.complete_step(handle.id, "policies.asked", "yes", by="ann", why="she said so")
+                await app.complete_step(handle.id, "policies.away", "yes", by="ann", why="she said so")
                 app.revive()
                 assert (await app.outcome(handle)).status == "failed"
 

@@ -382,8 +382,9 @@ def test_whoever_waits_for_another_process_that_migrates_is_told(
         async with other.transaction():
             await other.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema)
             opening_store = asyncio.create_task(closed(old.make()))
-            while not caplog.messages and not opening_store.done():  # noqa: ASYNC110 - a log has no event
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(10):
+                while not caplog.messages and not opening_store.done():  # noqa: ASYNC110 - a log has no event
+                    await asyncio.sleep(0.01)
         await opening_store
         await other.close()
 
