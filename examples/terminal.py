@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from redrive import RetryAt
-from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FallbackUsed
+from redrive.telemetry.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FallbackUsed
 
 console = Console(highlight=False, soft_wrap=True)
 

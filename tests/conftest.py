@@ -22,7 +22,7 @@ ssl.create_default_context = functools.cache(ssl.create_default_context)  # type
 
 # What takes longest begins first, so that nobody waits for it alone at the end.
 LONG = (
-    "tests/engine/test_killed_workers.py",
+    "tests/worker/test_killed_workers.py",
     "tests/test_docs.py",
     "tests/cli/",
     "tests/runners/test_process_pool.py",
@@ -31,8 +31,8 @@ LONG = (
     "tests/server/",
     "tests/flows/scripts/",
     "tests/calls/test_opening.py",
-    "tests/engine/test_scripts.py",
-    "tests/engine/test_store_faults.py",
+    "tests/worker/test_scripts.py",
+    "tests/worker/test_store_faults.py",
     "tests/stores/test_postgres_faults.py",
 )
 

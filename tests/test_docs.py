@@ -11,7 +11,7 @@ import pytest
 import redrive
 from redrive.notation import NOTATIONS, read_policy
 from redrive.notation.findings import RULES
-from redrive.retry.decision import GiveUpKind
+from redrive.policies.decision import GiveUpKind
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

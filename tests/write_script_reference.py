@@ -20,8 +20,8 @@ from redrive.flows.scripts.execution import (
 from redrive.flows.scripts.limits import LONGEST_RANGE, LONGEST_SCRIPT, MOST_DIGITS, MOST_LINES, MOST_NESTING
 from redrive.flows.scripts.wording import KEYWORDS
 from redrive.notation.brackets import ANSWER_KEYS, SETTINGS
-from redrive.retry.backoff import LONGEST_WAIT
-from redrive.retry.policy import DEFAULT_POLICY
+from redrive.policies.backoff import LONGEST_WAIT
+from redrive.policies.policy import DEFAULT_POLICY
 
 ROOT = Path(__file__).parents[1]
 GRAMMAR = ROOT / "src" / "redrive" / "flows" / "scripts" / "grammar.lark"

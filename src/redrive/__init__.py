@@ -27,24 +27,24 @@ from redrive.failures.signals import (
     RetryAfter,
     Snooze,
 )
-from redrive.observability.logs import log_event as _log_event
-from redrive.observability.stream import correlate, listen
+from redrive.policies.backoff import Backoff, constant, exponential, linear
+from redrive.policies.decide import decide
+from redrive.policies.decision import Because, Conditions, Decision, GiveUp, RetryAt
+from redrive.policies.history import History
+from redrive.policies.jitter import Jitter
+from redrive.policies.policy import Policy, PolicyError, Rule
+from redrive.policies.report import AttemptRecord, Report, report_of
 from redrive.resilience.budget import Budget, BudgetSettings
 from redrive.resilience.circuit import Circuit, CircuitOpen, CircuitSettings
 from redrive.resilience.dependencies import Dependencies, Dependency
-from redrive.retry.backoff import Backoff, constant, exponential, linear
-from redrive.retry.decide import decide
-from redrive.retry.decision import Because, Conditions, Decision, GiveUp, RetryAt
-from redrive.retry.history import History
-from redrive.retry.jitter import Jitter
-from redrive.retry.policy import Policy, PolicyError, Rule
-from redrive.retry.report import AttemptRecord, Report, report_of
+from redrive.telemetry.logs import log_event as _log_event
+from redrive.telemetry.stream import correlate, listen
 
 if TYPE_CHECKING:
     from redrive.assembly import open  # noqa: A004 - it is called redrive.open
-    from redrive.engine.app import App
-    from redrive.engine.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle, NotPossible
-    from redrive.engine.starting import KeyTaken
+    from redrive.client.app import App
+    from redrive.client.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle, NotPossible
+    from redrive.client.starting import KeyTaken
     from redrive.flows.action import Action, ActionCall, action
     from redrive.flows.graphs.builder import Graph
     from redrive.flows.graphs.plan import InputError, PlanError
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from redrive.flows.scripts.script import Script
     from redrive.flows.values import NotReadable, NotStorable
     from redrive.flows.workflow import Workflow, workflow
+    from redrive.handlers.callbacks import OutcomeRefused, complete_step
+    from redrive.handlers.headers import callback_url
+    from redrive.handlers.steps import StepServer, serve_steps
     from redrive.pipeline.durable import register_pipeline
     from redrive.runners.attempt import current_attempt
     from redrive.runners.http.answers import Accepted
     from redrive.runners.http.settings import HttpSettings
-    from redrive.serving.callbacks import OutcomeRefused, complete_step
-    from redrive.serving.headers import callback_url
-    from redrive.serving.steps import StepServer, serve_steps
     from redrive.stores.errors import LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 
 __all__ = [
@@ -167,41 +167,41 @@ _DURABLE = {
     "Accepted": "runners.http.answers",
     "Action": "flows.action",
     "ActionCall": "flows.action",
-    "App": "engine.app",
-    "FlowCancelledError": "engine.handle",
-    "FlowFinished": "engine.handle",
-    "FlowNotFound": "engine.handle",
+    "App": "client.app",
+    "FlowCancelledError": "client.handle",
+    "FlowFinished": "client.handle",
+    "FlowNotFound": "client.handle",
     "Graph": "flows.graphs.builder",
     "GraphError": "flows.graphs.problems",
-    "Handle": "engine.handle",
+    "Handle": "client.handle",
     "HttpSettings": "runners.http.settings",
     "InputError": "flows.graphs.plan",
-    "KeyTaken": "engine.starting",
+    "KeyTaken": "client.starting",
     "LeaseLost": "stores.errors",
     "NonDeterminism": "flows.replay",
-    "NotPossible": "engine.handle",
+    "NotPossible": "client.handle",
     "NotReadable": "flows.values",
     "NotStorable": "flows.values",
-    "OutcomeRefused": "serving.callbacks",
+    "OutcomeRefused": "handlers.callbacks",
     "PlanError": "flows.graphs.plan",
     "RetryPolicy": "flows.retry_policy",
     "Script": "flows.scripts.script",
     "ScriptError": "flows.scripts.errors",
-    "StepServer": "serving.steps",
+    "StepServer": "handlers.steps",
     "StoreError": "stores.errors",
     "StoreUnavailable": "stores.errors",
     "StoreUnusable": "stores.errors",
     "Workflow": "flows.workflow",
     "action": "flows.action",
-    "callback_url": "serving.headers",
-    "complete_step": "serving.callbacks",
+    "callback_url": "handlers.headers",
+    "complete_step": "handlers.callbacks",
     "current_attempt": "runners.attempt",
     "open": "assembly",
     "read_graph": "flows.graphs.reading",
     "register_graph": "flows.registry",
     "register_pipeline": "pipeline.durable",
     "register_script": "flows.registry",
-    "serve_steps": "serving.steps",
+    "serve_steps": "handlers.steps",
     "workflow": "flows.workflow",
 }
 

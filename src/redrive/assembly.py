@@ -3,11 +3,11 @@
 import os
 from typing import Any
 
-from redrive.engine.app import App
-from redrive.engine.settings import WorkerSettings
+from redrive.client.app import App
 from redrive.failures.redaction import redact
 from redrive.stores.errors import StoreUnusable
 from redrive.stores.interface import Store
+from redrive.worker.settings import WorkerSettings
 
 DEFAULT_ADDRESS = "sqlite:///redrive.db"
 ALLOWED = "write sqlite:///file.db, sqlite:////absolute/file.db, postgresql://user@host/database, or memory://"

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 import redrive
-from redrive.observability.events import AttemptFailed, CallRefused, CircuitChanged, Event
 from redrive.resilience.circuit import failed
+from redrive.telemetry.events import AttemptFailed, CallRefused, CircuitChanged, Event
 from redrive.testing import virtual_clock
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import redrive
-from redrive.observability.events import AttemptFailed, CallRecovered, Event
+from redrive.telemetry.events import AttemptFailed, CallRecovered, Event
 
 
 class Counts:

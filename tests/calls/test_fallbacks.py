@@ -8,7 +8,7 @@ import pytest
 import redrive
 from redrive import fallback
 from redrive.calls.fallback import Aged, GivenUpCall
-from redrive.observability.events import Event, FallbackUsed
+from redrive.telemetry.events import Event, FallbackUsed
 from redrive.testing import virtual_clock
 
 pytestmark = pytest.mark.promise("P12")

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import redrive
-from redrive.calls.adapters.httpx import RetryTransport
-from redrive.observability.events import AttemptFailed, Event
-from redrive.observability.prometheus import export
-from redrive.retry.decision import GiveUp
+from redrive.integrations.httpx import RetryTransport
+from redrive.integrations.prometheus import export
+from redrive.policies.decision import GiveUp
+from redrive.telemetry.events import AttemptFailed, Event
 from redrive.testing import virtual_clock
 
 

@@ -11,9 +11,9 @@ import pytest
 import requests
 
 import redrive
-from redrive.calls.adapters.aiohttp import retry_middleware
-from redrive.calls.adapters.httpx import RetryTransport
-from redrive.calls.adapters.requests import RetryAdapter
+from redrive.integrations.aiohttp import retry_middleware
+from redrive.integrations.httpx import RetryTransport
+from redrive.integrations.requests import RetryAdapter
 from redrive.testing import FlakyServer, Reply, no_waits, virtual_clock
 
 pytestmark = pytest.mark.promise("P10", "P16")

@@ -651,7 +651,7 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], run: C
 def test_help_and_version_load_neither_engine_nor_event_loop() -> None:
     script = (
         "import sys; from redrive.cli import main; main(['--help']); main(['--version']); "
-        "print(sorted({'asyncio', 'redrive.engine', 'redrive.stores', 'redrive.flows', 'rich'} & set(sys.modules)))"
+        "print(sorted({'asyncio', 'redrive.worker', 'redrive.stores', 'redrive.flows', 'rich'} & set(sys.modules)))"
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - our own script
     assert finished.stdout.splitlines()[-1] == "[]"

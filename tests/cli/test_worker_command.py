@@ -18,8 +18,8 @@ import redrive
 from redrive.cli.definitions import find
 from redrive.cli.flow_input import read_input
 from redrive.cli.worker_process import work
-from redrive.engine.app import App
-from redrive.engine.explanation import AttemptStory, Explanation, ItemStory
+from redrive.client.app import App
+from redrive.explain.explanation import AttemptStory, Explanation, ItemStory
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Lease, NewWorker, WorkerRecord

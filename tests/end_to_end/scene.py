@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import redrive
-from redrive.engine.app import App
-from redrive.engine.handle import Handle
+from redrive.client.app import App
+from redrive.client.handle import Handle
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
 from redrive.flows.history import Line
 from redrive.stores.records import FINISHED

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.end_to_end.scene import Call, Ended, Handlers, called, ended, logged, open_app, run, start, start_step
 
-from redrive.engine.app import App
-from redrive.engine.completions import BadCompletion
-from redrive.engine.explain_text import explain_text
-from redrive.engine.handle import Handle
+from redrive.client.app import App
+from redrive.client.completions import BadCompletion
+from redrive.client.handle import Handle
+from redrive.explain.text import explain_text
 from redrive.flows.events import (
     AttemptAccepted,
     AttemptFailed,
@@ -21,7 +21,7 @@ from redrive.flows.events import (
     ItemCompleted,
     ItemStarted,
 )
-from redrive.retry.decision import GiveUp, RetryAt
+from redrive.policies.decision import GiveUp, RetryAt
 
 ROUNDS = 20
 DONE = b'{"success": true, "outputs": {"parcel": "p1"}}'

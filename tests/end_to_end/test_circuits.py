@@ -7,9 +7,9 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action
+from redrive.client.step_views import ItemView
 from redrive.determinism.clock import current_clock
-from redrive.engine.explanation import Explanation
-from redrive.engine.step_views import ItemView
+from redrive.explain.explanation import Explanation
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemDeferred, ItemStarted
 from redrive.flows.graphs.builder import Graph
 from redrive.testing import FlowApp, FlowOutcome, flow_app

@@ -9,7 +9,7 @@ import pytest
 from tests.end_to_end.scene import ROUNDING, Ended, Handlers, ended, open_app, run, start_step
 
 from redrive.flows.events import FlowFailed, ItemCompleted
-from redrive.retry.decision import GiveUp, RetryAt
+from redrive.policies.decision import GiveUp, RetryAt
 
 QUICK = {"max_retries": 3, "backoff": 20, "max_backoff": 30, "backoff_type": "exponential"}
 ONE_RETRY = {"max_retries": 1, "backoff": 10}

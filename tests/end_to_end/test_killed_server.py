@@ -10,9 +10,9 @@ import pytest
 from tests.end_to_end.scene import ROUNDING, Ended, Handlers, called, ended, logged, open_app, run, until
 from tests.end_to_end.served import ServedApp, served
 
-from redrive.engine.app import App
+from redrive.client.app import App
 from redrive.flows.events import AttemptAccepted, ItemCompleted
-from redrive.retry.decision import RetryAt
+from redrive.policies.decision import RetryAt
 from redrive.stores.records import RetryRow
 
 FLOWS = 4

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from tests.end_to_end.scene import ROUNDING, Ended, Handlers, ended, logged, open_app, run, start, start_step
 
-from redrive.engine.app import App
-from redrive.engine.explanation import AttemptStory, ItemStory
+from redrive.client.app import App
+from redrive.explain.explanation import AttemptStory, ItemStory
 from redrive.flows.events import AttemptFailed, read_turn
 from redrive.flows.history import Item, fold
-from redrive.retry.decide import decide
-from redrive.retry.decision import RetryAt
+from redrive.policies.decide import decide
+from redrive.policies.decision import RetryAt
 
 STEPS: dict[str, dict[str, Any]] = {
     "reserve": {"outputs": ["reservation"], "work_config": {"max_retries": 3, "backoff": 10, "backoff_type": "linear"}},

@@ -7,7 +7,7 @@ import pytest
 from tests.end_to_end.scene import Ended, Handlers, ended, open_app, run, start
 
 from redrive.flows.events import AttemptFailed, ItemCancelled, ItemCompleted, ItemStarted, StepSettled
-from redrive.retry.decision import GiveUp
+from redrive.policies.decision import GiveUp
 
 ROUNDS = 20
 LONG = 30_000

@@ -9,9 +9,9 @@ import pytest
 from tests.end_to_end.scene import Ended, Handlers, called, ended, logged, open_app, run, start
 
 import redrive
-from redrive.engine.app import App
-from redrive.engine.graph_flows import UnknownStep
-from redrive.engine.handle import Handle, NotPossible
+from redrive.client.app import App
+from redrive.client.graph_flows import UnknownStep
+from redrive.client.handle import Handle, NotPossible
 from redrive.flows.events import AttemptFailed, FlowCompleted, FlowFailed, ItemCompleted, Redriven
 from redrive.flows.graphs.outputs import OutputError
 

@@ -12,10 +12,10 @@ from psycopg.rows import dict_row
 from tests.end_to_end.scene import Ended, Handlers, ended, logged, open_app, run, start
 
 import redrive
-from redrive.engine.app import App
-from redrive.engine.step_views import ItemView
+from redrive.client.app import App
+from redrive.client.step_views import ItemView
 from redrive.flows.events import AttemptFailed, FlowFailed
-from redrive.retry.decision import GiveUp, RetryAt
+from redrive.policies.decision import GiveUp, RetryAt
 
 _names = (f"template_{number}" for number in itertools.count(1))
 

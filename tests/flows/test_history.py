@@ -14,7 +14,7 @@ from redrive.flows.failed_item import report_on
 from redrive.flows.history import MOST_FAILURES, Line, fold
 from redrive.flows.portable_errors import store_error
 from redrive.flows.undoing import without_undone
-from redrive.retry.decision import Because, GiveUp, RetryAt
+from redrive.policies.decision import Because, GiveUp, RetryAt
 from redrive.testing import run_flow
 
 POLICY = msgspec.Raw(b'{"attempts":3}')

@@ -9,11 +9,11 @@ from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
 from redrive.notation import NotationError, read_policy, write_policy
 from redrive.notation.brackets import read_text
-from redrive.retry.decide import decide
-from redrive.retry.decision import GiveUp, RetryAt
-from redrive.retry.history import History
-from redrive.retry.policy import Policy
-from redrive.retry.preview import preview, read_failure
+from redrive.policies.decide import decide
+from redrive.policies.decision import GiveUp, RetryAt
+from redrive.policies.history import History
+from redrive.policies.policy import Policy
+from redrive.policies.preview import preview, read_failure
 
 EXAMPLES = {
     "# Catch all exceptions, with exponential backoff\nresult = @risky_action() [retry: 3, backoff: 60]": (

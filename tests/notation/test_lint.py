@@ -5,9 +5,9 @@ import pytest
 from redrive.failures.matching import Match
 from redrive.notation import Finding, NotationError, lint, lint_text, read_policy
 from redrive.notation.linter import RULES
-from redrive.retry.backoff import Backoff
-from redrive.retry.jitter import Jitter
-from redrive.retry.policy import Policy
+from redrive.policies.backoff import Backoff
+from redrive.policies.jitter import Jitter
+from redrive.policies.policy import Policy
 
 
 def found(text: str, notation: str = "auto") -> dict[str, Finding]:

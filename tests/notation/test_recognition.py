@@ -7,7 +7,7 @@ import pytest
 
 from redrive.notation import NOTATIONS, NotationError, read_policy, write_lossy, write_policy
 from redrive.notation.catalogue import WRITABLE
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 RECOGNISED = {
     "attempts: 3": "native",

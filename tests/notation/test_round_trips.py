@@ -11,9 +11,9 @@ from redrive.notation.catalogue import WRITABLE
 from redrive.notation.meaning import differences, meaning_of
 from redrive.notation.native import as_data
 from redrive.notation.source import load_document
-from redrive.retry.backoff import Backoff, BackoffKind
-from redrive.retry.jitter import Jitter
-from redrive.retry.policy import Policy, Rule
+from redrive.policies.backoff import Backoff, BackoffKind
+from redrive.policies.jitter import Jitter
+from redrive.policies.policy import Policy, Rule
 
 durations = st.integers(1, 10**10).map(lambda ms: ms / 1000) | st.floats(1e-6, 315_360_000.0)
 backoffs = st.builds(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from redrive.failures.matching import Match
 from redrive.notation import read_policy, write_lossy, write_policy
-from redrive.retry.policy import Policy
-from redrive.retry.preview import preview, read_failure
+from redrive.policies.policy import Policy
+from redrive.policies.preview import preview, read_failure
 
 
 class BackoffStrategy(Enum):

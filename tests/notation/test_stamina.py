@@ -8,10 +8,10 @@ import pytest
 import stamina
 
 from redrive.notation import read_policy
-from redrive.retry.decide import decide
-from redrive.retry.decision import RetryAt
-from redrive.retry.history import History
-from redrive.retry.preview import PLAIN_FAILURE, preview, read_failure
+from redrive.policies.decide import decide
+from redrive.policies.decision import RetryAt
+from redrive.policies.history import History
+from redrive.policies.preview import PLAIN_FAILURE, preview, read_failure
 
 SETTINGS: list[dict[str, Any]] = [
     {},

@@ -3,7 +3,7 @@
 import pytest
 
 from redrive.notation import NotationError, read_policy
-from redrive.retry.preview import preview, preview_all, read_failure
+from redrive.policies.preview import preview, preview_all, read_failure
 
 RETRY = """
 {

@@ -3,8 +3,8 @@
 import pytest
 
 from redrive.notation import NotationError, read_policy
-from redrive.retry.policy import Policy
-from redrive.retry.preview import preview, read_failure
+from redrive.policies.policy import Policy
+from redrive.policies.preview import preview, read_failure
 
 
 def policy_of(text: str) -> Policy:

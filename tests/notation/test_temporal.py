@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from redrive.notation import read_policy
-from redrive.retry.policy import Policy
-from redrive.retry.preview import preview, read_failure
+from redrive.policies.policy import Policy
+from redrive.policies.preview import preview, read_failure
 
 
 def policy_of(**settings: Any) -> Policy:

@@ -7,11 +7,11 @@ import pytest
 import tenacity
 
 from redrive.notation import NotationError, read_policy
-from redrive.retry.decide import decide
-from redrive.retry.decision import RetryAt
-from redrive.retry.history import History
-from redrive.retry.policy import Policy
-from redrive.retry.preview import PLAIN_FAILURE, preview, read_failure
+from redrive.policies.decide import decide
+from redrive.policies.decision import RetryAt
+from redrive.policies.history import History
+from redrive.policies.policy import Policy
+from redrive.policies.preview import PLAIN_FAILURE, preview, read_failure
 
 EXACT: dict[str, Any] = {
     "wait_fixed(2)": tenacity.wait_fixed(2),

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.notation import NotationError, read_policy
-from redrive.retry.decide import decide
-from redrive.retry.decision import RetryAt
-from redrive.retry.history import Granted, History
-from redrive.retry.policy import Policy
-from redrive.retry.preview import PLAIN_FAILURE, preview
+from redrive.policies.decide import decide
+from redrive.policies.decision import RetryAt
+from redrive.policies.history import Granted, History
+from redrive.policies.policy import Policy
+from redrive.policies.preview import PLAIN_FAILURE, preview
 
 
 def policy_of(**config: Any) -> Policy:

@@ -16,7 +16,7 @@ from tests.pipeline.scene import Ran, gives, ran
 from tests.postgres_server import shared_server
 
 import redrive
-from redrive.engine.explain_text import explain_text
+from redrive.explain.text import explain_text
 from redrive.flows.events import AttemptFailed, StepSettled
 from redrive.pipeline import (
     BaseInterceptor,

@@ -9,7 +9,6 @@ from tests.pipeline.scene import Stage, one, ran, run
 from tests.pipeline.test_sinks_and_spans import spans  # noqa: F401 - a fixture
 
 import redrive
-from redrive.observability.events import StageRetryScheduled
 from redrive.pipeline import (
     BaseInterceptor,
     ErrorAction,
@@ -28,6 +27,7 @@ from redrive.pipeline import (
 from redrive.pipeline.interceptors.idempotency import Key, OutputsInMemory
 from redrive.resilience.budget import Budget, BudgetSettings
 from redrive.resilience.dependencies import Dependency
+from redrive.telemetry.events import StageRetryScheduled
 from redrive.testing import virtual_clock
 
 

@@ -17,7 +17,7 @@ from tests.pipeline.scene import Stage, gives, one, run
 from yarl import URL
 
 import redrive
-from redrive.observability.prometheus import export
+from redrive.integrations.prometheus import export
 from redrive.pipeline import (
     BackoffStrategy,
     CircuitBreakerInterceptor,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 import redrive
-from redrive.engine.app import App
+from redrive.client.app import App
 from redrive.runners.http.settings import HttpSettings
 from redrive.server.api import Api
 from redrive.server.keys import Role, new_key

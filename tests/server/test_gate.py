@@ -11,8 +11,8 @@ import pytest
 from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
-from redrive.engine.app import App
-from redrive.engine.explanation import Explanation, Note
+from redrive.client.app import App
+from redrive.explain.explanation import Explanation, Note
 from redrive.server.keys import Role, new_key
 from redrive.server.running import bind
 from redrive.stores.errors import StoreUnavailable

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.retry.eligibility_boundaries import BOUNDARIES
+from tests.policies.eligibility_boundaries import BOUNDARIES
 from tests.stores.postgres_scene import fresh_schema, shared_database
 
 from redrive.stores.interface import Store

@@ -19,7 +19,7 @@ from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.raising import raise_as_it_is
 from redrive.determinism.thread_cut import CutShort
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 
 def attempts(policy: Policy | None = None, /, **settings: Unpack[LoopSettings]) -> "Attempts":

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, Unpack, get_args, overload
 
 from redrive.calls.retrier import Retrier, is_async
 from redrive.calls.settings import GuardSettings
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 F = TypeVar("F", bound=Callable[..., Any])
 Generators = Literal["refuse", "restart"]

@@ -1,9 +1,9 @@
 """One call's dealings with its dependency: leave from the circuit for each attempt, retries from the budget."""
 
+from redrive.policies.decision import CLEAR, Conditions
 from redrive.resilience.budget import Budget, Reservation
 from redrive.resilience.circuit import Circuit, CircuitChange, CircuitOpen, Permit, Report
 from redrive.resilience.dependencies import Dependency
-from redrive.retry.decision import CLEAR, Conditions
 
 
 class DependencyUse:

@@ -8,8 +8,8 @@ from typing import Any
 from redrive.calls.fallback import Fallback, GivenUpCall, covers
 from redrive.calls.flow import Failed, Outcome, Succeeded
 from redrive.calls.guarded_call import GuardedCall
-from redrive.observability.events import FallbackUsed
-from redrive.observability.stream import correlation_id, emit
+from redrive.telemetry.events import FallbackUsed
+from redrive.telemetry.stream import correlation_id, emit
 
 
 def answer_with(

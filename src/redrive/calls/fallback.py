@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from redrive.failures.duration import read_duration
-from redrive.retry.decision import GiveUp
+from redrive.policies.decision import GiveUp
 
 log = logging.getLogger("redrive")
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from redrive.calls.circuit_outcome import circuit_outcome
 from redrive.calls.dependency_use import DependencyUse
 from redrive.calls.error_links import linked_errors
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
@@ -15,13 +14,14 @@ from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
-from redrive.observability.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged
-from redrive.observability.stream import correlation_id, emit
+from redrive.policies.decide import decide
+from redrive.policies.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
+from redrive.policies.history import History, attempt_timeout
+from redrive.policies.report import AttemptRecord, Report, attach, next_step
 from redrive.resilience import circuit as circuits
-from redrive.retry.decide import decide
-from redrive.retry.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
-from redrive.retry.history import History, attempt_timeout
-from redrive.retry.report import AttemptRecord, Report, attach, next_step
+from redrive.resilience.circuit_outcome import circuit_outcome
+from redrive.telemetry.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged
+from redrive.telemetry.stream import correlation_id, emit
 
 if TYPE_CHECKING:
     from redrive.calls.retrier import Retrier

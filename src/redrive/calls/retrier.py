@@ -11,9 +11,9 @@ from redrive.calls.settings import PolicySettings, policy_from
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
-from redrive.observability.stream import Listener
+from redrive.policies.policy import Policy
 from redrive.resilience.dependencies import Dependency
-from redrive.retry.policy import Policy
+from redrive.telemetry.stream import Listener
 
 if TYPE_CHECKING:
     from redrive.calls.attempt_iterator import Attempts

@@ -7,11 +7,11 @@ from typing import Any, TypedDict
 from redrive.failures.classifier import Classifier
 from redrive.failures.duration import read_duration
 from redrive.failures.matching import Match, as_match
-from redrive.observability.stream import Listener
+from redrive.policies.backoff import Backoff
+from redrive.policies.jitter import Jitter, JitterKind
+from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
 from redrive.resilience.dependencies import Dependency
-from redrive.retry.backoff import Backoff
-from redrive.retry.jitter import Jitter, JitterKind
-from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
+from redrive.telemetry.stream import Listener
 
 JITTERS: tuple[JitterKind, ...] = ("none", "full", "equal", "decorrelated")
 

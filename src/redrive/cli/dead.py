@@ -14,8 +14,8 @@ from redrive.cli.store_use import ByOption, FlowArgument, StoreOption, WhyOption
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
-    from redrive.engine.explanation import Explanation
+    from redrive.client.app import App
+    from redrive.explain.explanation import Explanation
     from redrive.stores.records import DeadLetter, DeadQuery
 
 STATES = ("dead", "redriven", "discarded", "any")
@@ -179,7 +179,7 @@ def _settle(
     if not flows and chosen and not yes:
         _confirm(what, len(chosen))
 
-    from redrive.engine.dead_letters import settled_in_parts  # loaded here: `redrive --help` is quick
+    from redrive.worker.dead_letters import settled_in_parts  # loaded here: `redrive --help` is quick
 
     async def settle(app: "App") -> list[str]:
         verb = app.redrive if what == "redrive" else app.discard

@@ -17,8 +17,8 @@ from redrive.cli.script_files import load_scripts, read_script_file
 from redrive.failures.redaction import redact
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
-    from redrive.engine.handle import Handle
+    from redrive.client.app import App
+    from redrive.client.handle import Handle
     from redrive.flows.action import Action
     from redrive.flows.graphs.builder import Graph
     from redrive.flows.scripts.script import Script
@@ -62,7 +62,7 @@ class Definition(NamedTuple):
             if isinstance(self.what, Graph):
                 return await app.start_graph(self.what, kwargs, **settings)
             if isinstance(self.what, Script):
-                from redrive.engine.script_flows import start_script
+                from redrive.client.script_flows import start_script
 
                 return await start_script(app, self.what, kwargs, self.function, **settings)
             if isinstance(self.what, type):

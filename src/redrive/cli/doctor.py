@@ -13,7 +13,7 @@ from redrive.cli.store_use import StoreOption, ask
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
     from redrive.stores.records import FlowRecord, FlowStatus, QueueRecord, WorkerRecord
 
 # So many flows are looked at, newest first.
@@ -50,7 +50,7 @@ def doctor_command(store: StoreOption = "", as_json: JsonOption = False) -> int:
 
 
 async def _examine(app: "App") -> list[Check]:
-    from redrive.engine.who_can import workers_in
+    from redrive.explain.worker_eligibility import workers_in
 
     checks = [Check("ok", "store", f"{app.store.address} can be reached, and its schema is up to date")]
     checks += await _visit(app)
@@ -72,8 +72,8 @@ async def _examine(app: "App") -> list[Check]:
 
 async def _visit(app: "App") -> list[Check]:
     """Write for real, as a worker that takes nothing; the store's clock shows in when it joined."""
-    from redrive.engine.explain_words import span
-    from redrive.engine.who_can import VISITOR
+    from redrive.explain.words import span
+    from redrive.explain.worker_eligibility import VISITOR
     from redrive.stores.errors import StoreError
     from redrive.stores.records import NewWorker
 
@@ -138,7 +138,7 @@ def _queues(queues: "list[QueueRecord]") -> list[Check]:
 
 
 def _unknown_to_all(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> Check:
-    from redrive.engine.who_can import WhoCan
+    from redrive.explain.worker_eligibility import WhoCan
     from redrive.flows.needed_actions import needed_actions
 
     alike = [(flow.definition, flow.queue, needed_actions(flow.definition, flow.input)) for flow in flows]
@@ -156,7 +156,7 @@ def _unknown_to_all(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> C
 
 
 def _oldest_ready(flows: "list[FlowRecord]", now: float) -> Check:
-    from redrive.engine.explain_words import span
+    from redrive.explain.words import span
 
     ready = {flow.id: now - max(flow.start_at, flow.wake_at or 0.0) for flow in flows if flow.status == "ready"}
     if not ready:

@@ -10,7 +10,7 @@ from redrive.cli.output import JsonOption, print_json
 from redrive.cli.store_use import FlowArgument, StoreOption, ask, store_words
 
 if TYPE_CHECKING:
-    from redrive.engine.explanation import Explanation
+    from redrive.explain.explanation import Explanation
 
 AllOption = Annotated[bool, typer.Option("--all", help="Show every step and attempt of a long flow.")]
 
@@ -34,7 +34,7 @@ def explain_command(
 
 
 def print_explanation(explanation: "Explanation", store: str, everything: bool = False) -> None:
-    from redrive.engine.explain_text import explain_text
+    from redrive.explain.text import explain_text
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     typer.echo(explain_text(explanation, everything=everything, options=store_words(store), width=width))

@@ -14,8 +14,8 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from redrive.engine.app import App
-    from redrive.engine.step_views import StepView
+    from redrive.client.app import App
+    from redrive.client.step_views import StepView
 
 StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="The name of the step, or of the action.")]
 IndexOption = Annotated[
@@ -124,8 +124,8 @@ def _by_hand(verb: str, flow: str, step: str, index: int, why: str, by: str, sto
     said, name = reason(why), who(by)
 
     async def settle(app: "App") -> None:
-        from redrive.engine.graph_flows import UnknownStep
-        from redrive.engine.handle import FlowFinished, NotPossible
+        from redrive.client.graph_flows import UnknownStep
+        from redrive.client.handle import FlowFinished, NotPossible
 
         tell: Any = getattr(app, f"{verb}_step")
         try:

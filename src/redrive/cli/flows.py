@@ -14,7 +14,7 @@ from redrive.cli.store_use import ByOption, FlowArgument, StoreOption, WhyOption
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
     from redrive.stores.records import FlowRecord, WorkerRecord
 
 MOST = 1000
@@ -189,7 +189,7 @@ def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool, **
     said, name = reason(why), who(by)
 
     async def tell(app: "App") -> str:
-        from redrive.engine.who_can import WhoCan
+        from redrive.explain.worker_eligibility import WhoCan
 
         record, handle = await app.find(flow), app.handle(flow)
         can = WhoCan(record, await alive(app))
@@ -217,7 +217,7 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
     said, name = reason(why), who(by)
 
     async def resume(app: "App") -> list[str]:
-        from redrive.engine.handle import FlowFinished, FlowNotFound
+        from redrive.client.handle import FlowFinished, FlowNotFound
         from redrive.stores.records import FlowQuery
 
         told: list[str] = []
@@ -247,7 +247,7 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
 
 async def alive(app: "App") -> "list[WorkerRecord]":
     """The workers whose lease is valid."""
-    from redrive.engine.who_can import workers_in
+    from redrive.explain.worker_eligibility import workers_in
 
     return [one for one in await workers_in(app.store) if one.alive]
 
@@ -264,7 +264,7 @@ def _known_statuses(given: Sequence[str]) -> Any:
 
 async def full_name(app: "App", name: str) -> str | None:
     """The name of a definition as flows have it; None where none is asked for."""
-    from redrive.engine import definition_names
+    from redrive.client import definition_names
 
     return await definition_names.full_name(app, name) if name else None
 
@@ -281,20 +281,20 @@ def _as_data(flow: "FlowRecord") -> dict[str, Any]:
 
 
 def as_utc(at: float | None) -> str | None:
-    from redrive.engine.explain_words import utc
+    from redrive.explain.words import utc
 
     return None if at is None else utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ago(seconds: float) -> str:
-    from redrive.engine.explain_words import span
+    from redrive.explain.words import span
 
     return f"{span(float(round(max(0.0, seconds))))} ago"
 
 
 def _then(flow: "FlowRecord", workers: "list[WorkerRecord]", now: float) -> str:
-    from redrive.engine.explain_words import span
-    from redrive.engine.who_can import WhoCan
+    from redrive.explain.words import span
+    from redrive.explain.worker_eligibility import WhoCan
 
     if flow.finished_at is not None:
         return f"ended {ago(now - flow.finished_at)}"

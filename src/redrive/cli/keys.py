@@ -11,7 +11,7 @@ from redrive.cli.store_use import StoreOption, ask
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
     from redrive.stores.records import KeyRow
 
 ROLES = ("read", "operate", "admin")

@@ -13,7 +13,7 @@ from redrive.notation.fields import FAILURE_WORDS
 from redrive.notation.native import as_data
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
-from redrive.retry.preview import ROWS, Preview, preview, preview_all, read_failure
+from redrive.policies.preview import ROWS, Preview, preview, preview_all, read_failure
 
 _MOST_ROWS = 1000
 _COLUMNS = ("attempt", "backoff", "wait from", "to", "begins at", "or at latest", "timeout")

@@ -73,7 +73,7 @@ def run_command(
 
 
 def _check_queue(queue: str) -> None:
-    from redrive.engine.new_flows import check_queue
+    from redrive.client.new_flows import check_queue
 
     try:
         check_queue(queue)

@@ -16,14 +16,14 @@ from redrive.cli.run_progress import Progress
 from redrive.cli.script_files import ENDING as SCRIPT_ENDING
 from redrive.cli.store_use import store_words
 from redrive.cli.waits import waits_told
-from redrive.engine.explain_text import explain_text
+from redrive.explain.text import explain_text
 from redrive.flows.events import FlowCompleted
-from redrive.observability.stream import listen
 from redrive.stores.records import FINISHED
+from redrive.telemetry.stream import listen
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
-    from redrive.engine.handle import Handle
+    from redrive.client.app import App
+    from redrive.client.handle import Handle
     from redrive.runners.http.settings import HttpSettings
     from redrive.stores.interface import Store
 

@@ -6,14 +6,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.engine.explain_words import attempt_of, error_line, span
-from redrive.observability.events import AttemptFailed, Event
-from redrive.retry.decision import RetryAt
+from redrive.explain.words import attempt_of, error_line, span
+from redrive.policies.decision import RetryAt
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED
+from redrive.telemetry.events import AttemptFailed, Event
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
 
 TICK = 0.1
 # The flow's row is looked at less often than the countdown moves.

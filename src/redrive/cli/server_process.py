@@ -19,7 +19,7 @@ from redrive.server.running import Server, bind, started, url_of
 from redrive.stores.errors import StoreError
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
     from redrive.stores.interface import Store
 
 

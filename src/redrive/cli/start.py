@@ -12,7 +12,7 @@ from redrive.cli.run import FunctionOption, KeyOption, read_seconds
 from redrive.cli.store_use import StoreOption, ask, one_line_errors
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
 
 
 def start_command(

@@ -10,7 +10,7 @@ from redrive.cli.output import JsonOption, print_json, print_table
 from redrive.cli.store_use import StoreOption, ask
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
     from redrive.flows.graphs.spec import StepSpec
 
 

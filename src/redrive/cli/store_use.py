@@ -13,7 +13,7 @@ from redrive.cli.bad_input import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from redrive.engine.app import App
+    from redrive.client.app import App
     from redrive.stores.interface import Store
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ def usable(store: str, creates: bool, memory: bool = False) -> "Store":
 @contextmanager
 def one_line_errors() -> "Iterator[None]":
     """What stores, flows and their definitions refuse is bad input."""
-    from redrive.engine.handle import FlowFinished, FlowNotFound, NotPossible
-    from redrive.engine.starting import KeyTaken
+    from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
+    from redrive.client.starting import KeyTaken
     from redrive.flows.registry import UnknownDefinition
     from redrive.flows.values import NotReadable, NotStorable, UnusableHints
     from redrive.stores.errors import StoreError

@@ -17,7 +17,7 @@ from redrive.cli.script_files import check_registered_scripts
 from redrive.cli.store_use import StoreOption, ask, one_line_errors, usable
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
 
 LEVELS = ("debug", "info", "warning", "error")
 LINE = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
@@ -115,7 +115,7 @@ def worker_command(
 
 
 def _check(settings: dict[str, Any], log_level: str) -> None:
-    from redrive.engine.settings import WorkerSettings
+    from redrive.worker.settings import WorkerSettings
 
     if log_level not in LEVELS:
         raise BadInput(f"--log-level: {log_level!r} is not allowed; use one of {', '.join(LEVELS)}")

@@ -20,7 +20,7 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.errors import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from redrive.engine.app import App
+    from redrive.client.app import App
     from redrive.stores.interface import Store
 
 _LOOK_EVERY = 0.02

@@ -9,7 +9,7 @@ import typer
 from redrive.cli.event_loop import FOR_THE_HAND_OVER, SIGNALS
 from redrive.cli.exit_codes import BAD_INPUT, TOO_OLD
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.retry.backoff import Backoff
+from redrive.policies.backoff import Backoff
 
 # Who crashes soon after its start is started again later each time.
 BACKOFF = Backoff("exponential", 0.5)

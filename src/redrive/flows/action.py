@@ -15,7 +15,7 @@ from redrive.flows.loop import FlowLoop, running_flow_loop
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.flows.values import Arguments, Signature
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 P = ParamSpec("P")
 T = TypeVar("T")

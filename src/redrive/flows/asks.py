@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 
 class ItemAsk(msgspec.Struct, eq=False):

@@ -10,7 +10,7 @@ from redrive.flows.failed_item import item_behind
 from redrive.flows.history import FlowHistory
 from redrive.flows.portable_errors import store_error
 from redrive.flows.values import NotReadable
-from redrive.retry.decision import GiveUpKind
+from redrive.policies.decision import GiveUpKind
 
 DeadKind = Literal[
     GiveUpKind,

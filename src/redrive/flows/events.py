@@ -10,7 +10,7 @@ import msgspec
 
 from redrive.failures.failure import Failure
 from redrive.flows.portable_errors import StoredError
-from redrive.retry.decision import GiveUp, RetryAt
+from redrive.policies.decision import GiveUp, RetryAt
 
 
 def _snake(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import cast
 from redrive.flows.events import AttemptFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.portable_errors import rebuild_error
-from redrive.retry.report import AttemptRecord, Report, attach, next_step
+from redrive.policies.report import AttemptRecord, Report, attach, next_step
 
 _ITEM = "__redrive_item__"
 _DEEPEST = 20

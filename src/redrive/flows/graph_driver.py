@@ -16,7 +16,7 @@ from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.values import NOT_READ, NotReadable
 from redrive.notation.errors import NotationError
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 LONGEST_CALLBACK = 3600.0
 """Seconds that an asynchronous step has to call back, where no timeout says otherwise."""

@@ -30,9 +30,9 @@ from redrive.flows.events import (
 from redrive.flows.pieces import at_once, parts_of
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.undoing import leaving_out_undone
-from redrive.retry.decision import GiveUp, RetryAt
-from redrive.retry.history import History
-from redrive.retry.policy import Policy
+from redrive.policies.decision import GiveUp, RetryAt
+from redrive.policies.history import History
+from redrive.policies.policy import Policy
 
 ItemState = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 

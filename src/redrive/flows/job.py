@@ -7,7 +7,7 @@ import msgspec
 from redrive.flows.action import ActionCall
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values import NotReadable
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):

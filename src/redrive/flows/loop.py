@@ -26,8 +26,8 @@ from redrive.flows.failed_item import as_exception
 from redrive.flows.flow_clock import FlowClock
 from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
 from redrive.flows.values import Arguments
-from redrive.retry.backoff import LONGEST_WAIT
-from redrive.retry.policy import Policy
+from redrive.policies.backoff import LONGEST_WAIT
+from redrive.policies.policy import Policy
 
 # Code that is forgotten and awaits more than this is left where it stands.
 MOST_AWAITED = 1000

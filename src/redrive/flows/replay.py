@@ -35,7 +35,7 @@ from redrive.flows.history import FlowHistory, Line
 from redrive.flows.loop import is_ours
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.undoing import leaving_out_undone
-from redrive.retry.policy import DEFAULT_POLICY
+from redrive.policies.policy import DEFAULT_POLICY
 
 TURNS_AT_ONCE = 200
 

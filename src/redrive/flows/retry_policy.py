@@ -12,10 +12,10 @@ from redrive.failures.duration import read_duration
 from redrive.failures.matching import ANYTHING, NOTHING, Match, as_match
 from redrive.failures.signals import AttemptTimeout, RetryAfter
 from redrive.notation.read import read_policy
-from redrive.retry.backoff import Backoff
-from redrive.retry.jitter import Jitter
-from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
-from redrive.retry.preview import CUT_ATTEMPT
+from redrive.policies.backoff import Backoff
+from redrive.policies.jitter import Jitter
+from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
+from redrive.policies.preview import CUT_ATTEMPT
 
 NO_JITTER = Jitter("none")
 

@@ -7,7 +7,7 @@ import msgspec
 from redrive.notation.errors import NotationError
 from redrive.notation.native import as_data, read
 from redrive.notation.place import Place
-from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError
+from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError
 
 # Policies are few and used for every item, so both directions are remembered.
 _MOST_KEPT = 1000

@@ -5,7 +5,7 @@ from redrive.notation.durations import write_duration
 from redrive.notation.meaning import Answer, Meaning
 from redrive.notation.native import failures_as_texts
 from redrive.notation.wait_words import write_jitter, write_number
-from redrive.retry.policy import DEFAULT_POLICY
+from redrive.policies.policy import DEFAULT_POLICY
 
 
 def write(meaning: Meaning) -> str:

@@ -14,11 +14,11 @@ from redrive.notation.fields import DURATION_WORDS, Fields, positions_of, read_f
 from redrive.notation.place import BEGIN, Place, Position
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
-from redrive.retry.backoff import Backoff, BackoffKind
-from redrive.retry.decide import SHORTEST_WAIT
-from redrive.retry.jitter import NO_JITTER
-from redrive.retry.policy import DEFAULT_POLICY, Policy, Rule
-from redrive.retry.preview import CUT_ATTEMPT
+from redrive.policies.backoff import Backoff, BackoffKind
+from redrive.policies.decide import SHORTEST_WAIT
+from redrive.policies.jitter import NO_JITTER
+from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule
+from redrive.policies.preview import CUT_ATTEMPT
 
 NAME = "brackets"
 ANSWER_KEYS = ("retry", "backoff", "max_backoff", "jitter", "factor", *BACKOFF_KINDS)

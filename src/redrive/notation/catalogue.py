@@ -20,7 +20,7 @@ from redrive.notation import (
 from redrive.notation.meaning import Meaning, meaning_of
 from redrive.notation.place import Place
 from redrive.notation.reading import Reading
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 
 class Notation(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from redrive.failures.duration import DurationError, read_duration
-from redrive.retry.backoff import LONGEST_WAIT
+from redrive.policies.backoff import LONGEST_WAIT
 
 __all__ = ["SHORTEST_DURATION", "DurationError", "read_duration", "read_wait", "write_duration"]
 

@@ -9,8 +9,8 @@ from redrive.notation.durations import read_wait, write_duration
 from redrive.notation.errors import NotationError, Path
 from redrive.notation.place import Place, Position, path_as_text, similar
 from redrive.notation.reading import NamedWarning, Reading
-from redrive.retry.backoff import LONGEST_WAIT
-from redrive.retry.policy import Policy, PolicyError
+from redrive.policies.backoff import LONGEST_WAIT
+from redrive.policies.policy import Policy, PolicyError
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -10,8 +10,8 @@ from redrive.notation.advice import advice
 from redrive.notation.catalogue import NOTATIONS
 from redrive.notation.meaning import Answer, Meaning, meaning_of
 from redrive.notation.reading import Reading
-from redrive.retry.policy import DEFAULT_POLICY, Policy
-from redrive.retry.preview import Preview, preview, usual_failures
+from redrive.policies.policy import DEFAULT_POLICY, Policy
+from redrive.policies.preview import Preview, preview, usual_failures
 
 Severity = Literal["error", "warning", "info"]
 """error: it cannot work. warning: it does harm one day. info: worth knowing."""

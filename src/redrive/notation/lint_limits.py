@@ -6,7 +6,7 @@ from redrive.notation.coverage import covers
 from redrive.notation.durations import write_duration
 from redrive.notation.findings import Check, Finding, Subject
 from redrive.notation.meaning import Meaning
-from redrive.retry.preview import CUT_ATTEMPT
+from redrive.policies.preview import CUT_ATTEMPT
 
 MANY_ATTEMPTS = 20
 LONG_WAIT = 300.0

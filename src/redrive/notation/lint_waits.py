@@ -6,7 +6,7 @@ from redrive.failures.matching import Match
 from redrive.notation.durations import write_duration
 from redrive.notation.failure_names import RENAMED
 from redrive.notation.findings import RULES, Check, Finding, Subject
-from redrive.retry.decide import SHORTEST_WAIT
+from redrive.policies.decide import SHORTEST_WAIT
 
 
 def no_jitter(subject: Subject) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from redrive.notation.read import AUTO, known, read_as, read_policy, unwrapped
 from redrive.notation.reading import Reading
 from redrive.notation.recognise import looks_like_brackets, looks_like_call, nearest_notation
 from redrive.notation.source import load_document
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 __all__ = ["RULES", "Finding", "lint", "lint_text"]
 

@@ -8,10 +8,10 @@ import msgspec
 
 from redrive.failures.matching import ANYTHING, NOTHING, Match, qualified_name
 from redrive.failures.signals import AttemptTimeout
-from redrive.retry.backoff import LONGEST_WAIT, Backoff
-from redrive.retry.jitter import Jitter
-from redrive.retry.policy import DEFAULT_POLICY, Policy
-from redrive.retry.preview import CUT_ATTEMPT
+from redrive.policies.backoff import LONGEST_WAIT, Backoff
+from redrive.policies.jitter import Jitter
+from redrive.policies.policy import DEFAULT_POLICY, Policy
+from redrive.policies.preview import CUT_ATTEMPT
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields
 from redrive.notation.place import Place
 from redrive.notation.reading import Reading
 from redrive.notation.wait_words import read_backoff, read_jitter, write_backoff, write_jitter
-from redrive.retry.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
+from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
 
 NAME = "native"
 KEYS = (

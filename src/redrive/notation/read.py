@@ -16,9 +16,9 @@ from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.recognise import looks_like_brackets, looks_like_call, nearest_notation, notation_of_call
 from redrive.notation.source import load_document
 from redrive.notation.wait_words import write_backoff, write_jitter
-from redrive.retry.backoff import Backoff
-from redrive.retry.jitter import Jitter
-from redrive.retry.policy import Policy
+from redrive.policies.backoff import Backoff
+from redrive.policies.jitter import Jitter
+from redrive.policies.policy import Policy
 
 AUTO = "auto"
 

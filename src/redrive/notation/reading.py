@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from redrive.notation.place import Position
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 
 class NamedWarning(msgspec.Struct, frozen=True):

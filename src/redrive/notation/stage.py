@@ -15,9 +15,9 @@ from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import BACKOFF_KINDS, PLAIN_JITTER
 from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
-from redrive.retry.backoff import Backoff
-from redrive.retry.decide import SHORTEST_WAIT
-from redrive.retry.jitter import FULL_JITTER
+from redrive.policies.backoff import Backoff
+from redrive.policies.decide import SHORTEST_WAIT
+from redrive.policies.jitter import FULL_JITTER
 
 NAME = "stage"
 KEYS = (

@@ -12,9 +12,9 @@ from redrive.notation.fields import Fields, zero_wait
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
-from redrive.retry.backoff import Backoff
-from redrive.retry.decide import SHORTEST_WAIT
-from redrive.retry.jitter import NO_JITTER, Jitter
+from redrive.policies.backoff import Backoff
+from redrive.policies.decide import SHORTEST_WAIT
+from redrive.policies.jitter import NO_JITTER, Jitter
 
 NAME = "stamina"
 KEYS = ("on", "attempts", "timeout", "wait_initial", "wait_max", "wait_jitter", "wait_exp_base")

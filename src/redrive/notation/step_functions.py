@@ -14,9 +14,9 @@ from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields, positions_o
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import LARGEST_FACTOR
-from redrive.retry.backoff import Backoff
-from redrive.retry.jitter import FULL_JITTER, NO_JITTER, Jitter
-from redrive.retry.policy import Policy, Rule
+from redrive.policies.backoff import Backoff
+from redrive.policies.jitter import FULL_JITTER, NO_JITTER, Jitter
+from redrive.policies.policy import Policy, Rule
 
 NAME = "step_functions"
 KEYS = ("ErrorEquals", "IntervalSeconds", "MaxAttempts", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "Comment")

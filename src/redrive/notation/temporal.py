@@ -14,9 +14,9 @@ from redrive.notation.fields import Fields, zero_wait
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
-from redrive.retry.backoff import LONGEST_WAIT, Backoff
-from redrive.retry.decide import SHORTEST_WAIT
-from redrive.retry.jitter import NO_JITTER
+from redrive.policies.backoff import LONGEST_WAIT, Backoff
+from redrive.policies.decide import SHORTEST_WAIT
+from redrive.policies.jitter import NO_JITTER
 
 NAME = "temporal"
 CAMEL_KEYS = ("initialInterval", "backoffCoefficient", "maximumInterval", "maximumAttempts", "nonRetryableErrorTypes")

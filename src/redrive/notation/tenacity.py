@@ -15,7 +15,7 @@ from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.tenacity_arguments import Arguments
 from redrive.notation.tenacity_waits import Waits, read_wait
-from redrive.retry.decide import SHORTEST_WAIT
+from redrive.policies.decide import SHORTEST_WAIT
 
 NAME = "tenacity"
 HOOKS = ("sleep", "before", "after", "before_sleep", "retry_error_cls", "retry_error_callback", "name", "enabled")

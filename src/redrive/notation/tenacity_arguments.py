@@ -8,7 +8,7 @@ from redrive.notation.durations import read_duration, read_wait
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import NOT_ALLOWED, Fields
 from redrive.notation.place import similar
-from redrive.retry.backoff import LONGEST_WAIT
+from redrive.policies.backoff import LONGEST_WAIT
 
 
 class Arguments:

@@ -10,8 +10,8 @@ from redrive.notation.fields import Fields
 from redrive.notation.reading import NamedWarning
 from redrive.notation.tenacity_arguments import Arguments
 from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
-from redrive.retry.backoff import LONGEST_WAIT, Backoff
-from redrive.retry.jitter import FULL_JITTER, NO_JITTER, Jitter
+from redrive.policies.backoff import LONGEST_WAIT, Backoff
+from redrive.policies.jitter import FULL_JITTER, NO_JITTER, Jitter
 
 _WAITS = (
     "wait_fixed, wait_none, wait_random, wait_exponential, wait_random_exponential, wait_exponential_jitter, "

@@ -6,8 +6,8 @@ from redrive.notation.durations import read_wait, write_duration
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import DURATION_WORDS, NOT_ALLOWED, Fields
 from redrive.notation.place import similar
-from redrive.retry.backoff import Backoff, BackoffKind
-from redrive.retry.jitter import Jitter
+from redrive.policies.backoff import Backoff, BackoffKind
+from redrive.policies.jitter import Jitter
 
 BACKOFF_KINDS: dict[str, BackoffKind] = {kind: kind for kind in get_args(BackoffKind)}
 PLAIN_JITTER = {kind: Jitter(kind) for kind in ("none", "full", "equal", "decorrelated")}

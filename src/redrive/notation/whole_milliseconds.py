@@ -2,7 +2,7 @@
 
 import math
 
-from redrive.retry.backoff import LONGEST_WAIT
+from redrive.policies.backoff import LONGEST_WAIT
 
 
 def milliseconds(seconds: float) -> int:

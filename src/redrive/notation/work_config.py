@@ -14,9 +14,9 @@ from redrive.notation.meaning import Meaning
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
-from redrive.retry.backoff import Backoff, BackoffKind
-from redrive.retry.decide import SHORTEST_WAIT
-from redrive.retry.jitter import NO_JITTER
+from redrive.policies.backoff import Backoff, BackoffKind
+from redrive.policies.decide import SHORTEST_WAIT
+from redrive.policies.jitter import NO_JITTER
 
 NAME = "work_config"
 KEYS = ("max_retries", "backoff", "max_backoff", "backoff_type")

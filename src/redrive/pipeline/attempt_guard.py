@@ -9,7 +9,6 @@ from redrive.calls.retrier import Retrier
 from redrive.failures.failure import Failure
 from redrive.failures.matching import Match
 from redrive.failures.redaction import redact
-from redrive.observability.events import Event
 from redrive.pipeline.errors import StageReported
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.interceptors.circuit_breaker import CircuitBreakerInterceptor
@@ -18,7 +17,8 @@ from redrive.pipeline.interceptors.timeout import TimeoutInterceptor
 from redrive.pipeline.output import StageOutput, StageStatus
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.stage_run import StageRun
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
+from redrive.telemetry.events import Event
 
 T = TypeVar("T", bound=BaseInterceptor)
 

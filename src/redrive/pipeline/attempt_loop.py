@@ -13,15 +13,6 @@ from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock
 from redrive.determinism.thread_cut import CutShort
 from redrive.failures.signals import Permanent
-from redrive.observability.events import (
-    AttemptFailed,
-    CircuitChanged,
-    FallbackUsed,
-    StageRetryExhausted,
-    StageRetryScheduled,
-    StageRetrySucceeded,
-)
-from redrive.observability.stream import emit, hooks_only
 from redrive.pipeline.attempt_guard import CURRENT_STAGE, failure_of_output
 from redrive.pipeline.cancellation import failure_in
 from redrive.pipeline.errors import StageReported
@@ -33,10 +24,19 @@ from redrive.pipeline.shown import message_of, text_of
 from redrive.pipeline.sinks import WatchedSink, put
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.stage_run import ATTEMPT_KEY, StageRun
+from redrive.policies.decide import SHORTEST_WAIT
+from redrive.policies.decision import GiveUp
+from redrive.policies.report import report_of
 from redrive.resilience.circuit import CircuitOpen
-from redrive.retry.decide import SHORTEST_WAIT
-from redrive.retry.decision import GiveUp
-from redrive.retry.report import report_of
+from redrive.telemetry.events import (
+    AttemptFailed,
+    CircuitChanged,
+    FallbackUsed,
+    StageRetryExhausted,
+    StageRetryScheduled,
+    StageRetrySucceeded,
+)
+from redrive.telemetry.stream import emit, hooks_only
 
 _FAILED = (StageStatus.FAIL, StageStatus.RETRY)
 

@@ -29,7 +29,7 @@ from redrive.pipeline.pipeline import Pipeline
 from redrive.pipeline.plan import Plan
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.sub_pipeline import SubPipeline
-from redrive.retry.policy import PolicyError
+from redrive.policies.policy import PolicyError
 
 UNNAMED = Pipeline().name
 

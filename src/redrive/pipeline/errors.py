@@ -17,7 +17,7 @@ from redrive.failures.failure import Failure, JudgedError
 from redrive.failures.signals import Relayed, ResultRejected
 from redrive.pipeline.output import StageOutput, StageStatus
 from redrive.pipeline.shown import message_of
-from redrive.retry.report import ATTRIBUTE, Report, report_of
+from redrive.policies.report import ATTRIBUTE, Report, report_of
 
 if TYPE_CHECKING:
     from redrive.pipeline.results import PipelineResult

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.observability.events import StageRetryExhausted, StageRetryScheduled, StageRetrySucceeded
+from redrive.telemetry.events import StageRetryExhausted, StageRetryScheduled, StageRetrySucceeded
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,11 +12,11 @@ from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, STARTED, Scope
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
-from redrive.observability.events import Event
 from redrive.pipeline.context import Feedback, PipelineContext, StageContext, StageInputs
 from redrive.pipeline.output import StageOutput
+from redrive.policies.decision import Decision
 from redrive.resilience.circuit import CircuitState
-from redrive.retry.decision import Decision
+from redrive.telemetry.events import Event
 
 if TYPE_CHECKING:
     from redrive.pipeline.interceptors.base import BaseInterceptor

@@ -14,7 +14,7 @@ from redrive.calls.scope import OWNER, Scope
 from redrive.determinism.clock import Clock
 from redrive.failures.redaction import redact
 from redrive.flows.action import Place
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 LARGEST_DETAILS = 64 * 1024
 Beat = Callable[[str, int, str, str], None]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from litestar import Litestar
 from litestar.datastructures import State
 
-from redrive.engine.app import App
+from redrive.client.app import App
 from redrive.server import openapi
 from redrive.server.gate import Gate, guard
 from redrive.server.problems import answer_for

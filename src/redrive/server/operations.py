@@ -6,7 +6,7 @@ import msgspec
 from litestar import Request, Response
 from msgspec import Meta
 
-from redrive.engine.new_flows import CONTROL_CHARACTERS
+from redrive.client.new_flows import CONTROL_CHARACTERS
 from redrive.server.keys import Caller, Role
 from redrive.server.settings import MOST_LISTED
 

@@ -10,8 +10,8 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from redrive.engine.handle import FlowFinished, FlowNotFound, NotPossible
-from redrive.engine.starting import KeyTaken
+from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
+from redrive.client.starting import KeyTaken
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
 from redrive.flows.graphs.problems import GraphError

@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar import Request
 
-from redrive.engine.app import App
+from redrive.client.app import App
 from redrive.server.keys import KeyRing
 from redrive.server.settings import ServerSettings
 from redrive.server.streams import Streams

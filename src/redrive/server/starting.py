@@ -5,11 +5,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from redrive.engine.app import App
-from redrive.engine.handle import Handle
-from redrive.engine.new_flows import LARGEST_PRIORITY
-from redrive.engine.script_flows import start_script
-from redrive.engine.starting import KeyTaken
+from redrive.client.app import App
+from redrive.client.handle import Handle
+from redrive.client.new_flows import LARGEST_PRIORITY
+from redrive.client.script_flows import start_script
+from redrive.client.starting import KeyTaken
 from redrive.failures.duration import read_duration
 from redrive.flows.graphs.plan import InputError, PlanError
 from redrive.flows.graphs.problems import GraphError

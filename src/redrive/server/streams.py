@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from redrive.client.app import App
 from redrive.determinism.clock import current_clock
-from redrive.engine.app import App
 from redrive.flows.events import ENDINGS
 from redrive.server.keys import Caller, KeyRing
 from redrive.server.problems import Refused

@@ -1,6 +1,6 @@
 """Whether the work of a row in the retry queue may be attempted: what the view `retry_eligibility` says in SQL."""
 
-from redrive.retry.eligibility import Eligibility, eligibility
+from redrive.policies.eligibility import Eligibility, eligibility
 from redrive.stores.records import RetryRow
 
 

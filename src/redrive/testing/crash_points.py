@@ -5,9 +5,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Never, cast
 
-from redrive.engine.flow_run import FlowRun
-from redrive.engine.settings import WorkerSettings
-from redrive.engine.worker import Worker
 from redrive.flows.driver import Handler
 from redrive.flows.events import (
     AnyEvent,
@@ -27,6 +24,9 @@ from redrive.stores.errors import LeaseLost
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, Lease, Message
 from redrive.testing.virtual_clock import VirtualClock
+from redrive.worker.flow_run import FlowRun
+from redrive.worker.settings import WorkerSettings
+from redrive.worker.worker import Worker
 
 Side = Literal["before", "after"]
 

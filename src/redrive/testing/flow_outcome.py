@@ -8,7 +8,7 @@ import msgspec
 
 from redrive.flows.events import AttemptFailed, AttemptReturned, ItemAdded, ItemGaveUp, ItemStarted, TimerSet
 from redrive.flows.history import FlowHistory, Line, fold
-from redrive.retry.decision import RetryAt
+from redrive.policies.decision import RetryAt
 from redrive.stores.records import FlowStatus
 from redrive.testing.crash_points import Execution
 

@@ -9,11 +9,10 @@ from typing import Any, Self, TypeGuard, TypeVar, cast
 import msgspec
 
 from redrive.assembly import store_at
+from redrive.client.app import App
+from redrive.client.handle import Handle
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.dice import Dice
-from redrive.engine.app import App
-from redrive.engine.handle import Handle
-from redrive.engine.settings import WorkerSettings
 from redrive.flows.action import ActionCall, listen_for_forgotten
 from redrive.flows.graphs.builder import Graph
 from redrive.flows.needed_actions import needed_actions
@@ -28,6 +27,7 @@ from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witnes
 from redrive.testing.flow_outcome import FlowOutcome
 from redrive.testing.in_context import virtual_clock
 from redrive.testing.virtual_clock import VirtualClock, visible_loop
+from redrive.worker.settings import WorkerSettings
 
 T = TypeVar("T")
 

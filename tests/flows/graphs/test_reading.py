@@ -18,8 +18,8 @@ from redrive.flows.graphs.step_writing import step_as_data
 from redrive.flows.registry import action_named
 from redrive.flows.stored_policy import DURABLE_DEFAULT, read_stored_policy, write_stored_policy
 from redrive.notation.source import load_document
-from redrive.retry.backoff import Backoff
-from redrive.retry.policy import Policy
+from redrive.policies.backoff import Backoff
+from redrive.policies.policy import Policy
 
 
 def policy_of(spec: StepSpec) -> Policy:

@@ -16,7 +16,7 @@ from redrive.flows.scripts.compiled_calls import bracket_policy
 from redrive.flows.scripts.execution import OutOfSteps, ScriptLimit, TooLarge
 from redrive.flows.scripts.parsing import parse
 from redrive.flows.scripts.script import Script
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 
 def main(*lines: str, **inputs: Any) -> Any:

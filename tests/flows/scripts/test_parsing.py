@@ -19,8 +19,8 @@ from redrive.flows.scripts.printing import print_expression, print_script
 from redrive.flows.scripts.script import Script, read_script_input
 from redrive.notation.meaning import differences, meaning_of
 from redrive.notation.read import read_policy, write_policy
-from redrive.retry.backoff import Backoff
-from redrive.retry.policy import Policy
+from redrive.policies.backoff import Backoff
+from redrive.policies.policy import Policy
 
 
 def problems_of(text: str) -> list[tuple[int, int, str]]:

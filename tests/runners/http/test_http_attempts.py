@@ -13,8 +13,8 @@ from tests.runners.http.step_calls import DELIVERY, attempt_to_make, call, call_
 
 from redrive import Policy, decide
 from redrive.determinism.dice import seeded_dice
-from redrive.retry.decision import RetryAt
-from redrive.retry.history import History
+from redrive.policies.decision import RetryAt
+from redrive.policies.history import History
 from redrive.runners.http.answers import Accepted
 from redrive.runners.http.errors import HttpStepError
 from redrive.runners.http.settings import HttpSettings

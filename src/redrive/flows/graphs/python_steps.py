@@ -14,7 +14,7 @@ from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
-from redrive.retry.policy import Policy, PolicyError
+from redrive.policies.policy import Policy, PolicyError
 
 
 def step_from_python(

@@ -11,7 +11,7 @@ from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place
 from redrive.notation.read import read_policy
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 POLICY_KEYS = ("work_config", "retry", "policy")
 

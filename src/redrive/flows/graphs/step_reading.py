@@ -18,7 +18,7 @@ from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 STEP_KEYS = (
     *HANDLER_KEYS,

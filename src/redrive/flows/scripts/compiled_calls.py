@@ -16,7 +16,7 @@ from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.sizes import sendable
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.flows.values import Arguments, NotReadable
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 # A call of a function takes these of Python's frames, beside one for each level of the place where it stands.
 _FRAMES_OF_A_CALL = 1

@@ -20,7 +20,7 @@ from redrive.flows.scripts.execution import (
 from redrive.flows.scripts.operations import IN_PLACE, item_of, set_item, taken_apart
 from redrive.flows.scripts.sizes import CONTAINERS, made, printable
 from redrive.flows.scripts.walking import expressions_of
-from redrive.retry.backoff import LONGEST_WAIT
+from redrive.policies.backoff import LONGEST_WAIT
 
 BREAK: Final = "break"
 CONTINUE: Final = "continue"

@@ -8,7 +8,7 @@ from redrive.failures import signals
 from redrive.failures.matching import lineage
 from redrive.failures.signals import Permanent
 from redrive.notation.failure_names import RENAMED
-from redrive.retry.report import report_of
+from redrive.policies.report import report_of
 
 ERROR_ATTRIBUTES = ("message", "type", "attempts")
 

@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 from typing import NamedTuple, TypeAlias
 
 from redrive.notation.reading import Reading
-from redrive.retry.policy import Policy
+from redrive.policies.policy import Policy
 
 
 class Span(NamedTuple):

@@ -7,7 +7,7 @@ from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageOutput, StageResult
 from redrive.pipeline.shown import message_of, text_of
 from redrive.pipeline.stage_run import StageRun
-from redrive.retry.decision import RetryAt
+from redrive.policies.decision import RetryAt
 
 logger = logging.getLogger("redrive.pipeline")
 

@@ -1,11 +1,11 @@
-"""How long attempts take and how they end, for whoever listens: `redrive.observability.prometheus`, say."""
+"""How long attempts take and how they end, for whoever listens: `redrive.integrations.prometheus`, say."""
 
 from redrive.determinism.clock import current_clock
-from redrive.observability.events import StageAttempted
-from redrive.observability.stream import emit
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageResult
 from redrive.pipeline.stage_run import StageRun
+from redrive.telemetry.events import StageAttempted
+from redrive.telemetry.stream import emit
 
 
 class MetricsInterceptor(StatelessInterceptor):

@@ -10,10 +10,10 @@ from redrive.failures.matching import TRANSIENT, Match
 from redrive.notation import read_policy
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.stage_run import StageRun
-from redrive.retry.decide import decide
-from redrive.retry.decision import RetryAt
-from redrive.retry.history import Granted, History
-from redrive.retry.policy import Policy
+from redrive.policies.decide import decide
+from redrive.policies.decision import RetryAt
+from redrive.policies.history import Granted, History
+from redrive.policies.policy import Policy
 
 DEFAULT_ERRORS: tuple[type[Exception], ...] = (TimeoutError, ConnectionError, OSError)
 

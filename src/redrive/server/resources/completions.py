@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar import Request, Response, Router, post
 
-from redrive.engine.completions import BadCompletion, CompletionOutcome
+from redrive.client.completions import BadCompletion, CompletionOutcome
 from redrive.server.operations import Answer, Says, answer, opt
 from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_bytes

@@ -8,10 +8,9 @@ import msgspec
 from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
-from redrive.engine.app import App
-from redrive.engine.dead_letters import settled_in_parts
-from redrive.engine.definition_names import full_name
-from redrive.engine.explain_words import utc
+from redrive.client.app import App
+from redrive.client.definition_names import full_name
+from redrive.explain.words import utc
 from redrive.flows.endings import DeadKind
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, no_cursor, read_cursor
@@ -19,6 +18,7 @@ from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_body, read_query
 from redrive.server.served import app_of
 from redrive.stores.records import DeadLetter, DeadQuery, DeadState
+from redrive.worker.dead_letters import settled_in_parts
 
 TAG = "dead letters"
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from litestar import Request, Response, Router, post
 from msgspec import Meta
 
-from redrive.engine.app import App
-from redrive.engine.explain_words import utc
-from redrive.engine.graph_flows import UnknownStep
-from redrive.engine.step_views import ItemView
+from redrive.client.app import App
+from redrive.client.graph_flows import UnknownStep
+from redrive.client.step_views import ItemView
+from redrive.explain.words import utc
 from redrive.server.operations import Answer, Says, Verdict, answer, by, opt
 from redrive.server.problems import Refused, unfit
 from redrive.server.reading import path_parameter, read_body

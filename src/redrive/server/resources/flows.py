@@ -7,11 +7,11 @@ import msgspec
 from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
-from redrive.engine.app import App
-from redrive.engine.definition_names import full_name
-from redrive.engine.explain_words import utc
-from redrive.engine.explanation import Explanation
-from redrive.engine.handle import Handle
+from redrive.client.app import App
+from redrive.client.definition_names import full_name
+from redrive.client.handle import Handle
+from redrive.explain.explanation import Explanation
+from redrive.explain.words import utc
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, read_cursor

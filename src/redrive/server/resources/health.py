@@ -43,7 +43,7 @@ def metrics_endpoint() -> tuple[Any, Callable[[], None]] | None:
     try:
         from prometheus_client import CollectorRegistry, generate_latest
 
-        from redrive.observability.prometheus import export
+        from redrive.integrations.prometheus import export
     except ImportError:
         return None
     registry = CollectorRegistry()

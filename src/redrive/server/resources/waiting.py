@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from litestar import Request, Response, Router, get, put
 from msgspec import Meta
 
+from redrive.client.app import LARGEST_LIMIT
+from redrive.client.new_flows import QUEUE_NAME, is_queue
 from redrive.determinism.clock import current_clock
-from redrive.engine.app import LARGEST_LIMIT
-from redrive.engine.explain_words import utc
-from redrive.engine.new_flows import QUEUE_NAME, is_queue
-from redrive.engine.who_can import workers_in
+from redrive.explain.words import utc
+from redrive.explain.worker_eligibility import workers_in
 from redrive.server.operations import Answer, Ask, Limit, Name, Says, answer, opt
 from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_body, read_query

@@ -1,0 +1,136 @@
+"""The steps of a flow as they stand: for the API, the command line, and whoever asks."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from redrive.flows.driver import driver_for
+from redrive.flows.events import ItemAdded, StepSettled
+from redrive.flows.graph_driver import GraphDriver, read_graph_input
+from redrive.flows.history import FlowHistory, Item, Line, fold
+from redrive.flows.pieces import at_once
+from redrive.flows.registry import GRAPH
+from redrive.flows.replay import replay
+from redrive.flows.undoing import without_undone
+from redrive.policies.eligibility import eligibility
+from redrive.stores.records import FINISHED, FlowRecord
+from redrive.worker.retry_rows import written_off
+
+
+class ItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    item: int
+    """Its number in the flow."""
+    index: int
+    """Which of the items of its step it is, from 0."""
+    state: str
+    attempts: int
+    """Attempts begun so far."""
+    max_attempts: int | None
+    """None: no limit."""
+    next_retry_at: float | None
+    retry_eligible: bool
+    """Whether it may be attempted once more at all."""
+    ready: bool
+    """Whether that may happen now."""
+    reason: str
+    """Why, in a short phrase."""
+    error: str | None = None
+    """What its last attempt failed with."""
+    undoes: str | None = None
+    """The step whose item it undoes."""
+
+
+class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    state: str
+    why: str | None = None
+    depends_on: tuple[str, ...] = ()
+    items: tuple[ItemView, ...] = ()
+
+
+def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[StepView]:
+    """Of a graph: all its steps. Of another flow: the actions that it has called so far."""
+    by_step: dict[str, list[ItemView]] = {}
+    history = fold(list(lines))
+    index_of = indexes_of(record.definition, history.items.values())
+    for item in history.items.values():
+        view = _item(item, index_of[item.number], now, ended=history.ending is not None)
+        by_step.setdefault(item.step, []).append(view)
+    if not record.definition.startswith(GRAPH):
+        return [
+            StepView(name=step, state=_state_of_items(items), items=tuple(items)) for step, items in by_step.items()
+        ]
+    plan = read_graph_input(record.input).plan
+    states = _states(record, list(lines))
+    views = []
+    for spec in (*plan.steps, *plan.compensations):
+        items = by_step.get(spec.name, [])
+        state, why = states.get(spec.name) or (_state_of_items(items) if items else "pending", "")
+        if record.status in FINISHED and state in ("pending", "running"):
+            state = "abandoned"
+        views.append(
+            StepView(name=spec.name, state=state, why=why or None, depends_on=spec.depends_on, items=tuple(items))
+        )
+    return views
+
+
+def indexes_of(definition: str, items: Iterable[Item]) -> dict[int, int]:
+    """Of each item, by its number, which of the items of its step it is: the steps of a graph say so themselves."""
+    if definition.startswith(GRAPH):
+        return {item.number: item.index for item in items}
+    calls: Counter[str] = Counter()
+    indexes = {}
+    for item in items:
+        indexes[item.number] = calls[item.step]
+        calls[item.step] += 1
+    return indexes
+
+
+def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]:
+    """As the planner has them where the log ends."""
+    if not any(isinstance(line.event, ItemAdded | StepSettled) for line in without_undone(lines)):
+        return {}
+    driver = driver_for(record.definition, record.id, record.input)
+    assert isinstance(driver, GraphDriver)  # noqa: S101 - of a graph
+    at_once(replay(lines, driver, FlowHistory(), lines[0].at))
+    return {name: (status.state, status.why) for name, status in driver.states.items()}
+
+
+def _state_of_items(items: Sequence[ItemView]) -> str:
+    states = {item.state for item in items}
+    for state in ("failed", "running", "waiting", "queued", "completed"):
+        if state in states:
+            return state
+    return "abandoned"
+
+
+def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
+    policy = item.policy
+    state = "abandoned" if item.state == "cancelled" or (ended and item.is_open) else item.state
+    under_way = state == "running"
+    most = None if policy.attempts is None else policy.attempts + written_off(item)
+    answer = eligibility(
+        attempts=item.attempt,
+        max_attempts=most,
+        retryable=policy.attempts != 1,
+        next_retry_at=item.retry_at,
+        dependencies_satisfied=True,
+        now=now,
+        under_way=under_way,
+    )
+    done = state in ("completed", "abandoned")
+    last = item.failures[-1].event if item.failures else None
+    return ItemView(
+        item=item.number,
+        index=index,
+        state=state,
+        attempts=item.attempt,
+        max_attempts=most,
+        next_retry_at=item.retry_at if state == "waiting" else None,
+        retry_eligible=answer.retry_eligible and not done and item.state != "failed",
+        ready=answer.ready and item.is_open and not ended,
+        reason="it is done" if done else "it failed for good" if item.state == "failed" else answer.reason,
+        error=f"{last.error.type}: {last.error.message}" if last is not None else None,
+        undoes=item.undoes or None,
+    )

@@ -1,0 +1,286 @@
+"""An explanation as text: the one thing to know first, then the timeline, then what to do."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+
+from redrive.explain.explanation import AttemptStory, Entry, Explanation, ItemStory, Moment, Note, TimerStory, Wait
+from redrive.explain.words import attempt_of, error_line, span
+from redrive.failures.matching import lineage
+from redrive.failures.signals import AttemptLost
+
+# Of each kind of entry, and of very many attempts, so much is shown at each end; the rest is counted.
+SHOWN_AT_ENDS = 10
+MOST_WAITS = 10
+_TEXT_AT = 26
+"""Where the text of a line of the timeline begins, behind its times."""
+_COMMAND = "      redrive "
+
+_WORKER_GONE = lineage(AttemptLost)[0]
+
+_HOW = {
+    "failed": "failed after {took}",
+    "timed out": "timed out after {took}",
+    "completed": "completed after {took}",
+    "returned": "given back after {took}, not counted",
+    "cancelled": "cancelled after {took}",
+    "cancelled the flow": "cancelled the flow after {took}",
+    "abandoned": "abandoned, the flow ended",
+    "running": "is running",
+    "accepted": "was accepted, and its outcome will be told",
+    "left behind": "was left behind: its worker is gone, and whoever takes the flow up counts it as lost",
+}
+
+
+def explain_text(
+    explanation: Explanation, *, everything: bool = False, options: str = "", width: int | None = None
+) -> str:
+    """The text of an explanation.
+
+    everything: leave nothing out of a long timeline.
+    options: put behind each command that is proposed.
+    width: the columns of the terminal.
+    """
+    name = explanation.definition.partition(":")[2]
+    lines = [
+        f"{name}: {explanation.headline}",
+        "",
+        *_facts(explanation),
+        *_waits(explanation.waits_for),
+        *_Timeline(everything, explanation.finished_at is not None).lines(explanation.timeline),
+        *_next_steps(explanation, options),
+    ]
+    return "\n".join(lines if width is None else (_folded(line, width) for line in lines))
+
+
+def _folded(line: str, width: int) -> str:
+    if len(line) <= width or line.startswith(_COMMAND):
+        return line
+    text = line.lstrip()
+    # textwrap would leave it out before a word that has no room behind it.
+    indent = " " * min(len(line) - len(text), width // 2)
+    behind = " " * _TEXT_AT if line[2:4].isdigit() else indent
+    folded = textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=behind + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(folded)
+
+
+def _facts(explanation: Explanation) -> Iterator[str]:
+    yield f"  flow     {explanation.flow_id} ({explanation.definition}), {explanation.status}"
+    yield f"  input    {explanation.input or 'none'}"
+    key = "" if explanation.key is None else f", key {explanation.key}"
+    priority = f", priority {explanation.priority}" if explanation.priority else ""
+    yield f"  queue    {explanation.queue}{priority}{key}"
+    yield f"  asked    {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
+    if explanation.began_at is not None:
+        later = span((explanation.began_at - explanation.created_at).total_seconds())
+        yield f"  began    {explanation.began_at:%Y-%m-%d %H:%M:%S} UTC, {later} later"
+        if explanation.finished_at is not None:
+            took = span((explanation.finished_at - explanation.began_at).total_seconds())
+            yield f"  ended    {explanation.finished_at:%Y-%m-%d %H:%M:%S} UTC, after {took}"
+
+
+def _waits(waits: list[Wait]) -> Iterator[str]:
+    if not waits:
+        return
+    yield ""
+    yield "Waits for"
+    for wait in waits[:MOST_WAITS]:
+        until = "" if wait.until is None else f", {wait.until.at:%Y-%m-%d %H:%M:%S} UTC at the latest"
+        if wait.until is not None and not wait.what.startswith("the end"):
+            until = f" at {wait.until.at:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"  {wait.what}{until}"
+    if len(waits) > MOST_WAITS:
+        yield f"  … and {len(waits) - MOST_WAITS} more"
+
+
+def _next_steps(explanation: Explanation, options: str) -> Iterator[str]:
+    if not explanation.next_steps:
+        return
+    yield ""
+    yield "What to do"
+    for advice in explanation.next_steps:
+        yield f"  {advice.text}{':' if advice.command else ''}"
+        if advice.command:
+            yield f"{_COMMAND}{advice.command.removeprefix('redrive ')}{options}"
+
+
+class _Timeline:
+    def __init__(self, everything: bool, ended: bool) -> None:
+        self._everything = everything
+        self._ended = ended
+        self._day: date | None = None
+
+    def lines(self, entries: list[Entry]) -> Iterator[str]:
+        if not entries:
+            return
+        yield ""
+        redriven = any(isinstance(entry, Note) and entry.what == "redriven" for entry in entries)
+        order = "; by step, each with all its attempts, those after a redrive too" if redriven else ""
+        yield f"Timeline (UTC, and since it began{order})"
+        left_out = self._left_out(entries)
+        skipped = Counter[str]()
+        for index, entry in enumerate(entries):
+            if index in left_out:
+                skipped[left_out[index]] += 1
+                continue
+            yield from _skipped(skipped)
+            yield from self._entry(entry)
+        yield from _skipped(skipped)
+
+    def _left_out(self, entries: list[Entry]) -> dict[int, str]:
+        """By index, with their kinds."""
+        kinds: dict[str, list[int]] = {}
+        if not self._everything:
+            for index, entry in enumerate(entries):
+                kinds.setdefault(self._kind(entry), []).append(index)
+        # What failed for good is never too much.
+        kinds.pop("failed", None)
+        return {
+            index: kind
+            for kind, alike in kinds.items()
+            if len(alike) > 2 * SHOWN_AT_ENDS + 1
+            for index in alike[SHOWN_AT_ENDS:-SHOWN_AT_ENDS]
+        }
+
+    def _kind(self, entry: Entry) -> str:
+        if entry.undone:
+            return "undone by a redrive"
+        if isinstance(entry, Note):
+            return entry.what.replace("_", " ")
+        if isinstance(entry, TimerStory):
+            return "that went well" if self._ended or entry.fired is not None else "not fired"
+        if entry.state != "completed":
+            return entry.state
+        again = any(attempt.number > 1 for attempt in entry.attempts)
+        return "that took more than one attempt" if again else "that went well"
+
+    def _entry(self, entry: Entry) -> Iterator[str]:
+        if isinstance(entry, ItemStory):
+            yield from self._item(entry)
+        elif isinstance(entry, TimerStory):
+            yield from self._timer(entry)
+        else:
+            yield from self._note(entry)
+
+    def _item(self, item: ItemStory) -> Iterator[str]:
+        undone = " (undone by a redrive)" if item.undone else ""
+        (only,) = item.attempts if len(item.attempts) == 1 else (None,)
+        if only is not None and only.outcome == "completed" and only.began.at == item.added.at:
+            took = span(only.seconds or 0.0)
+            yield from self._at(
+                item.added, f"{item.number}. {item.step}({item.arguments}) completed in {took}: {item.result}{undone}"
+            )
+            return
+        yield from self._at(item.added, f"{item.number}. {item.step}({item.arguments}){undone}")
+        attempts = item.attempts
+        too_many = not self._everything and len(attempts) > 2 * SHOWN_AT_ENDS + 1
+        for index, attempt in enumerate(attempts):
+            if too_many and SHOWN_AT_ENDS <= index < len(attempts) - SHOWN_AT_ENDS:
+                if index == SHOWN_AT_ENDS:
+                    yield _gap(f"{len(attempts) - 2 * SHOWN_AT_ENDS} more attempts; --all shows them")
+                continue
+            before = attempts[index - 1].decision if index else None
+            redriven = before is not None and before.answer == "give up"
+            yield from self._attempt(item, attempt, redriven)
+        if item.too_late is not None:
+            yield _under(f"the retry that was due was not made: gave up ({item.too_late.kind}): {item.too_late.why}")
+        if not attempts and item.state != "queued":
+            yield _under(f"{item.state} before its first attempt")
+        elif item.state == "cancelled" and attempts[-1].outcome not in ("cancelled", "cancelled the flow"):
+            yield _under("cancelled: the flow's code no longer waited for it")
+        elif item.state == "abandoned" and attempts[-1].outcome != "abandoned":
+            yield _under("abandoned: the flow ended")
+
+    def _attempt(self, item: ItemStory, attempt: AttemptStory, redriven: bool) -> Iterator[str]:
+        decision = attempt.decision
+        number = str(attempt.number)
+        if decision is not None:
+            number = attempt_of(attempt.number, decision.because.attempt, decision.because.attempts)
+        if redriven:
+            number += ", redriven,"
+        if attempt.outcome == "lost" and attempt.ended is not None:
+            noticed = span(attempt.ended.after - attempt.began.after)
+            if attempt.error_type == _WORKER_GONE:
+                how = f"was lost with its worker, which was noticed {noticed} after it began"
+            else:
+                how = f"was lost {noticed} after it began: {error_line(attempt.error_type, attempt.message)}"
+        else:
+            how = _HOW[attempt.outcome].format(took=span(attempt.seconds or 0.0))
+        if attempt.outcome == "completed":
+            how += f": {item.result}"
+        elif attempt.outcome in ("failed", "timed out"):
+            status = f" (HTTP {attempt.status})" if attempt.status is not None else ""
+            how += f": {error_line(attempt.error_type, attempt.message)}{status}"
+        elif attempt.outcome == "running" and attempt.timeout is not None:
+            how += f", at the latest until {attempt.timeout.at:%H:%M:%S}"
+        yield from self._at(attempt.began, f"   attempt {number} {how}")
+        if attempt.outcome == "returned" and attempt.next is not None:
+            yield _under(f"{attempt.reason}; again at {_clock(attempt.next, attempt.began)}")
+        elif attempt.category is not None:
+            yield _under(f"{attempt.category}: {attempt.reason}")
+        if decision is None:
+            return
+        if decision.answer == "give up":
+            yield _under(f"gave up ({decision.kind}): {decision.why}")
+        elif decision.next is not None:
+            yield _under(
+                f"retry in {span(decision.wait or 0.0)}, at {_clock(decision.next, attempt.began)}: {decision.why}"
+            )
+
+    def _timer(self, timer: TimerStory) -> Iterator[str]:
+        lasts = span(timer.until.after - timer.set.after)
+        if timer.fired is None:
+            open_or_not = "not waited for to its end" if self._ended else "has not fired"
+            fired = "undone by a redrive" if timer.undone else open_or_not
+        else:
+            late = timer.fired.after - timer.until.after
+            fired = "fired" if late < 1.0 else f"fired {span(late)} late"
+        yield from self._at(
+            timer.set, f"timer {timer.number}: {lasts}, until {_clock(timer.until, timer.set)}; {fired}"
+        )
+
+    def _note(self, note: Note) -> Iterator[str]:
+        by = f" by {note.by}" if note.by else ""
+        why = f" ({note.why})" if note.why else ""
+        detail = f": {note.detail}" if note.detail else ""
+        undone = " (undone by a redrive)" if note.undone else ""
+        yield from self._at(note.when, f"{note.text}{by}{why}{detail}{undone}")
+
+    def _at(self, moment: Moment, text: str) -> Iterator[str]:
+        day = moment.at.date()
+        if day != self._day:
+            self._day = day
+            yield f"  {day}"
+        yield f"  {_clock_time(moment)}  {'+' + span(moment.after):<9} {text}"
+
+
+def _clock_time(moment: Moment) -> str:
+    return f"{moment.at:%H:%M:%S}.{moment.at.microsecond // 1000:03}"
+
+
+def _clock(moment: Moment, seen: Moment) -> str:
+    """With its day, where that is another than that of the line it stands in."""
+    day = moment.at.date()
+    return _clock_time(moment) if day == seen.at.date() else f"{day} {_clock_time(moment)}"
+
+
+def _under(text: str) -> str:
+    return f"{'':{_TEXT_AT + 5}}{text}"
+
+
+def _gap(text: str) -> str:
+    return f"{'':{_TEXT_AT}}… {text} …"
+
+
+def _skipped(kinds: Counter[str]) -> Iterator[str]:
+    if kinds:
+        yield _gap(f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}; --all shows them")
+        kinds.clear()

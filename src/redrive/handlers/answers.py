@@ -1,0 +1,66 @@
+"""How a function ended, as an answer that the engine reads in the same way."""
+
+import math
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from redrive.determinism.clock import current_clock
+from redrive.failures.classifier import DEFAULT_CLASSIFIER
+from redrive.failures.redaction import redact
+from redrive.failures.signals import Snooze
+from redrive.flows.action import Action
+from redrive.flows.named_arguments import WrongArguments, call_by_names
+from redrive.handlers.headers import CALLBACK
+from redrive.runners.http.answers import ACCEPTED_STATUS, Accepted
+
+_ACCEPTED = msgspec.json.encode(Accepted()).decode()
+_STATUSES = {"permanent": 422, "transient": 503, "unknown": 500}
+_TITLES = {"permanent": "failed for good", "transient": "failed, and may pass", "unknown": "failed unexpectedly"}
+
+
+def outputs_answer(result: str) -> web.Response:
+    """`result`: JSON text."""
+    if result == _ACCEPTED and CALLBACK.get() is not None:
+        return web.json_response(text=result, status=ACCEPTED_STATUS)
+    return web.json_response(text=f'{{"success":true,"outputs":{result}}}')
+
+
+def failure_answer(step: str, error: BaseException, timed_out: bool) -> web.Response:
+    failure = DEFAULT_CLASSIFIER.failure_of(error, current_clock().wall(), timed_out)
+    category, wait = failure.category, failure.retry_after
+    if isinstance(error, Snooze):
+        category, wait = "transient", error.seconds
+    answer = problem(
+        _STATUSES[category],
+        f"step {step} {_TITLES[category]}",
+        f"{type(error).__name__}: {failure.message}" if failure.message else type(error).__name__,
+        error_type=failure.type,
+    )
+    if category == "transient" and wait is not None:
+        answer.headers["Retry-After"] = str(math.ceil(wait))
+    return answer
+
+
+def problem(status: int, title: str, detail: str, **more: Any) -> web.Response:
+    content = {"type": "about:blank", "title": title, "status": status, "detail": redact(detail), **more}
+    return web.Response(
+        status=status, body=msgspec.json.encode(content), headers={"Content-Type": "application/problem+json"}
+    )
+
+
+def bad_inputs(step: str, error: WrongArguments) -> web.Response:
+    return problem(
+        400, f"the inputs do not fit step {step}", str(error), **({"field": error.name} if error.name else {})
+    )
+
+
+def check_inputs(action: Action[Any, Any], body: bytes) -> str:
+    """The inputs as the call takes them; raises WrongArguments, which names the field that does not fit."""
+    try:
+        inputs = msgspec.json.decode(body or b"{}", type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise WrongArguments(f"the body is no JSON object: {error}") from None
+    call_by_names(action, inputs, "the object")
+    return body.decode() or "{}"

@@ -1,0 +1,1 @@
+"""One module per library; each is imported only when used."""

@@ -1,0 +1,1 @@
+"""What the HTTP client integrations share, sans-IO."""

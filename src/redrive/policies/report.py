@@ -1,0 +1,119 @@
+"""What is attached to the error of a call that gave up: every attempt, why it ended, and what to do next."""
+
+import msgspec
+
+from redrive.failures.failure import Failure
+from redrive.failures.known_errors.entries import attribute
+from redrive.policies.decision import Decision, GiveUp, RetryAt
+
+NOTE_PREFIX = "redrive: "
+ATTRIBUTE = "redrive"
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One failed attempt and what was decided about it. Times are seconds from the start of the first attempt."""
+
+    number: int
+    began: float
+    ended: float
+    failure: Failure
+    decision: Decision
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a call gave up."""
+
+    operation: str
+    attempts: tuple[AttemptRecord, ...]
+    """Each failed attempt; of very many, the first and the latest."""
+    left_out: int = 0
+    """Attempts in between that were not kept."""
+    elapsed: float
+    gave_up: GiveUp
+    next_step: str
+    """What a person can do about it."""
+
+    @property
+    def made(self) -> int:
+        return len(self.attempts) + self.left_out
+
+    def __str__(self) -> str:
+        lines = [self.headline()]
+        latest = 0
+        for record in self.attempts:
+            if self.left_out and record.number > latest + 1:
+                lines.append(f"             … {self.left_out} more attempts …")
+            latest = record.number
+            failure, decision = record.failure, record.decision
+            what = f"{failure.type}: {failure.message}" if failure.message else failure.type or failure.kind
+            line = f"  {record.began:8.3f} s  attempt {record.number}: {what} [{failure.category}: {failure.reason}]"
+            if isinstance(decision, RetryAt):
+                line += f"; waited {decision.because.wait:.3f} s"
+            lines.append(line)
+        lines.append(f"  next: {self.next_step}")
+        return "\n".join(lines)
+
+    def headline(self) -> str:
+        count = "1 attempt" if self.made == 1 else f"{self.made} attempts"
+        return (
+            f"{self.operation}: gave up after {count} in {self.elapsed:.3f} s "
+            f"({self.gave_up.kind}): {self.gave_up.because.detail}"
+        )
+
+
+def report_of(ending: object) -> Report | None:
+    """The report on how a guarded call gave up; None when there is none.
+
+    `ending` is the error it raised, the last response that an HTTP adapter returned, or the status error that was
+    raised about that response.
+    """
+    report = attribute(ending, ATTRIBUTE)
+    if report is None and isinstance(ending, BaseException):
+        report = attribute(attribute(ending, "response"), ATTRIBUTE)
+    return report if isinstance(report, Report) else None
+
+
+def attach(error: BaseException, report: Report) -> None:
+    """Put the report on the error, and its headline and next step into the traceback as a note."""
+    note = f"{NOTE_PREFIX}{report.headline()}. Next: {report.next_step}"
+    try:
+        # Not through the class's own __setattr__: frozen dataclasses refuse, and others have ideas of their own.
+        object.__setattr__(error, ATTRIBUTE, report)
+        # An error object may be raised again and again; it keeps the latest note only.
+        kept = [other for other in attribute(error, "__notes__") or () if not str(other).startswith(NOTE_PREFIX)]
+        object.__setattr__(error, "__notes__", [*kept, note])
+    except Exception:  # noqa: BLE001 - whatever a strange class does, the error itself matters more than its report
+        return
+
+
+def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) -> str:
+    """What a person can do now."""
+    whom = dependency or "the other side"
+    name = failure.type.rpartition(".")[2] if failure and failure.type else "the error"
+    steps = {
+        "permanent": f"retrying will not help ({gave_up.because.reason}); fix the cause and call again",
+        "unknown": (
+            f"nothing says that {name} may pass; if it may, declare it: on=(TRANSIENT, {name}) or a classifier rule"
+        ),
+        "unmatched": (
+            f"the policy does not name it, though it may pass; to retry it, add it: on=(…, {name}), or on=TRANSIENT"
+        ),
+        "not_idempotent": (
+            "check whether it took effect; to allow retries send an idempotency key that the other side honours, "
+            "and declare idempotent=True"
+        ),
+        "exhausted": f"check {whom}; if such outages are normal, allow more attempts or queue the work for later",
+        "retry_after": f"call again after the time {whom} asked for, or raise max_retry_after",
+        "deadline": f"check {whom}; if it may take this long, allow a longer deadline",
+        "budget": f"check {whom}: too many calls to it are retries already; call again when it has recovered",
+        "circuit_open": f"check {whom}; calls go through again once a probe succeeds",
+        "abandoned": "nothing: what needed its outcome has failed or is done",
+        "nested": "the enclosing guarded call decides about retries",
+        "poison": (
+            "what it is given, or what it gave, does not fit the code as it is; mend the code, or bring it back"
+            if failure is not None and failure.poison
+            else "look at its input and at what its workers died of; redrive it once that is mended"
+        ),
+        "not_replayable": "send a body that can be read again (bytes or a seekable file) to allow retries",
+    }
+    return steps[gave_up.kind]

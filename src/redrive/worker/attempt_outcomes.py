@@ -1,0 +1,100 @@
+"""From how an attempt ended to the failure that `decide()` is asked about."""
+
+from msgspec import structs
+
+from redrive.determinism.dice import Dice
+from redrive.failures.classifier import DEFAULT_CLASSIFIER
+from redrive.failures.failure import Failure
+from redrive.failures.matching import lineage
+from redrive.failures.signals import AttemptLost, DeadlineExceeded, Snooze
+from redrive.flows.events import ItemGaveUp
+from redrive.flows.history import Item
+from redrive.flows.portable_errors import StoredError, store_error
+from redrive.policies.backoff import LONGEST_WAIT
+from redrive.policies.decide import is_retried
+from redrive.policies.decision import Because, GiveUp, GiveUpKind
+from redrive.resilience.circuit import CircuitOpen
+from redrive.worker.dependency_guard import SPREAD
+
+SHORTEST_SNOOZE = 0.1
+LOST = "what ran it is gone, and nobody knows how the attempt ended"
+
+
+def failure_from(error: BaseException, wall_now: float, *, timed_out: bool = False, poison: bool = False) -> Failure:
+    failure = DEFAULT_CLASSIFIER.failure_of(error, wall_now, timed_out)
+    if poison:
+        return structs.replace(failure, category="permanent", reason="no attempt can end otherwise", poison=True)
+    if isinstance(error, AttemptLost):
+        # The process of the attempt died: as when its worker does.
+        return structs.replace(failure, category="transient", reason=LOST, kind="lost")
+    return failure
+
+
+def lost_attempt(worker: str) -> tuple[AttemptLost, Failure]:
+    """An attempt whose worker is gone."""
+    error = AttemptLost(f"the worker that made the attempt is gone{worker}")
+    failure = Failure(
+        category="transient",
+        reason=LOST,
+        kind="lost",
+        type=lineage(AttemptLost)[0],
+        lineage=lineage(AttemptLost),
+        message=str(error),
+        error=error,
+    )
+    return error, failure
+
+
+def comes_back_in(item: Item, error: BaseException, failure: Failure, dice: Dice) -> float | None:
+    """Seconds after which an attempt that does not count is made again; None where it counts.
+
+    It asked for that itself, or met an open circuit: nothing was sent, and to try before the probe would be in vain.
+    """
+    if isinstance(error, Snooze):
+        seconds = error.seconds
+    elif isinstance(error, CircuitOpen) and is_retried(item.policy, failure):
+        seconds = error.retry_in + SPREAD * dice()
+    else:
+        return None
+    return min(max(seconds, SHORTEST_SNOOZE), LONGEST_WAIT)
+
+
+def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
+    """An item whose next attempt is due after the deadline of them all."""
+    deadline, began = item.policy.deadline or 0.0, item.started_at or at
+    last = item.failures[-1].event if item.failures else None
+    if last is not None:
+        failure, error = last.failure, last.error
+    else:
+        snoozed = DeadlineExceeded(deadline)
+        failure, error = structs.replace(failure_from(snoozed, at), error=None, lineage=()), store_error(snoozed)
+    left = began + deadline - at
+    detail = f"the {deadline:g} s for all attempts were over when the next one could begin"
+    return _gave_up(item, failure, error, "deadline", detail, left)
+
+
+def gave_up_by_hand(item: Item, refused: Exception, at: float) -> ItemGaveUp:
+    """An item that is not to be tried again, while what someone said came of it cannot be."""
+    failure = structs.replace(failure_from(refused, at, poison=True), error=None, lineage=())
+    return _gave_up(item, failure, store_error(refused), "permanent", str(refused))
+
+
+def _gave_up(
+    item: Item,
+    failure: Failure,
+    error: StoredError,
+    kind: GiveUpKind,
+    detail: str,
+    deadline_left: float | None = None,
+) -> ItemGaveUp:
+    because = Because(
+        rule="none",
+        category=failure.category,
+        reason=failure.reason,
+        failure_kind=failure.kind,
+        attempt=item.attempt,
+        attempts=item.policy.attempts,
+        deadline_left=deadline_left,
+        detail=detail,
+    )
+    return ItemGaveUp(item=item.number, failure=failure, error=error, decision=GiveUp(kind, because))

@@ -1,0 +1,75 @@
+"""What a flow's code asks for, carried out: work items, timers, that something is dropped, its end."""
+
+from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
+from redrive.flows.endings import ending_of
+from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
+from redrive.flows.history import Item
+from redrive.worker.attempt_starts import AttemptStarts
+
+
+class CarriedOut(AttemptStarts):
+    """Logged first; what must wait until that is durable is left with the journal."""
+
+    __slots__ = ()
+
+    def take(self, asks: list[Ask], at: float) -> None:
+        """Log what the flow's code asks for, and have it carried out."""
+        for ask in asks:  # which may grow
+            if isinstance(ask, ItemAsk):
+                self.add_item(ask, at)
+            elif isinstance(ask, TimerAsk):
+                timer = self.history.last_timer + 1
+                self.driver.bind_timer(ask, timer)
+                self.log(at, TimerSet(timer=timer, until=ask.time))
+            elif isinstance(ask, CancelAsk):
+                if self._cancel_item(ask, at) and ask.lets_run:
+                    asks += self.driver.dropped(ask.ask.item, at)
+            elif isinstance(ask, SettledAsk):
+                self.log(at, StepSettled(step=ask.step, state=ask.state, why=ask.why))
+            elif isinstance(ask, PatchAsk):
+                self.log(at, PatchMarked(patch=ask.name))
+            else:
+                self._end(ask, at)
+                return
+
+    def _cancel_item(self, ask: CancelAsk, at: float) -> bool:
+        """Whether it was cancelled: not when it has ended, nor when an attempt is under way that may end."""
+        item = self.history.items.get(ask.ask.item)
+        if item is None or not item.is_open or (ask.lets_run and item.state == "running"):
+            return False
+        self.let_go(item)
+        self.log(at, ItemCancelled(item=item.number))
+        self.item_done(item)
+        return True
+
+    def let_go(self, item: Item) -> None:
+        """Stop what the item is doing: its attempt, standing in line, waiting."""
+        if item.state == "running" and not item.accepted:
+            self.active -= 1
+            self.desk.under_way.stop(self.id, item.number)
+        elif item.number in self.in_line:
+            self.active -= 1
+            del self.in_line[item.number]
+        self.waits.retries.pop(item.number, None)
+        self.waits.callbacks.pop(item.number, None)
+
+    def _end(self, ask: EndAsk, at: float) -> None:
+        # First: the places of what is stopped go to whoever stands in line.
+        self.leave_line()
+        for item in self.history.items.values():
+            if item.state == "running" and not item.accepted:
+                self.desk.under_way.stop(self.id, item.number)
+            if item.is_open:
+                self.item_done(item)
+        event = ending_of(ask, self.history)
+        self.log(at, event)
+        self.driver.discard()
+        self.active = 0
+        self.desk.ended(self, event)
+        self.release(ask.how, None, at)
+
+    def item_done(self, item: Item) -> None:
+        if item.number in self.shown or item.details is not None or item.number in self.heartbeats:
+            self.shown.pop(item.number, None)
+            self.desk.journal.drop_retry(self.id, item.number)
+            self.heartbeats.pop(item.number, None)

@@ -1,0 +1,1 @@
+"""Bring claimed flows back into memory: claim, replay, rebuild."""

@@ -1,0 +1,86 @@
+"""How a worker works."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from redrive.client.new_flows import QUEUE_NAME, is_queue
+from redrive.failures.duration import read_duration
+from redrive.notation.durations import write_duration
+from redrive.runners.http.settings import HttpSettings
+
+# More would bring a machine down before it brought anything else.
+_MOST = {"concurrency": 1_000_000, "threads": 10_000, "processes": 1000, "flows": 1_000_000}
+_LEAST = {
+    # It is renewed three times as often, and each time the store has to answer in time.
+    "lease": 0.5,
+    "poll": 0.01,
+    "grace": 0.0,
+    "keep_finished": 0.0,
+}
+# A hundred years: who writes more has mistaken the unit.
+_LONGEST = 36_500 * 86_400.0
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times may be given as seconds, as a timedelta, or as text such as "30s"; here they are seconds."""
+
+    queues: tuple[str, ...] | None = None
+    """The queues whose flows it takes; None: all."""
+    concurrency: int = 1000
+    """Coroutine actions that run at once."""
+    threads: int = 32
+    """Plain functions that run at once."""
+    processes: int = max(1, os.cpu_count() or 1)
+    """Actions in processes of their own that run at once."""
+    flows: int = 1000
+    """Flows in memory at once, those that wait for a little included."""
+    lease: float = 10.0
+    """Seconds without a sign of life after which another worker takes over."""
+    poll: float = 1.0
+    """Seconds after which it looks for work though nobody called."""
+    grace: float = 10.0
+    """Seconds that running attempts get when it is told to stop."""
+    keep_finished: float | None = None
+    """Seconds after which finished flows are removed; None: never."""
+    http: HttpSettings = HttpSettings()
+    """How steps are called over HTTP, and which addresses they may have."""
+
+    def __post_init__(self) -> None:
+        for field, most in _MOST.items():
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise ValueError(f"{field}: {value!r} is not allowed; use a whole number from 1 to {most}")
+        for field, least in _LEAST.items():
+            value = getattr(self, field)
+            if value is not None or field != "keep_finished":
+                msgspec.structs.force_setattr(self, field, _seconds(field, value, least))
+        if self.queues is not None:
+            msgspec.structs.force_setattr(self, "queues", _queues(self.queues))
+        if not isinstance(self.http, HttpSettings):
+            raise ValueError(f"http: {self.http!r} is not allowed; use redrive.HttpSettings(...)")
+
+
+def _seconds(field: str, value: Any, least: float) -> float:
+    try:
+        seconds = read_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from None
+    if not least <= seconds <= _LONGEST:
+        shown = f"{write_duration(least)} to {write_duration(_LONGEST)}"
+        raise ValueError(f"{field}: {value!r} is not allowed; use {shown}")
+    return seconds
+
+
+def _queues(given: Any) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ValueError(f"queues: {given!r} is not allowed; use a list of names, such as [{given!r}]")
+    names = tuple(given) if isinstance(given, Iterable) else ()
+    if not names:
+        raise ValueError(f"queues: {given!r} is not allowed; use a list of names, or None for all queues")
+    for name in names:
+        if not is_queue(name):
+            raise ValueError(f"queues: {name!r} is not allowed; {QUEUE_NAME}")
+    return names

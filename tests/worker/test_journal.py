@@ -1,0 +1,56 @@
+"""The journal's word on what is written."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from redrive.stores.records import NewFlow, NewWorker
+from redrive.stores.sqlite.store import SqliteStore
+from redrive.worker.held_lease import HeldLease
+from redrive.worker.journal import FOLLOWED_AT_ONCE, Journal
+
+
+@pytest.mark.promise("A14")
+def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_ones_were_acted_on(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        store = SqliteStore(str(tmp_path / "app.db"))
+        await store.open()
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await store.add_flows([NewFlow(id="a", definition="d", input="{}", created_at=1.0, start_at=1.0)])
+            lease = await store.join(NewWorker(name="w", definitions=("d",)), 60)
+            assert len((await store.claim(lease, ["d"], None, 1, 2.0)).flows) == 1
+            journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda *_: None)
+            loop = asyncio.get_running_loop()
+            tasks += [loop.create_task(journal.run()), loop.create_task(journal.follow())]
+            with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
+
+                def log_more() -> None:
+                    other.execute("BEGIN IMMEDIATE")
+                    journal.log("a", 2, 3.0, b"2")
+
+                journal.log("a", 1, 2.0, b"1")
+                journal.then(log_more)
+                acted_on: list[int] = []
+                for number in range(2 * FOLLOWED_AT_ONCE):
+                    journal.then(acted_on.append, number)
+                while len(acted_on) < 2 * FOLLOWED_AT_ONCE:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
+                drained = loop.create_task(journal.drained())
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                assert not drained.done(), "the second line is still being written"
+                other.execute("COMMIT")
+            await drained
+            assert [row.seq for row in (await store.read_events(["a"]))["a"]] == [1, 2]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await store.close()
+
+    asyncio.run(scenario())

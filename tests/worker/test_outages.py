@@ -1,0 +1,76 @@
+"""What the log says while the store is away."""
+
+import logging
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from redrive.failures.classifier import DEFAULT_CLASSIFIER
+from redrive.stores.errors import CommitUnknown, StoreUnavailable, StoreUnusable
+from redrive.worker import store_outages
+from redrive.worker.store_outages import store_is_away, store_is_back
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> Iterator[None]:
+    store_outages._outages.clear()
+    yield
+    store_outages._outages.clear()
+
+
+def test_an_outage_is_told_of_now_and_then_and_its_end_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="redrive"):
+        for _ in range(50):
+            store_is_away("postgresql://db/app", StoreUnavailable("refused, password=hunter2"))
+        monkeypatch.setattr(store_outages, "TELL_EVERY", 0.0)
+        store_is_away("postgresql://db/app", StoreUnavailable("refused"))
+        store_is_back("postgresql://db/app")
+        store_is_back("postgresql://db/app")
+    first, still, back = [record.getMessage() for record in caplog.records]
+    assert first == (
+        "the store postgresql://db/app is away: refused, password=***; nothing is lost, and work goes on when it is "
+        "back"
+    )
+    assert still.startswith("the store postgresql://db/app is away for 0s now: refused;")
+    assert back.startswith("the store postgresql://db/app is back after ")
+
+
+def test_a_store_that_comes_and_goes_is_not_told_of_each_time_but_one_that_stays_away_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = 1000.0
+    monkeypatch.setattr(store_outages, "SYSTEM_CLOCK", SimpleNamespace(monotonic=lambda: time))
+    told: list[tuple[float, str]] = []
+
+    def happens(what: Callable[..., None], *args: object) -> None:
+        what("sqlite:///full.db", *args)
+        told.extend((time - 1000, record.getMessage().split(": ")[0]) for record in caplog.records)
+        caplog.clear()
+
+    with caplog.at_level(logging.DEBUG, logger="redrive"):
+        for _ in range(20):
+            happens(store_is_away, "the disk is full")
+            time += 0.5
+            happens(store_is_back)
+            time += 0.5
+        for _ in range(8):
+            happens(store_is_away, "the disk is full")
+            time += 1
+        happens(store_is_back)
+    assert told == [
+        (0, "the store sqlite:///full.db is away"),
+        (0.5, "the store sqlite:///full.db is back after 500ms"),
+        (25, "the store sqlite:///full.db is away for 5s now"),
+        (28, "the store sqlite:///full.db is back after 8s"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [(StoreUnavailable("x"), "transient"), (CommitUnknown("x"), "unknown"), (StoreUnusable("x"), "permanent")],
+)
+def test_errors_of_the_store_are_classified(error: Exception, category: str) -> None:
+    assert DEFAULT_CLASSIFIER.failure_of(error, 0.0).category == category

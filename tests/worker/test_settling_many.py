@@ -1,0 +1,31 @@
+"""Many dead letters at once: one that cannot be put back to work does not hide what became of the others."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from redrive.client.handle import NotPossible
+from redrive.worker.dead_letters import SETTLED_AT_ONCE, settled_in_parts
+
+
+async def redrive(flow_ids: Sequence[str], by: str, why: str) -> list[str]:
+    possible = [one for one in flow_ids if one != "undone"]
+    if not possible:
+        raise NotPossible("flow undone was compensated")
+    return possible
+
+
+def settled(*flow_ids: str) -> list[str]:
+    return asyncio.run(settled_in_parts(redrive, flow_ids, by="anna", why="the bank is back"))
+
+
+def test_those_before_and_behind_a_part_that_cannot_be_redriven_are() -> None:
+    first, last = [f"a{one}" for one in range(SETTLED_AT_ONCE)], ["b"]
+    assert settled(*first, *["undone"] * SETTLED_AT_ONCE, *last) == [*first, *last]
+
+
+def test_where_none_can_be_redriven_that_is_said() -> None:
+    with pytest.raises(NotPossible, match="compensated"):
+        settled("undone")
+    assert settled() == []
