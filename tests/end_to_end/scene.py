@@ -63,17 +63,17 @@ class Handlers:
         return f"{self.url}/{how}?{urlencode({name: str(value) for name, value in told.items()})}"
 
     def calls(self, flow_id: str) -> list[Call]:
-        return [Call(**one) for one in self._ask(f"seen?flow={flow_id}")]
+        return [Call(**one) for one in self._command(f"seen?flow={flow_id}")]
 
     def release(self, name: str) -> None:
-        self._ask(f"release?name={name}")
+        self._command(f"release?name={name}")
 
     def peak(self, how: str) -> int:
         """How many calls there were at once."""
-        peak: int = self._ask("peaks").get(how, 0)
+        peak: int = self._command("peaks").get(how, 0)
         return peak
 
-    def _ask(self, what: str) -> Any:
+    def _command(self, what: str) -> Any:
         with urlopen(f"{self.url}/{what}", timeout=PATIENCE) as answer:  # noqa: S310 - our own server
             return json.load(answer)
 

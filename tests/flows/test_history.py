@@ -13,7 +13,7 @@ from redrive.flows.events import AnyEvent, read_turn, write_event, write_turn
 from redrive.flows.failed_item import report_on
 from redrive.flows.history import MOST_FAILURES, Line, fold
 from redrive.flows.portable_errors import store_error
-from redrive.flows.undoing import without_undone
+from redrive.flows.rewind import without_rewound
 from redrive.policies.decision import Because, GiveUp, RetryAt
 from redrive.testing import run_flow
 
@@ -150,7 +150,7 @@ def test_a_redrive_undoes_the_failure_and_what_came_of_it_and_nothing_else() -> 
         FLOW_FAILED,
         events.Redriven(by="ann", why="mended", item=1, since=3),
     )
-    assert [line.seq for line in without_undone(lines)] == [1, 2, 6, 7, 11, 13]
+    assert [line.seq for line in without_rewound(lines)] == [1, 2, 6, 7, 11, 13]
     history = fold(lines)
     assert {number: item.state for number, item in history.items.items()} == {
         1: "waiting",
@@ -177,7 +177,7 @@ def test_a_second_redrive_undoes_only_its_own_part() -> None:
         events.Redriven(item=1, since=6),
         started(1, 3),
     )
-    assert [line.seq for line in without_undone(lines)] == [1, 4, 5, 10, 11]
+    assert [line.seq for line in without_rewound(lines)] == [1, 4, 5, 10, 11]
     item = fold(lines).items[1]
     assert (item.state, item.attempt) == ("running", 3)
     assert fold(lines[:9]).items[2].state == "completed"

@@ -14,7 +14,7 @@ import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, TimerAsk
+from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, StartTimer
 from redrive.flows.driver import WorkflowDriver
 from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
 
@@ -37,7 +37,7 @@ class Played:
 
         self.story: list[str] = []
         """What the code asked for, in order."""
-        self.end: EndAsk | None = None
+        self.end: EndFlow | None = None
         self.now = START
         self._driver = WorkflowDriver(Body, flow_id, "{}")
         self._due: list[tuple[float, int, str, Any]] = []
@@ -63,29 +63,29 @@ class Played:
             raise self.end.error
         return workflow_result(self.end)
 
-    def _take(self, asks: list[Ask]) -> None:
-        for ask in asks:
+    def _take(self, commands: list[Command]) -> None:
+        for command in commands:
             self._count += 1
-            if isinstance(ask, ItemAsk):
-                assert ask.values is not None
-                self._driver.bind_item(ask, self._count)
-                self.story.append(f"{self.seconds:g} {ask.values['what']}")
-                done = self.now + ask.values.get("seconds", 1.0)
-                heapq.heappush(self._due, (done, self._count, "item", f'"{ask.values["what"]}"'))
-            elif isinstance(ask, TimerAsk):
-                self._driver.bind_timer(ask, self._count)
-                self.story.append(f"{self.seconds:g} timer {ask.time - self.now:g}")
-                heapq.heappush(self._due, (ask.time, self._count, "timer", None))
-            elif isinstance(ask, CancelAsk):
-                self.story.append(f"{self.seconds:g} no longer {ask.ask.step}")
-                self._cancelled.add(ask.ask.item)
-            elif isinstance(ask, EndAsk):
-                self.end = ask
+            if isinstance(command, ScheduleItem):
+                assert command.values is not None
+                self._driver.bind_item(command, self._count)
+                self.story.append(f"{self.seconds:g} {command.values['what']}")
+                done = self.now + command.values.get("seconds", 1.0)
+                heapq.heappush(self._due, (done, self._count, "item", f'"{command.values["what"]}"'))
+            elif isinstance(command, StartTimer):
+                self._driver.bind_timer(command, self._count)
+                self.story.append(f"{self.seconds:g} timer {command.time - self.now:g}")
+                heapq.heappush(self._due, (command.time, self._count, "timer", None))
+            elif isinstance(command, CancelItem):
+                self.story.append(f"{self.seconds:g} no longer {command.scheduled.step}")
+                self._cancelled.add(command.scheduled.item)
+            elif isinstance(command, EndFlow):
+                self.end = command
             else:
-                assert isinstance(ask, PatchAsk)
+                assert isinstance(command, MarkPatch)
 
 
-def workflow_result(end: EndAsk) -> Any:
+def workflow_result(end: EndFlow) -> Any:
     import msgspec
 
     return msgspec.json.decode(end.result)

@@ -457,7 +457,7 @@ def under_guard(code: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("place", "how"),
+    ("executor", "how"),
     [
         ("shop.py", ["shop.py"]),
         ("shop-worker", ["shop-worker"]),
@@ -468,9 +468,9 @@ def under_guard(code: str) -> str:
     ],
     ids=["script", "script without suffix", "named like a library", "module", "package", "folder"],
 )
-def test_actions_of_the_program_itself_are_found(tmp_path: Path, place: str, how: list[str]) -> None:
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    (tmp_path / place).write_text(SCRIPT + under_guard(REFUSING))
+def test_actions_of_the_program_itself_are_found(tmp_path: Path, executor: str, how: list[str]) -> None:
+    (tmp_path / executor).parent.mkdir(exist_ok=True)
+    (tmp_path / executor).write_text(SCRIPT + under_guard(REFUSING))
     finished = run_python(*how, cwd=tmp_path)
     assert (finished.stdout, finished.returncode) == ("refused: not today\n", 0), finished.stderr
 

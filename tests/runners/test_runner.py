@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redrive.failures.signals import AttemptTimeout, Permanent
-from redrive.flows.action import Action, Place, action
+from redrive.flows.action import Action, Executor, action
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.runners.attempt import Attempt
@@ -42,7 +42,7 @@ async def in_loop() -> None: ...
 def in_thread() -> None: ...
 
 
-def an_attempt(of: Action[Any, Any], place: Place, timeout: float | None = None) -> Attempt:
+def an_attempt(of: Action[Any, Any], executor: Executor, timeout: float | None = None) -> Attempt:
     return Attempt(
         flow_id="flow",
         item=1,
@@ -54,7 +54,7 @@ def an_attempt(of: Action[Any, Any], place: Place, timeout: float | None = None)
         timeout_at=None,
         details=None,
         on_beat=lambda *_: None,
-        place=place,
+        executor=executor,
     )
 
 
@@ -87,14 +87,14 @@ def test_what_an_attempt_does_to_clean_up_is_not_cut_when_its_runner_closes() ->
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("called", "place"), [(in_loop, "loop"), (in_thread, "thread")])
+@pytest.mark.parametrize(("called", "executor"), [(in_loop, "loop"), (in_thread, "thread")])
 def test_an_attempt_that_is_cancelled_before_it_began_leaves_nothing_behind(
-    called: Action[Any, Any], place: Place
+    called: Action[Any, Any], executor: Executor
 ) -> None:
     async def scenario() -> None:
         heard = Heard()
         runner = Runner(heard, 1, 1)
-        attempt = an_attempt(called, place)
+        attempt = an_attempt(called, executor)
         runner.start(called, attempt, "{}")
         runner.cancel(attempt)
         assert await runner.drain(10.0) == []

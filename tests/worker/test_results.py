@@ -68,10 +68,10 @@ def test_an_id_that_no_store_can_hold_is_no_flow_and_no_matter_of_the_others(add
             handle = await app.submit(quick())
             waiting = asyncio.create_task(handle.result())
             bad = app.handle(bad_id)
-            asks: list[Callable[[], Awaitable[Any]]] = [bad.result, bad.status, bad.cancel]
-            for ask in asks:
+            commands: list[Callable[[], Awaitable[Any]]] = [bad.result, bad.status, bad.cancel]
+            for command in commands:
                 with pytest.raises(FlowNotFound, match="no flow '") as caught:
-                    await ask()
+                    await command()
                 assert str(caught.value).encode()
             working = asyncio.create_task(app.work())
             assert await answer(waiting) is None

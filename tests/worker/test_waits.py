@@ -10,7 +10,7 @@ import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.flows.asks import TimerAsk
+from redrive.flows.commands import StartTimer
 from redrive.flows.loop import FlowFuture, FlowTask
 from redrive.testing import run_flow
 from redrive.worker import flow_run
@@ -25,7 +25,7 @@ async def answer(number: int) -> int:
 @action(name="waits.timers")
 async def timers() -> int:
     """Those that are in memory."""
-    return sum(type(one) is TimerAsk for one in gc.get_objects())
+    return sum(type(one) is StartTimer for one in gc.get_objects())
 
 
 @action(name="waits.never_answers")
@@ -37,7 +37,7 @@ async def never_answers() -> None:
 async def awaited_items() -> int:
     """Those that are in memory."""
     gc.collect()
-    return sum(type(one) is FlowFuture and one.ask is not None for one in gc.get_objects())
+    return sum(type(one) is FlowFuture and one.command is not None for one in gc.get_objects())
 
 
 @workflow(name="waits.AsksInVain")

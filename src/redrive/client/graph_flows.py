@@ -23,7 +23,7 @@ from redrive.flows.graphs.plan import check_inputs, plan
 from redrive.flows.graphs.spec import GraphInput, Plan, StepSpec
 from redrive.flows.graphs.step_reading import read_step
 from redrive.flows.history import Item, fold
-from redrive.flows.messages import ByHand, CompleteItem, Completion, ResetItem, write_message
+from redrive.flows.messages import CompleteItem, Completion, ManualResolution, ResetItem, write_message
 from redrive.flows.registry import BY_GOALS, GRAPH, graph_named, register_graph
 from redrive.stores.records import DeadQuery, FlowRecord, StepRow
 from redrive.worker.manual_resolution import misfit
@@ -83,13 +83,13 @@ class GraphFlows:
 
     # By hand
 
-    async def tell_step(self, flow_id: str, step: str, index: int | None, said: ByHand) -> None:
+    async def tell_step(self, flow_id: str, step: str, index: int | None, said: ManualResolution) -> None:
         """`said` is about the item that step and index name; its own number is filled in."""
         record = await self._app.find(flow_id)
         lines = await self._app.log(flow_id)
         items = fold(lines).items
         item = _item_of(record, items, step, index)
-        if any(one.undoes for one in items.values()):
+        if any(one.compensates for one in items.values()):
             left = not_undone(lines)
             how = "what had succeeded is being undone, or was undone" if not left else undone_in_words(left)
             raise NotPossible(f"flow {flow_id} cannot go on: {how}. Start another flow")

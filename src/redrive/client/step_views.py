@@ -12,7 +12,7 @@ from redrive.flows.history import FlowHistory, Item, Line, fold
 from redrive.flows.pieces import at_once
 from redrive.flows.registry import GRAPH
 from redrive.flows.replay import replay
-from redrive.flows.undoing import without_undone
+from redrive.flows.rewind import without_rewound
 from redrive.policies.eligibility import eligibility
 from redrive.stores.records import FINISHED, FlowRecord
 from redrive.worker.retry_rows import written_off
@@ -37,7 +37,7 @@ class ItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why, in a short phrase."""
     error: str | None = None
     """What its last attempt failed with."""
-    undoes: str | None = None
+    compensates: str | None = None
     """The step whose item it undoes."""
 
 
@@ -89,7 +89,7 @@ def indexes_of(definition: str, items: Iterable[Item]) -> dict[int, int]:
 
 def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]:
     """As the planner has them where the log ends."""
-    if not any(isinstance(line.event, ItemAdded | StepSettled) for line in without_undone(lines)):
+    if not any(isinstance(line.event, ItemAdded | StepSettled) for line in without_rewound(lines)):
         return {}
     driver = driver_for(record.definition, record.id, record.input)
     assert isinstance(driver, GraphDriver)  # noqa: S101 - of a graph
@@ -132,5 +132,5 @@ def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
         ready=answer.ready and item.is_open and not ended,
         reason="it is done" if done else "it failed for good" if item.state == "failed" else answer.reason,
         error=f"{last.error.type}: {last.error.message}" if last is not None else None,
-        undoes=item.undoes or None,
+        compensates=item.compensates or None,
     )

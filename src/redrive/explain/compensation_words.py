@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Redriven, StepSettled
 from redrive.flows.history import Line, fold
-from redrive.flows.undoing import Undoing, without_undone
+from redrive.flows.rewind import Rewind, without_rewound
 
 
 def not_undone(lines: list[Line]) -> list[str]:
     """The steps that were to be undone, and could not be."""
-    settled = (line.event for line in without_undone(lines) if isinstance(line.event, StepSettled))
+    settled = (line.event for line in without_rewound(lines) if isinstance(line.event, StepSettled))
     return list(dict.fromkeys(event.step for event in settled if event.state == "uncompensated"))
 
 
@@ -32,7 +32,7 @@ def done_for_failure(lines: list[Line]) -> list[str]:
     ]
     if not failed:
         return []
-    undoing = Undoing(lines)
+    undoing = Rewind(lines)
     before = set(undoing.items)
     undoing.read(Line(lines[-1].seq + 1, lines[-1].at, Redriven(item=item, since=failed[-1])))
     undone = (history.items[number] for number in sorted(undoing.items - before))

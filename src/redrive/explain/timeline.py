@@ -49,8 +49,8 @@ from redrive.flows.events import (
 )
 from redrive.flows.flow_arguments import arguments_of
 from redrive.flows.history import Line, fold
+from redrive.flows.rewind import without_rewound
 from redrive.flows.scripts.execution import PLACE
-from redrive.flows.undoing import without_undone
 from redrive.policies.decision import Decision, RetryAt
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
 
@@ -133,7 +133,7 @@ class Timeline:
         self._items: dict[int, ItemStory] = {}
         """By number: one that a redrive undid may be followed by another of the same number."""
         self._timers: dict[int, TimerStory] = {}
-        kept = {line.seq for line in without_undone(lines)}
+        kept = {line.seq for line in without_rewound(lines)}
         for line in lines:
             self._undone = line.seq not in kept
             tell = _TELL.get(type(line.event))

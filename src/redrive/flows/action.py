@@ -20,18 +20,18 @@ from redrive.policies.policy import Policy
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Place = Literal["loop", "thread", "process"]
+Executor = Literal["loop", "thread", "process"]
 """Where an attempt runs: coroutines in the worker's event loop, plain functions in a thread, or in a process."""
 
 
 class Action(Generic[P, T]):
     """A function whose calls are durable in a workflow. Called elsewhere, it is the function itself, to be awaited."""
 
-    def __init__(self, function: Callable[..., Any], name: str, policy: Policy, place: Place) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, policy: Policy, executor: Executor) -> None:
         self.function = function
         self.name = name
         self.policy = policy
-        self.place: Place = place
+        self.executor: Executor = executor
         self.signature = Signature(function, f"action {name}")
         functools.update_wrapper(self, function)
 
@@ -182,8 +182,8 @@ def action(
             raise TypeError(f"@action on the generator {function.__name__}: return a list instead of yielding")
         policy = as_policy(DURABLE_DEFAULT if retry is None else retry, timeout)
         write_stored_policy(policy)
-        place: Place = "process" if process else "loop" if is_async else "thread"
-        made: Action[Any, Any] = Action(function, name or function.__name__, policy, place)
+        executor: Executor = "process" if process else "loop" if is_async else "thread"
+        made: Action[Any, Any] = Action(function, name or function.__name__, policy, executor)
         register(made)
         return made
 

@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from redrive.determinism.dice import Dice, seeded_dice, seeded_random
-from redrive.flows.action import Action, Place
-from redrive.flows.asks import Ask, EndAsk, ItemAsk, TimerAsk
+from redrive.flows.action import Action, Executor
+from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartTimer
 from redrive.flows.failed_item import as_exception
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.job import read_job
@@ -23,31 +23,31 @@ from redrive.flows.workflow import Workflow
 class Driver(Protocol):
     """`at` is the time of the event, in epoch seconds. Each answer is what the code asks for, in order."""
 
-    def start(self, at: float) -> list[Ask]: ...
+    def start(self, at: float) -> list[Command]: ...
 
-    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Command]:
         """`read`: what reading the result as the handler's gives, where that is known already."""
         ...
 
-    def failed(self, item: int, error: BaseException, at: float) -> list[Ask]: ...
+    def failed(self, item: int, error: BaseException, at: float) -> list[Command]: ...
 
-    def resolved(self, item: int, at: float) -> list[Ask]:
+    def resolved(self, item: int, at: float) -> list[Command]:
         """Someone settled the item by hand, without a result."""
         ...
 
-    def dropped(self, item: int, at: float) -> list[Ask]:
+    def dropped(self, item: int, at: float) -> list[Command]:
         """The item was cancelled, as was asked for with `lets_run`."""
         ...
 
-    def fired(self, timer: int, at: float) -> list[Ask]: ...
+    def fired(self, timer: int, at: float) -> list[Command]: ...
 
-    def cancel(self, at: float) -> list[Ask]: ...
+    def cancel(self, at: float) -> list[Command]: ...
 
-    def bind_item(self, ask: ItemAsk, item: int) -> None:
+    def bind_item(self, command: ScheduleItem, item: int) -> None:
         """The item that was asked for has this number in the log."""
         ...
 
-    def bind_timer(self, ask: TimerAsk, timer: int) -> None: ...
+    def bind_timer(self, command: StartTimer, timer: int) -> None: ...
 
     def replay(self, patches: set[str] | None, anew: bool = False) -> None:
         """What follows happened before; `patches` were true then. None: from now on it happens for the first time.
@@ -72,7 +72,7 @@ class Driver(Protocol):
         """UnknownDefinition when this process has no such thing."""
         ...
 
-    def place(self, step: str) -> Place: ...
+    def executor(self, step: str) -> Executor: ...
 
     def at_once(self, step: str) -> int | None:
         """How many items of the step may run at once in this flow; None: any number."""
@@ -120,9 +120,9 @@ class ActionItems:
     def handler(self, step: str) -> Handler:
         return action_named(step)
 
-    def place(self, step: str) -> Place:
+    def executor(self, step: str) -> Executor:
         try:
-            return action_named(step).place
+            return action_named(step).executor
         except UnknownDefinition:
             # It will be told so when it is begun.
             return "loop"
@@ -139,7 +139,7 @@ class ActionItems:
     def wants(self, item: int) -> bool:
         return True
 
-    def dropped(self, item: int, at: float) -> list[Ask]:
+    def dropped(self, item: int, at: float) -> list[Command]:
         return []
 
 
@@ -155,8 +155,8 @@ class CodeDriver(ActionItems):
         self._seeded: Dice | None = None
         self._main: Any = None
         self._cancelled = False
-        self._items: dict[int, ItemAsk] = {}
-        self._timers: dict[int, TimerAsk] = {}
+        self._items: dict[int, ScheduleItem] = {}
+        self._timers: dict[int, StartTimer] = {}
 
     def _dice(self) -> float:
         """Seeded when first thrown: few flows do, and seeding costs more than a step."""
@@ -185,7 +185,7 @@ class CodeDriver(ActionItems):
         """What the code gave, as it is stored."""
         raise NotImplementedError
 
-    def start(self, at: float) -> list[Ask]:
+    def start(self, at: float) -> list[Command]:
         loop = self._loop
         # NotReadable is for the engine to handle: the code has not begun.
         values = self.read_input()
@@ -194,59 +194,59 @@ class CodeDriver(ActionItems):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - what its __init__ raises fails the flow, not the worker
-            return [EndAsk("failed", error=as_exception(error, "__init__"))]
+            return [EndFlow("failed", error=as_exception(error, "__init__"))]
         self._main = loop.create_task(coroutine, name="run", context=loop.context)
         return self._turn(at)
 
-    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
-        ask = self._items.pop(item, None)
-        if ask is not None and not ask.future.done():
-            future = ask.future
-            future.ask = None
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Command]:
+        command = self._items.pop(item, None)
+        if command is not None and not command.future.done():
+            future = command.future
+            future.command = None
             try:
-                future.set_result(self.read_result(ask.step, result, read))
+                future.set_result(self.read_result(command.step, result, read))
             except NotReadable as error:
                 future.set_exception(error)
         return self._turn(at)
 
-    def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:
-        ask = self._items.pop(item, None)
-        if ask is not None and not ask.future.done():
-            ask.future.ask = None
-            ask.future.set_exception(error)
+    def failed(self, item: int, error: BaseException, at: float) -> list[Command]:
+        command = self._items.pop(item, None)
+        if command is not None and not command.future.done():
+            command.future.command = None
+            command.future.set_exception(error)
         return self._turn(at)
 
-    def resolved(self, item: int, at: float) -> list[Ask]:
-        ask = self._items.pop(item, None)
-        if ask is not None and not ask.future.done():
-            ask.future.ask = None
+    def resolved(self, item: int, at: float) -> list[Command]:
+        command = self._items.pop(item, None)
+        if command is not None and not command.future.done():
+            command.future.command = None
             # Not read as what the action gives: there is no result.
-            ask.future.set_result(None)
+            command.future.set_result(None)
         return self._turn(at)
 
-    def fired(self, timer: int, at: float) -> list[Ask]:
-        ask = self._timers.pop(timer, None)
-        if ask is not None:
-            self._loop.fire(ask)
+    def fired(self, timer: int, at: float) -> list[Command]:
+        command = self._timers.pop(timer, None)
+        if command is not None:
+            self._loop.fire(command)
         return self._turn(at)
 
-    def cancel(self, at: float) -> list[Ask]:
+    def cancel(self, at: float) -> list[Command]:
         self._cancelled = True
         self._main.cancel()
         return self._turn(at)
 
-    def bind_item(self, ask: ItemAsk, item: int) -> None:
-        ask.item = item
-        if not ask.future.done():
-            self._items[item] = ask
+    def bind_item(self, command: ScheduleItem, item: int) -> None:
+        command.item = item
+        if not command.future.done():
+            self._items[item] = command
 
-    def forget_item(self, ask: ItemAsk) -> None:
+    def forget_item(self, command: ScheduleItem) -> None:
         """Its outcome reaches nobody any more."""
-        self._items.pop(ask.item, None)
+        self._items.pop(command.item, None)
 
-    def bind_timer(self, ask: TimerAsk, timer: int) -> None:
-        ask.timer = timer
-        self._timers[timer] = ask
+    def bind_timer(self, command: StartTimer, timer: int) -> None:
+        command.timer = timer
+        self._timers[timer] = command
 
     def replay(self, patches: set[str] | None, anew: bool = False) -> None:
         self._loop.replaying = patches is not None
@@ -255,41 +255,41 @@ class CodeDriver(ActionItems):
             self._loop.logged_patches = patches
 
     def awaits_timer(self, timer: int) -> bool:
-        ask = self._timers.get(timer)
-        if ask is not None and ask.is_cancelled:
+        command = self._timers.get(timer)
+        if command is not None and command.is_cancelled:
             del self._timers[timer]
-        return ask is not None and not ask.is_cancelled
+        return command is not None and not command.is_cancelled
 
     def discard(self) -> None:
         self._loop.discard()
         self._items.clear()
 
-    def _turn(self, at: float) -> list[Ask]:
+    def _turn(self, at: float) -> list[Command]:
         loop = self._loop
         loop.now = at
         loop.turn()
-        asks, loop.asks = loop.asks, []
+        commands, loop.commands = loop.commands, []
         main = self._main
         if main.done():
-            asks.append(self._end())
+            commands.append(self._end())
         elif loop.trouble is not None:
-            asks.append(EndAsk("failed", error=loop.trouble))
-        return asks
+            commands.append(EndFlow("failed", error=loop.trouble))
+        return commands
 
-    def _end(self) -> EndAsk:
+    def _end(self) -> EndFlow:
         main = self._main
         if main.cancelled():
             if self._cancelled:
-                return EndAsk("cancelled")
+                return EndFlow("cancelled")
             own = "run was cancelled by its own code, not by cancelling the flow: it awaited a task that was cancelled"
-            return EndAsk("failed", error=RuntimeError(own))
+            return EndFlow("failed", error=RuntimeError(own))
         error = main.exception()
         if error is None:
             try:
-                return EndAsk("completed", result=self.write_result(main.result()))
+                return EndFlow("completed", result=self.write_result(main.result()))
             except Exception as trouble:  # noqa: BLE001 - a result that cannot be stored fails the flow, not the worker
                 error = trouble
-        return EndAsk("failed", error=as_exception(error, "run"))
+        return EndFlow("failed", error=as_exception(error, "run"))
 
 
 class WorkflowDriver(CodeDriver):
@@ -322,29 +322,29 @@ class ActionDriver(ActionItems):
         self._action = action_named(action).name
         self._input = input
 
-    def start(self, at: float) -> list[Ask]:
+    def start(self, at: float) -> list[Command]:
         job = read_job(self._input)
-        return [ItemAsk(self._action, bytes(job.args).decode(), None, read_stored_policy(job.policy), None, "")]
+        return [ScheduleItem(self._action, bytes(job.args).decode(), None, read_stored_policy(job.policy), None, "")]
 
-    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
-        return [EndAsk("completed", result=result)]
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Command]:
+        return [EndFlow("completed", result=result)]
 
-    def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:
-        return [EndAsk("failed", error=error)]
+    def failed(self, item: int, error: BaseException, at: float) -> list[Command]:
+        return [EndFlow("failed", error=error)]
 
-    def resolved(self, item: int, at: float) -> list[Ask]:
-        return [EndAsk("completed", result="null")]
+    def resolved(self, item: int, at: float) -> list[Command]:
+        return [EndFlow("completed", result="null")]
 
-    def fired(self, timer: int, at: float) -> list[Ask]:
+    def fired(self, timer: int, at: float) -> list[Command]:
         return []
 
-    def cancel(self, at: float) -> list[Ask]:
-        return [EndAsk("cancelled")]
+    def cancel(self, at: float) -> list[Command]:
+        return [EndFlow("cancelled")]
 
-    def bind_item(self, ask: ItemAsk, item: int) -> None:
-        ask.item = item
+    def bind_item(self, command: ScheduleItem, item: int) -> None:
+        command.item = item
 
-    def bind_timer(self, ask: TimerAsk, timer: int) -> None:
+    def bind_timer(self, command: StartTimer, timer: int) -> None:
         pass
 
     def replay(self, patches: set[str] | None, anew: bool = False) -> None:

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from redrive.flows.asks import EndAsk
+from redrive.flows.commands import EndFlow
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import item_behind
 from redrive.flows.history import FlowHistory
@@ -21,15 +21,15 @@ DeadKind = Literal[
 """Why a flow failed for good: how a step gave up, or what else went wrong."""
 
 
-def ending_of(ask: EndAsk, history: FlowHistory) -> FlowCompleted | FlowFailed | FlowCancelled:
-    if ask.how == "completed":
-        return FlowCompleted(result=msgspec.Raw(ask.result.encode()))
-    if ask.how == "cancelled":
-        return FlowCancelled(why=ask.why)
-    error = ask.error or RuntimeError("it failed")
+def ending_of(command: EndFlow, history: FlowHistory) -> FlowCompleted | FlowFailed | FlowCancelled:
+    if command.how == "completed":
+        return FlowCompleted(result=msgspec.Raw(command.result.encode()))
+    if command.how == "cancelled":
+        return FlowCancelled(why=command.why)
+    error = command.error or RuntimeError("it failed")
     number = item_behind(error)
     item = history.items.get(number) if number is not None else None
     if item is None or item.gave_up is None:
-        kind = ask.kind or ("poison" if isinstance(error, NotReadable) else "workflow")
+        kind = command.kind or ("poison" if isinstance(error, NotReadable) else "workflow")
         return FlowFailed(error=store_error(error), kind=kind)
-    return FlowFailed(error=store_error(error), kind=ask.kind or item.gave_up.kind, item=item.number)
+    return FlowFailed(error=store_error(error), kind=command.kind or item.gave_up.kind, item=item.number)

@@ -36,7 +36,7 @@ class ItemAdded(Event, frozen=True, kw_only=True):
     """The policy in force for it, as it was then."""
     index: int = 0
     """Which of the items of a graph's step it is."""
-    undoes: str = ""
+    compensates: str = ""
     """The step whose item of the same index it undoes."""
 
 

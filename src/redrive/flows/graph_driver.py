@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from redrive.failures.signals import Permanent
-from redrive.flows.action import Place
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, SettledAsk, TimerAsk
+from redrive.flows.action import Executor
+from redrive.flows.commands import CancelItem, Command, EndFlow, ScheduleItem, SettleStep, StartTimer
 from redrive.flows.driver import NOTHING_KNOWN, Handler
 from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem
 from redrive.flows.graphs.outputs import outputs_of
@@ -70,57 +70,57 @@ class GraphDriver:
         self._progress: GraphProgress
         self._specs: dict[str, StepSpec] = {}
         self._policies: dict[str, Policy] = {}
-        self._asks: dict[ItemKey, ItemAsk] = {}
+        self._commands: dict[ItemKey, ScheduleItem] = {}
         self._keys: dict[int, ItemKey] = {}
         self._errors: dict[ItemKey, BaseException] = {}
         self._undid = False
         self._begun: set[str] = set()
         """Steps that have items: when all of these are completed, so is the step."""
 
-    def start(self, at: float) -> list[Ask]:
+    def start(self, at: float) -> list[Command]:
         read = self._read_input()
         self._specs = {spec.name: spec for spec in (*read.plan.steps, *read.plan.compensations)}
         self._progress = GraphProgress(read.plan, read.inputs)
         return self._asked(self._progress.start())
 
-    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Ask]:
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Command]:
         key = self._keys.pop(item)
-        del self._asks[key]
+        del self._commands[key]
         return self._asked(self._progress.completed(key, msgspec.json.decode(result)))
 
-    def failed(self, item: int, error: BaseException, at: float) -> list[Ask]:
+    def failed(self, item: int, error: BaseException, at: float) -> list[Command]:
         key = self._keys.pop(item)
-        del self._asks[key]
+        del self._commands[key]
         if not self._progress.wants(key):
             return self._asked(self._progress.abandoned(key))
         if isinstance(error, GraphCancelled):
-            return [EndAsk("cancelled", why=str(error))]
+            return [EndFlow("cancelled", why=str(error))]
         self._errors[key] = error
         return self._asked(self._progress.failed(key, f"{type(error).__name__}: {error}"))
 
-    def resolved(self, item: int, at: float) -> list[Ask]:
+    def resolved(self, item: int, at: float) -> list[Command]:
         key = self._keys.pop(item)
-        del self._asks[key]
+        del self._commands[key]
         return self._asked(self._progress.resolved(key))
 
-    def dropped(self, item: int, at: float) -> list[Ask]:
+    def dropped(self, item: int, at: float) -> list[Command]:
         key = self._keys.pop(item)
-        del self._asks[key]
+        del self._commands[key]
         return self._asked(self._progress.abandoned(key))
 
-    def fired(self, timer: int, at: float) -> list[Ask]:
+    def fired(self, timer: int, at: float) -> list[Command]:
         return []
 
-    def cancel(self, at: float) -> list[Ask]:
-        return [EndAsk("cancelled")]
+    def cancel(self, at: float) -> list[Command]:
+        return [EndFlow("cancelled")]
 
-    def bind_item(self, ask: ItemAsk, item: int) -> None:
-        ask.item = item
-        key = ItemKey(ask.undoes or ask.step, ask.index, bool(ask.undoes))
+    def bind_item(self, command: ScheduleItem, item: int) -> None:
+        command.item = item
+        key = ItemKey(command.compensates or command.step, command.index, bool(command.compensates))
         self._keys[item] = key
-        self._asks[key] = ask
+        self._commands[key] = command
 
-    def bind_timer(self, ask: TimerAsk, timer: int) -> None:
+    def bind_timer(self, command: StartTimer, timer: int) -> None:
         pass
 
     def replay(self, patches: set[str] | None, anew: bool = False) -> None:
@@ -154,13 +154,13 @@ class GraphDriver:
         handler = self._specs[step].handler
         return action_named(handler.action) if isinstance(handler, ActionHandler) else handler
 
-    def place(self, step: str) -> Place:
+    def executor(self, step: str) -> Executor:
         try:
             handler = self.handler(step)
         except UnknownDefinition:
             # It will be told so when it is begun.
             return "loop"
-        return "loop" if isinstance(handler, HttpHandler) else handler.place
+        return "loop" if isinstance(handler, HttpHandler) else handler.executor
 
     def at_once(self, step: str) -> int | None:
         return self._specs[step].parallelism
@@ -169,8 +169,8 @@ class GraphDriver:
         return self._specs[step].dependency
 
     def accept(self, item: int, result: str) -> str:
-        ask = self._asks[self._keys[item]]
-        return _encode(outputs_of(self._specs[ask.step], msgspec.json.decode(result))).decode()
+        command = self._commands[self._keys[item]]
+        return _encode(outputs_of(self._specs[command.step], msgspec.json.decode(result))).decode()
 
     # Inside
 
@@ -179,32 +179,32 @@ class GraphDriver:
             self._read = read_graph_input(self._input)
         return self._read
 
-    def _asked(self, moves: list[Move]) -> list[Ask]:
-        return [self._ask(move) for move in moves if not self._goes_without_saying(move)]
+    def _asked(self, moves: list[Move]) -> list[Command]:
+        return [self._command(move) for move in moves if not self._goes_without_saying(move)]
 
     def _goes_without_saying(self, move: Move) -> bool:
         return isinstance(move, Settled) and move.state == "completed" and move.step in self._begun
 
-    def _ask(self, move: Move) -> Ask:
+    def _command(self, move: Move) -> Command:
         if isinstance(move, StartItem):
             key, spec = move.key, move.spec
             self._begun.add(key.step)
-            undoes = key.step if key.undoes else ""
-            self._undid = self._undid or key.undoes
+            compensates = key.step if key.compensates else ""
+            self._undid = self._undid or key.compensates
             args = _encode(move.inputs).decode()
-            return ItemAsk(spec.name, args, None, self._policy(spec), None, "", key.index, undoes)
+            return ScheduleItem(spec.name, args, None, self._policy(spec), None, "", key.index, compensates)
         if isinstance(move, Abandon):
-            return CancelAsk(self._asks[move.key], lets_run=True)
+            return CancelItem(self._commands[move.key], lets_run=True)
         if isinstance(move, Settled):
-            return SettledAsk(move.step, move.state, move.why)
+            return SettleStep(move.step, move.state, move.why)
         return self._end(move)
 
-    def _end(self, move: Finish) -> Ask:
+    def _end(self, move: Finish) -> Command:
         if move.completed:
-            return EndAsk("completed", result=_encode(move.outputs).decode())
+            return EndFlow("completed", result=_encode(move.outputs).decode())
         error = self._errors.get(move.failed) if move.failed is not None else None
         kind = COMPENSATED if self._undid else "graph" if error is None else None
-        return EndAsk("failed", error=error or GraphFailed(move.why), kind=kind)
+        return EndFlow("failed", error=error or GraphFailed(move.why), kind=kind)
 
     def _policy(self, spec: StepSpec) -> Policy:
         policy = self._policies.get(spec.name)

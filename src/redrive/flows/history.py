@@ -28,8 +28,8 @@ from redrive.flows.events import (
     TimerSet,
 )
 from redrive.flows.pieces import at_once, parts_of
+from redrive.flows.rewind import leaving_out_rewound
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.flows.undoing import leaving_out_undone
 from redrive.policies.decision import GiveUp, RetryAt
 from redrive.policies.history import History
 from redrive.policies.policy import Policy
@@ -59,7 +59,7 @@ class Item(msgspec.Struct, eq=False, gc=False):
     number: int
     step: str
     index: int
-    undoes: str
+    compensates: str
     args: msgspec.Raw
     raw_policy: msgspec.Raw
     attempt_began: float
@@ -176,7 +176,7 @@ class FlowHistory:
 
     def _add(self, at: float, event: ItemAdded) -> Item:
         number = event.item
-        item = Item(number, event.step, event.index, event.undoes, event.args, event.policy, at)
+        item = Item(number, event.step, event.index, event.compensates, event.args, event.policy, at)
         self.items[number] = item
         if number > self.last_item:
             self.last_item = number
@@ -303,7 +303,7 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
 def folding(lines: list[Line]) -> Generator[None, None, FlowHistory]:
     """The history that a whole log makes."""
     history = FlowHistory(whole=True)
-    counting = yield from leaving_out_undone(lines)
+    counting = yield from leaving_out_rewound(lines)
     for index, part in enumerate(parts_of(counting)):
         if index:
             yield

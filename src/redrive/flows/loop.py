@@ -21,7 +21,7 @@ from redrive.determinism.clock import put_clock
 from redrive.determinism.dice import Dice, put_dice
 from redrive.determinism.event_loops import OUTER
 from redrive.failures.traces import trace_of
-from redrive.flows.asks import Ask, CancelAsk, ItemAsk, PatchAsk, TimerAsk
+from redrive.flows.commands import CancelItem, Command, MarkPatch, ScheduleItem, StartTimer
 from redrive.flows.failed_item import as_exception
 from redrive.flows.flow_clock import FlowClock
 from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
@@ -44,7 +44,7 @@ class FlowFuture(asyncio.Future[Any]):
     __slots__ = ("ask", "order")
 
     # Both are set by the loop that makes it: there is one for each step, and an __init__ would cost more than the rest.
-    ask: ItemAsk | None
+    command: ScheduleItem | None
     """The item it stands for."""
     order: int
 
@@ -56,11 +56,11 @@ class FlowFuture(asyncio.Future[Any]):
 
     def cancel(self, msg: Any | None = None) -> bool:
         cancelled = super().cancel(msg)
-        if cancelled and self.ask is not None:
+        if cancelled and self.command is not None:
             loop = self.get_loop()
             assert isinstance(loop, FlowLoop)  # noqa: S101 - narrows for mypy
-            loop.asks.append(CancelAsk(self.ask))
-            loop.flow.forget_item(self.ask)
+            loop.commands.append(CancelItem(self.command))
+            loop.flow.forget_item(self.command)
         return cancelled
 
 
@@ -124,7 +124,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         """`seed` is the flow's own number: tasks of different flows meet in the sets that asyncio keeps."""
         self.now = 0.0
         """Epoch seconds of the event that the current turn answers."""
-        self.asks: list[Ask] = []
+        self.commands: list[Command] = []
         """What was asked for in this turn."""
         self.trouble: Exception | None = None
         """What a callback raised that no task took."""
@@ -139,7 +139,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         self._closed = False
         self._most_tasks = _FEW
         self._patches: dict[str, bool] = {}
-        self._ready: deque[_Soon | TimerAsk] = deque()
+        self._ready: deque[_Soon | StartTimer] = deque()
         self._order = seed << 16
         self._end = self._end_generator
         self.context = copy_context()
@@ -194,7 +194,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         if not self._closed:
             self.create_task(generator.aclose())
 
-    def fire(self, timer: TimerAsk) -> None:
+    def fire(self, timer: StartTimer) -> None:
         if not timer.is_cancelled:
             self._ready.append(timer)
 
@@ -202,9 +202,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         """Ask for an action; the future brings its outcome."""
         future = self.create_future()
         where = self._where() if self.replaying else ""
-        ask = ItemAsk(step, arguments.encoded, arguments.take_values(), policy, future, where)
-        future.ask = ask
-        self.asks.append(ask)
+        command = ScheduleItem(step, arguments.encoded, arguments.take_values(), policy, future, where)
+        future.command = command
+        self.commands.append(command)
         return future
 
     def patched(self, name: str) -> bool:
@@ -212,7 +212,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         if known is None:
             known = self._patches[name] = not self.replaying or self.anew or name in self.logged_patches
             if known:
-                self.asks.append(PatchAsk(name, self._where()))
+                self.commands.append(MarkPatch(name, self._where()))
         return known
 
     def discard(self) -> None:
@@ -260,9 +260,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         where = self._where()
         # Who waits for ever waits for as long as anything does; the log and the stores know no later time.
         when = min(when, self.now + LONGEST_WAIT)
-        ask = TimerAsk(when, callback, args, context if context is not None else copy_context(), where)
-        self.asks.append(ask)
-        return ask
+        command = StartTimer(when, callback, args, context if context is not None else copy_context(), where)
+        self.commands.append(command)
+        return command
 
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         return self.call_at(self.now + delay, callback, *args, context=context)
@@ -273,7 +273,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
     def create_future(self) -> FlowFuture:
         self._order += 1
         future = FlowFuture(loop=self)
-        future.order, future.ask = self._order, None
+        future.order, future.command = self._order, None
         return future
 
     def create_task(
@@ -336,7 +336,7 @@ def _awaiting(coroutine: Any) -> str:
     return line
 
 
-def _place_of(ready: "deque[_Soon | TimerAsk]") -> str:
+def _place_of(ready: "deque[_Soon | StartTimer]") -> str:
     """Where one of the tasks that are to go on stands."""
     tasks = (getattr(call.callback, "__self__", None) for call in ready)
     return next((_awaiting(task.get_coro()) for task in tasks if isinstance(task, FlowTask)), "")

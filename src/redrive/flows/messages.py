@@ -50,7 +50,7 @@ class ResolveItem(Message, frozen=True):
     item: int
 
 
-ByHand = ResetItem | CompleteItem | ResolveItem
+ManualResolution = ResetItem | CompleteItem | ResolveItem
 
 
 class Completion(Message, frozen=True):

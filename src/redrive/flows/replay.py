@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from redrive.failures.redaction import redact
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
+from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
 from redrive.flows.driver import Driver
 from redrive.flows.events import (
     COMMANDS,
@@ -34,7 +34,7 @@ from redrive.flows.failed_item import error_of
 from redrive.flows.history import FlowHistory, Line
 from redrive.flows.loop import is_ours
 from redrive.flows.registry import UnknownDefinition, action_named
-from redrive.flows.undoing import leaving_out_undone
+from redrive.flows.rewind import leaving_out_rewound
 from redrive.policies.policy import DEFAULT_POLICY
 
 TURNS_AT_ONCE = 200
@@ -57,7 +57,7 @@ class NonDeterminism(RuntimeError):
 
 def replay(
     lines: list[Line], driver: Driver, history: FlowHistory, started_at: float
-) -> Generator[None, None, list[Ask]]:
+) -> Generator[None, None, list[Command]]:
     """Feed the log to the driver and fold it into the history. Answers what is asked for and not in the log yet.
 
     In pieces: between them others may have the processor.
@@ -68,7 +68,7 @@ def replay(
             history.last_item = max(history.last_item, line.event.item)
         elif isinstance(line.event, TimerSet):
             history.last_timer = max(history.last_timer, line.event.timer)
-    lines = yield from leaving_out_undone(lines)
+    lines = yield from leaving_out_rewound(lines)
     patches = {line.event.patch for line in lines if isinstance(line.event, PatchMarked)}
     # Between the line from which on a redrive answers anew and the redrive, the code may ask for other things.
     anew = sorted((line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven))
@@ -84,22 +84,22 @@ def replay(
         is_anew = seq < anew_until
         driver.replay(patches, is_anew)
         # What was asked for anew stands right behind the redrive, once that was answered.
-        asks = redone.take(history) if isinstance(event, Redriven) else []
+        commands = redone.take(history) if isinstance(event, Redriven) else []
         if event is not None:
             history.apply(at, event)
         if not isinstance(event, Redriven):
-            asks = _activate(driver, history, event, at)
+            commands = _activate(driver, history, event, at)
         elif turn[0] is unanswered:
-            redone.asks = asks
+            redone.commands = commands
             for line in turn[1:]:
                 history.apply(line.at, line.event)
             break
-        left_out = redone.match(asks, turn, driver, at) if is_anew else _match(asks, turn, driver, at)
+        left_out = redone.match(commands, turn, driver, at) if is_anew else _match(commands, turn, driver, at)
         for line in turn[1:] if index else turn:
             if line not in left_out:
                 history.apply(line.at, line.event)
     driver.replay(None)
-    return redone.asks
+    return redone.commands
 
 
 def last_word(lines: list[Line]) -> Line | None:
@@ -115,29 +115,33 @@ class _Redone:
     """What came of the part of the log that a redrive answers anew."""
 
     def __init__(self) -> None:
-        self.asks: list[Ask] = []
+        self.commands: list[Command] = []
         """What is asked for now and was not then."""
         self.orphans: list[int] = []
         """Items that were asked for then and are not now."""
 
-    def match(self, asks: list[Ask], turn: list[Line], driver: Driver, at: float) -> list[Line]:
+    def match(self, commands: list[Command], turn: list[Line], driver: Driver, at: float) -> list[Line]:
         """Keep what was asked for then and is again, so that nothing is done twice. Answers what did not happen now."""
-        commands = _commands(turn)
-        for ask in asks:  # which grow
-            line = next((line for line in commands if _same(ask, line.event)), None)
+        recorded = _recorded_commands(turn)
+        for command in commands:  # which grow
+            line = next((line for line in recorded if _same(command, line.event)), None)
             if line is None:
-                self.asks.append(ask)
+                self.commands.append(command)
             else:
-                commands.remove(line)
-                asks += _bind(ask, line.event, driver, at)
-        self.orphans += [line.event.item for line in commands if isinstance(line.event, ItemAdded)]
-        return [line for line in commands if isinstance(line.event, ItemCancelled)]
+                recorded.remove(line)
+                commands += _bind(command, line.event, driver, at)
+        self.orphans += [line.event.item for line in recorded if isinstance(line.event, ItemAdded)]
+        return [line for line in recorded if isinstance(line.event, ItemCancelled)]
 
-    def take(self, history: FlowHistory) -> list[Ask]:
+    def take(self, history: FlowHistory) -> list[Command]:
         """All that is to be asked for behind the redrive: items that nobody waits for any more are cancelled."""
-        asks = self.asks + [CancelAsk(_orphan(item)) for item in self.orphans]
-        self.asks, self.orphans = [], []
-        return [ask for ask in asks if not (isinstance(ask, CancelAsk) and _has_ended(ask.ask.item, history))]
+        commands = self.commands + [CancelItem(_orphan(item)) for item in self.orphans]
+        self.commands, self.orphans = [], []
+        return [
+            command
+            for command in commands
+            if not (isinstance(command, CancelItem) and _has_ended(command.scheduled.item, history))
+        ]
 
 
 def _has_ended(number: int, history: FlowHistory) -> bool:
@@ -146,10 +150,10 @@ def _has_ended(number: int, history: FlowHistory) -> bool:
     return number != 0 and (item is None or not item.is_open)
 
 
-def _orphan(item: int) -> ItemAsk:
-    ask = ItemAsk("", "", None, DEFAULT_POLICY, None, "")
-    ask.item = item
-    return ask
+def _orphan(item: int) -> ScheduleItem:
+    command = ScheduleItem("", "", None, DEFAULT_POLICY, None, "")
+    command.item = item
+    return command
 
 
 def _turns(lines: list[Line]) -> Iterator[list[Line]]:
@@ -163,11 +167,11 @@ def _turns(lines: list[Line]) -> Iterator[list[Line]]:
     yield piece
 
 
-def _commands(turn: list[Line]) -> list[Line]:
+def _recorded_commands(turn: list[Line]) -> list[Line]:
     return [line for line in turn if isinstance(line.event, COMMANDS)]
 
 
-def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: float) -> list[Ask]:
+def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: float) -> list[Command]:
     if isinstance(event, ItemCompleted):
         if event.resolved:
             return driver.resolved(event.item, at)
@@ -179,107 +183,107 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
     return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
 
 
-def _match(asks: list[Ask], turn: list[Line], driver: Driver, at: float) -> list[Line]:
+def _match(commands: list[Command], turn: list[Line], driver: Driver, at: float) -> list[Line]:
     """NonDeterminism unless the log has just these; so nothing is left out."""
-    commands = _commands(turn)
+    recorded = _recorded_commands(turn)
     done = 0
-    for ask in asks:  # which grow
-        line = commands[done] if done < len(commands) else None
-        if line is None or not _same(ask, line.event):
-            if isinstance(ask, CancelAsk) and ask.lets_run:
+    for command in commands:  # which grow
+        line = recorded[done] if done < len(recorded) else None
+        if line is None or not _same(command, line.event):
+            if isinstance(command, CancelItem) and command.lets_run:
                 # Its attempt was under way.
                 continue
             seq = line.seq if line else (turn[-1].seq if turn else 0)
             logged = _in_words(line.event) if line else "nothing more was asked for"
-            raise NonDeterminism(seq, logged, _ask_in_words(ask), _where(ask))
-        asks += _bind(ask, line.event, driver, at)
+            raise NonDeterminism(seq, logged, _command_in_words(command), _where(command))
+        commands += _bind(command, line.event, driver, at)
         done += 1
-    if len(commands) > done:
-        line = commands[done]
+    if len(recorded) > done:
+        line = recorded[done]
         raise NonDeterminism(line.seq, _in_words(line.event), "nothing is asked for here", "")
     return []
 
 
-def _bind(ask: Ask, command: Any, driver: Driver, at: float) -> list[Ask]:
+def _bind(command: Command, event: Any, driver: Driver, at: float) -> list[Command]:
     """Tell the driver what its ask is in the log; answers what it asks for then."""
-    if isinstance(ask, ItemAsk):
-        driver.bind_item(ask, command.item)
-    elif isinstance(ask, TimerAsk):
-        driver.bind_timer(ask, command.timer)
-    elif isinstance(ask, CancelAsk) and ask.lets_run:
-        return driver.dropped(command.item, at)
+    if isinstance(command, ScheduleItem):
+        driver.bind_item(command, event.item)
+    elif isinstance(command, StartTimer):
+        driver.bind_timer(command, event.timer)
+    elif isinstance(command, CancelItem) and command.lets_run:
+        return driver.dropped(event.item, at)
     return []
 
 
-def _same(ask: Ask, command: AnyEvent) -> bool:
-    if isinstance(ask, ItemAsk):
+def _same(command: Command, event: AnyEvent) -> bool:
+    if isinstance(command, ScheduleItem):
         return (
-            isinstance(command, ItemAdded)
-            and (command.step, command.index, command.undoes) == (ask.step, ask.index, ask.undoes)
-            and (bytes(command.args).decode() == ask.args or _reads_the_same(ask, command.args))
+            isinstance(event, ItemAdded)
+            and (event.step, event.index, event.compensates) == (command.step, command.index, command.compensates)
+            and (bytes(event.args).decode() == command.args or _reads_the_same(command, event.args))
         )
-    if isinstance(ask, TimerAsk):
-        return isinstance(command, TimerSet) and abs(command.until - ask.time) < 1e-3
-    if isinstance(ask, CancelAsk):
-        return isinstance(command, ItemCancelled) and command.item == ask.ask.item
-    if isinstance(ask, SettledAsk):
-        return isinstance(command, StepSettled) and (command.step, command.state) == (ask.step, ask.state)
-    if isinstance(ask, PatchAsk):
-        return isinstance(command, PatchMarked) and command.patch == ask.name
-    if ask.how == "completed":
-        return isinstance(command, FlowCompleted)
-    return isinstance(command, FlowFailed if ask.how == "failed" else FlowCancelled)
+    if isinstance(command, StartTimer):
+        return isinstance(event, TimerSet) and abs(event.until - command.time) < 1e-3
+    if isinstance(command, CancelItem):
+        return isinstance(event, ItemCancelled) and event.item == command.scheduled.item
+    if isinstance(command, SettleStep):
+        return isinstance(event, StepSettled) and (event.step, event.state) == (command.step, command.state)
+    if isinstance(command, MarkPatch):
+        return isinstance(event, PatchMarked) and event.patch == command.name
+    if command.how == "completed":
+        return isinstance(event, FlowCompleted)
+    return isinstance(event, FlowFailed if command.how == "failed" else FlowCancelled)
 
 
-def _reads_the_same(ask: ItemAsk, logged: msgspec.Raw) -> bool:
+def _reads_the_same(command: ScheduleItem, logged: msgspec.Raw) -> bool:
     try:
-        signature = action_named(ask.step).signature
+        signature = action_named(command.step).signature
     except UnknownDefinition:
         return False
-    return signature.says_the_same(bytes(logged).decode(), ask.args)
+    return signature.says_the_same(bytes(logged).decode(), command.args)
 
 
-def _in_words(command: AnyEvent) -> str:
-    if isinstance(command, ItemAdded):
-        return f"action {command.step}({_shortened(bytes(command.args).decode())})"
-    if isinstance(command, TimerSet):
-        return f"a timer until {_moment(command.until)}"
-    if isinstance(command, ItemCancelled):
-        return f"item {command.item} is no longer waited for"
-    if isinstance(command, PatchMarked):
-        return f'patched("{command.patch}")'
-    if isinstance(command, StepSettled):
-        return f"step {command.step} is {command.state}"
-    if isinstance(command, FlowCompleted):
+def _in_words(event: AnyEvent) -> str:
+    if isinstance(event, ItemAdded):
+        return f"action {event.step}({_shortened(bytes(event.args).decode())})"
+    if isinstance(event, TimerSet):
+        return f"a timer until {_moment(event.until)}"
+    if isinstance(event, ItemCancelled):
+        return f"item {event.item} is no longer waited for"
+    if isinstance(event, PatchMarked):
+        return f'patched("{event.patch}")'
+    if isinstance(event, StepSettled):
+        return f"step {event.step} is {event.state}"
+    if isinstance(event, FlowCompleted):
         return "the end of run"
-    return "run failed" if isinstance(command, FlowFailed) else "run was cancelled"
+    return "run failed" if isinstance(event, FlowFailed) else "run was cancelled"
 
 
-def _ask_in_words(ask: Ask) -> str:
-    if isinstance(ask, ItemAsk):
-        return f"action {ask.step}({_shortened(ask.args)})"
-    if isinstance(ask, TimerAsk):
-        return f"a timer until {_moment(ask.time)}"
-    if isinstance(ask, CancelAsk):
-        return f"item {ask.ask.item} is no longer waited for"
-    if isinstance(ask, PatchAsk):
-        return f'patched("{ask.name}")'
-    if isinstance(ask, SettledAsk):
-        return f"step {ask.step} is {ask.state}"
-    if ask.how == "failed":
-        return f"run failed with {type(ask.error).__name__}: {ask.error}"
-    return "the end of run" if ask.how == "completed" else "run was cancelled"
+def _command_in_words(command: Command) -> str:
+    if isinstance(command, ScheduleItem):
+        return f"action {command.step}({_shortened(command.args)})"
+    if isinstance(command, StartTimer):
+        return f"a timer until {_moment(command.time)}"
+    if isinstance(command, CancelItem):
+        return f"item {command.scheduled.item} is no longer waited for"
+    if isinstance(command, MarkPatch):
+        return f'patched("{command.name}")'
+    if isinstance(command, SettleStep):
+        return f"step {command.step} is {command.state}"
+    if command.how == "failed":
+        return f"run failed with {type(command.error).__name__}: {command.error}"
+    return "the end of run" if command.how == "completed" else "run was cancelled"
 
 
-def _where(ask: Ask) -> str:
-    if isinstance(ask, EndAsk):
-        trace, where = ask.error.__traceback__ if ask.error is not None else None, ""
+def _where(command: Command) -> str:
+    if isinstance(command, EndFlow):
+        trace, where = command.error.__traceback__ if command.error is not None else None, ""
         while trace is not None:
             if not is_ours(trace.tb_frame):
                 where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
             trace = trace.tb_next
         return where
-    return "" if isinstance(ask, CancelAsk | SettledAsk) else ask.where
+    return "" if isinstance(command, CancelItem | SettleStep) else command.where
 
 
 def _moment(at: float) -> str:

@@ -12,7 +12,7 @@ except ImportError as error:
     raise ImportError("serving steps needs aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
 
 from redrive.failures.failure import Failure
-from redrive.flows.action import Action, Place
+from redrive.flows.action import Action, Executor
 from redrive.flows.named_arguments import WrongArguments
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.flows.values import LONGEST_JSON, NOT_READ, UnusableHints
@@ -144,5 +144,5 @@ def _as_action(function: Callable[..., Any]) -> Action[Any, Any]:
         return function
     if not callable(function) or isinstance(function, type) or not hasattr(function, "__name__"):
         raise TypeError(f"serve_steps takes functions and actions, and {function!r} is neither")
-    place: Place = "loop" if inspect.iscoroutinefunction(function) else "thread"
-    return Action(function, function.__name__, DURABLE_DEFAULT, place)
+    executor: Executor = "loop" if inspect.iscoroutinefunction(function) else "thread"
+    return Action(function, function.__name__, DURABLE_DEFAULT, executor)

@@ -13,7 +13,7 @@ import msgspec
 from redrive.calls.scope import OWNER, Scope
 from redrive.determinism.clock import Clock
 from redrive.failures.redaction import redact
-from redrive.flows.action import Place
+from redrive.flows.action import Executor
 from redrive.policies.policy import Policy
 
 LARGEST_DETAILS = 64 * 1024
@@ -39,7 +39,7 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     timeout_at: float | None
     details: msgspec.Raw | None
     on_beat: Beat
-    place: Place = "loop"
+    executor: Executor = "loop"
     kept: msgspec.Raw | None = None
     """What its own last heartbeat with details left."""
     thread_call: "Future[str] | None" = None

@@ -252,4 +252,4 @@ def _made_plain(action: Action[Any, Any]) -> Action[Any, Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         return asyncio.run(function(*args, **kwargs))
 
-    return Action(run, action.name, action.policy, action.place)
+    return Action(run, action.name, action.policy, action.executor)

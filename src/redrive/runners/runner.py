@@ -13,7 +13,7 @@ from redrive.determinism.event_loops import Late
 from redrive.determinism.thread_cut import CutShort
 from redrive.failures.failure import Failure, JudgedError
 from redrive.failures.signals import AttemptTimeout, Permanent
-from redrive.flows.action import Action, Place
+from redrive.flows.action import Action, Executor
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.values import NOT_READ, Arguments, NotReadable, NotStorable
@@ -54,7 +54,7 @@ class Runner:
     """Runs attempts: coroutines in this loop, plain functions in threads, and on request in processes."""
 
     def __init__(self, reports: Reports, threads: int, processes: int, http: HttpSettings | None = None) -> None:
-        self.limits: dict[Place, int] = {"thread": threads, "process": processes}
+        self.limits: dict[Executor, int] = {"thread": threads, "process": processes}
         self._reports = reports
         self._clock = current_clock()
         # Known once the first attempt begins. To ask for it each time is a system call on some versions.
@@ -71,7 +71,7 @@ class Runner:
         if isinstance(handler, HttpHandler):
             work = self._over_http(handler, attempt, str(arguments))
         else:
-            work = _WORK[handler.place](self, handler, attempt, arguments)
+            work = _WORK[handler.executor](self, handler, attempt, arguments)
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._running[attempt] = self._loop.create_task(work)
@@ -286,7 +286,7 @@ def _call_function(action: Action[Any, Any], attempt: Attempt, arguments: str | 
         close_scope(scope)
 
 
-_WORK: dict[Place, Callable[..., Any]] = {
+_WORK: dict[Executor, Callable[..., Any]] = {
     "loop": Runner._in_loop,
     "thread": Runner._in_thread,
     "process": Runner._in_process,

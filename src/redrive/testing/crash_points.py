@@ -164,5 +164,5 @@ class _WatchedRunner(Runner):
     def start(self, handler: Handler, attempt: Attempt, arguments: str | dict[str, Any]) -> None:
         self._witness.saw_begin(attempt)
         super().start(handler, attempt, arguments)
-        elsewhere = isinstance(handler, HttpHandler) or handler.place != "loop"
+        elsewhere = isinstance(handler, HttpHandler) or handler.executor != "loop"
         self._virtual.wait_for_work(self._running[attempt], elsewhere=elsewhere)

@@ -3,8 +3,8 @@
 import msgspec
 
 from redrive.determinism.ids import random_token
-from redrive.flows.action import Place
-from redrive.flows.asks import ItemAsk
+from redrive.flows.action import Executor
+from redrive.flows.commands import ScheduleItem
 from redrive.flows.driver import ActionItems, Driver
 from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
 from redrive.flows.history import Item
@@ -41,43 +41,50 @@ class AttemptStarts(OwnedFlow):
         # Items that are plain actions have neither lanes nor dependencies.
         self._lanes = None if isinstance(driver, ActionItems) else Lanes(driver.at_once)
 
-    def add_item(self, ask: ItemAsk, at: float) -> None:
+    def add_item(self, command: ScheduleItem, at: float) -> None:
         """Log an item that the flow's code asks for, and begin its first attempt if it has a place."""
         number = self.history.last_item + 1
-        self.driver.bind_item(ask, number)
-        args, policy = msgspec.Raw(ask.args.encode()), write_stored_policy(ask.policy)
+        self.driver.bind_item(command, number)
+        args, policy = msgspec.Raw(command.args.encode()), write_stored_policy(command.policy)
         lanes = self._lanes
-        has_turn = not self.history.paused and (lanes is None or lanes.enter(ask.step, number))
-        place = self.driver.place(ask.step)
-        has_place = has_turn and self.desk.places.take(place)
+        has_turn = not self.history.paused and (lanes is None or lanes.enter(command.step, number))
+        executor = self.driver.executor(command.step)
+        has_place = has_turn and self.desk.places.take(executor)
         # Asked last: a probe is not given to what cannot use it.
-        held_back = None if lanes is None or not has_place else self._held_back(ask.step, number, False, at)
+        held_back = None if lanes is None or not has_place else self._held_back(command.step, number, False, at)
         if has_place and held_back is None:
             self.active += 1
             self.log(
                 at,
                 ItemStarted(
                     item=number,
-                    step=ask.step,
+                    step=command.step,
                     args=args,
                     policy=policy,
-                    index=ask.index,
-                    undoes=ask.undoes,
+                    index=command.index,
+                    compensates=command.compensates,
                     delivery=random_token(),
-                    timeout_at=cut_at(ask.policy, None, at),
+                    timeout_at=cut_at(command.policy, None, at),
                 ),
             )
             item = self.history.items[number]
-            item.known_policy = ask.policy
-            self.desk.journal.then(self.desk.begin, self, item, place, ask)
+            item.known_policy = command.policy
+            self.desk.journal.then(self.desk.begin, self, item, executor, command)
         else:
-            event = ItemQueued(item=number, step=ask.step, args=args, policy=policy, index=ask.index, undoes=ask.undoes)
+            event = ItemQueued(
+                item=number,
+                step=command.step,
+                args=args,
+                policy=policy,
+                index=command.index,
+                compensates=command.compensates,
+            )
             self.log(at, event)
-            self.history.items[number].known_policy = ask.policy
+            self.history.items[number].known_policy = command.policy
             if held_back is not None:
                 item = self.history.items[number]
                 self._defer(item, held_back, at)
-                self.desk.places.free(place)
+                self.desk.places.free(executor)
                 self.leave_lane(item, at)
             elif has_turn:
                 self._line_up(number)
@@ -92,13 +99,13 @@ class AttemptStarts(OwnedFlow):
         lanes = self._lanes
         if item.number in self.in_line or (lanes is not None and not lanes.enter(item.step, item.number)):
             return True
-        if not self.desk.places.take(place := self.driver.place(item.step)):
+        if not self.desk.places.take(executor := self.driver.executor(item.step)):
             self._line_up(item.number)
             return True
-        if self._begins(item, place, at):
+        if self._begins(item, executor, at):
             self.active += 1
             return True
-        self.desk.places.free(place)
+        self.desk.places.free(executor)
         return False
 
     def running_items(self) -> set[int]:
@@ -106,13 +113,13 @@ class AttemptStarts(OwnedFlow):
         items = self.history.items.values()
         return {item.number for item in items if item.state == "running" and not item.accepted}
 
-    def place_found(self, number: int, place: Place) -> bool:
+    def place_found(self, number: int, executor: Executor) -> bool:
         """A place was taken for an item that waited in line; False when it does not need one now."""
         if self.released or number not in self.in_line:
             return False
         del self.in_line[number]
         item, at = self.history.items[number], self.time()
-        if self._begins(item, place, at):
+        if self._begins(item, executor, at):
             return True
         self.active -= 1
         self.leave_lane(item, at)
@@ -189,7 +196,7 @@ class AttemptStarts(OwnedFlow):
         self.in_line[number] = None
         self.desk.queue_for_place(self, number)
 
-    def _begins(self, item: Item, place: Place, at: float) -> bool:
+    def _begins(self, item: Item, executor: Executor, at: float) -> bool:
         """Begin the next attempt in the place taken for it; False when it may not begin now."""
         if item.is_too_late(at):
             # The wait took too long. It is due, and given up, in a turn of its own.
@@ -200,10 +207,10 @@ class AttemptStarts(OwnedFlow):
         if held_back is not None:
             self._defer(item, held_back, at)
             return False
-        self._begin_attempt(item, place, at)
+        self._begin_attempt(item, executor, at)
         return True
 
-    def _begin_attempt(self, item: Item, place: Place, at: float) -> None:
+    def _begin_attempt(self, item: Item, executor: Executor, at: float) -> None:
         event = AttemptStarted(
             item=item.number,
             attempt=item.attempt + 1,
@@ -213,4 +220,4 @@ class AttemptStarts(OwnedFlow):
         self.log(at, event)
         if item.number in self.shown:
             self.desk.journal.put_retry(retry_row(self.record, item, "dispatched"))
-        self.desk.journal.then(self.desk.begin, self, item, place)
+        self.desk.journal.then(self.desk.begin, self, item, executor)

@@ -1,6 +1,6 @@
 """What a flow's code asks for, carried out: work items, timers, that something is dropped, its end."""
 
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
+from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
 from redrive.flows.endings import ending_of
 from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
 from redrive.flows.history import Item
@@ -12,30 +12,30 @@ class CarriedOut(AttemptStarts):
 
     __slots__ = ()
 
-    def take(self, asks: list[Ask], at: float) -> None:
+    def take(self, commands: list[Command], at: float) -> None:
         """Log what the flow's code asks for, and have it carried out."""
-        for ask in asks:  # which may grow
-            if isinstance(ask, ItemAsk):
-                self.add_item(ask, at)
-            elif isinstance(ask, TimerAsk):
+        for command in commands:  # which may grow
+            if isinstance(command, ScheduleItem):
+                self.add_item(command, at)
+            elif isinstance(command, StartTimer):
                 timer = self.history.last_timer + 1
-                self.driver.bind_timer(ask, timer)
-                self.log(at, TimerSet(timer=timer, until=ask.time))
-            elif isinstance(ask, CancelAsk):
-                if self._cancel_item(ask, at) and ask.lets_run:
-                    asks += self.driver.dropped(ask.ask.item, at)
-            elif isinstance(ask, SettledAsk):
-                self.log(at, StepSettled(step=ask.step, state=ask.state, why=ask.why))
-            elif isinstance(ask, PatchAsk):
-                self.log(at, PatchMarked(patch=ask.name))
+                self.driver.bind_timer(command, timer)
+                self.log(at, TimerSet(timer=timer, until=command.time))
+            elif isinstance(command, CancelItem):
+                if self._cancel_item(command, at) and command.lets_run:
+                    commands += self.driver.dropped(command.scheduled.item, at)
+            elif isinstance(command, SettleStep):
+                self.log(at, StepSettled(step=command.step, state=command.state, why=command.why))
+            elif isinstance(command, MarkPatch):
+                self.log(at, PatchMarked(patch=command.name))
             else:
-                self._end(ask, at)
+                self._end(command, at)
                 return
 
-    def _cancel_item(self, ask: CancelAsk, at: float) -> bool:
+    def _cancel_item(self, command: CancelItem, at: float) -> bool:
         """Whether it was cancelled: not when it has ended, nor when an attempt is under way that may end."""
-        item = self.history.items.get(ask.ask.item)
-        if item is None or not item.is_open or (ask.lets_run and item.state == "running"):
+        item = self.history.items.get(command.scheduled.item)
+        if item is None or not item.is_open or (command.lets_run and item.state == "running"):
             return False
         self.let_go(item)
         self.log(at, ItemCancelled(item=item.number))
@@ -53,7 +53,7 @@ class CarriedOut(AttemptStarts):
         self.waits.retries.pop(item.number, None)
         self.waits.callbacks.pop(item.number, None)
 
-    def _end(self, ask: EndAsk, at: float) -> None:
+    def _end(self, command: EndFlow, at: float) -> None:
         # First: the places of what is stopped go to whoever stands in line.
         self.leave_line()
         for item in self.history.items.values():
@@ -61,12 +61,12 @@ class CarriedOut(AttemptStarts):
                 self.desk.under_way.stop(self.id, item.number)
             if item.is_open:
                 self.item_done(item)
-        event = ending_of(ask, self.history)
+        event = ending_of(command, self.history)
         self.log(at, event)
         self.driver.discard()
         self.active = 0
         self.desk.ended(self, event)
-        self.release(ask.how, None, at)
+        self.release(command.how, None, at)
 
     def item_done(self, item: Item) -> None:
         if item.number in self.shown or item.details is not None or item.number in self.heartbeats:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from redrive.determinism.dice import Dice
-from redrive.flows.action import Place
-from redrive.flows.asks import ItemAsk
+from redrive.flows.action import Executor
+from redrive.flows.commands import ScheduleItem
 from redrive.flows.events import AnyEvent, AttemptFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.worker.dependency_guard import DependencyGuard
@@ -38,7 +38,7 @@ class Desk(Protocol):
 
     def queue_for_place(self, run: "AttemptStarts", item: int) -> None: ...
 
-    def begin(self, run: "AttemptStarts", item: Item, place: Place, ask: ItemAsk | None = None) -> None:
+    def begin(self, run: "AttemptStarts", item: Item, executor: Executor, command: ScheduleItem | None = None) -> None:
         """Have the attempt made in the place taken for it, now that its start is durable."""
         ...
 

@@ -13,8 +13,8 @@ import msgspec
 
 from redrive.failures.failure import Failure
 from redrive.failures.signals import AttemptTimeout
-from redrive.flows.action import Place
-from redrive.flows.asks import Ask, EndAsk
+from redrive.flows.action import Executor
+from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
 from redrive.flows.error_details import kept_text
 from redrive.flows.events import (
@@ -68,17 +68,17 @@ class FlowRun(CarriedOut):
         at = self.time()
         if at >= self.record.start_at and not self.history.paused:
             self.has_begun = True
-            asks: list[Ask]
+            commands: list[Command]
             try:
-                asks = self.driver.start(at)
+                commands = self.driver.start(at)
             except NotReadable as error:
-                asks = [EndAsk("failed", error=error)]
+                commands = [EndFlow("failed", error=error)]
             except UnusableHints as error:
                 self.park(str(error))
                 return
-            if not asks:
+            if not commands:
                 self.log(at, FlowBegan())
-            self.take(asks, at)
+            self.take(commands, at)
         self.settle(at)
 
     def succeeded(self, number: int, delivery: str, result: str, read: Any = NOT_READ) -> None:
@@ -271,8 +271,8 @@ class FlowRun(CarriedOut):
             elif item.state == "queued":
                 self.start_attempt(item, at)
 
-    def place_found(self, number: int, place: Place) -> bool:
-        if super().place_found(number, place):
+    def place_found(self, number: int, executor: Executor) -> bool:
+        if super().place_found(number, executor):
             return True
         # Settled in a turn of its own: whoever gave up the place may be in the middle of one.
         self.desk.wake_at(self.time(), self)

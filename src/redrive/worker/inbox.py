@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from redrive.flows.asks import EndAsk
+from redrive.flows.commands import EndFlow
 from redrive.flows.events import CancelRequested, Paused, Resumed
 from redrive.flows.history import FlowHistory
 from redrive.flows.messages import (
     AnyMessage,
-    ByHand,
     Cancel,
     Completion,
+    ManualResolution,
     Pause,
     Resume,
     read_message,
@@ -41,7 +41,7 @@ def deliver(run: FlowRun, message: Message) -> None:
         run.go_on()
     elif isinstance(said, Completion):
         run.told(said)
-    elif isinstance(said, ByHand):
+    elif isinstance(said, ManualResolution):
         settle(run, said, at)
     if not run.released:
         run.settle(at)
@@ -71,7 +71,7 @@ def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
         log.info("flow %s is being cancelled already; what %s asked for changes nothing", run.id, said.by or "someone")
     else:
         run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
-        run.take(run.driver.cancel(at) if runs_code else [EndAsk("cancelled")], at)
+        run.take(run.driver.cancel(at) if runs_code else [EndFlow("cancelled")], at)
     if was_paused and not run.released:
         run.go_on()
 
@@ -85,7 +85,7 @@ def end_without_code(run: FlowRun, history: FlowHistory, said: Cancel) -> None:
     run.shown.clear()
     at = run.time()
     run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
-    run.take([EndAsk("cancelled")], at)
+    run.take([EndFlow("cancelled")], at)
 
 
 def cancelled_without_code(run: FlowRun, history: FlowHistory, has_begun: bool, mail: Sequence[Message]) -> bool:
@@ -103,7 +103,7 @@ def cancelled_without_code(run: FlowRun, history: FlowHistory, has_begun: bool, 
 def _needs_the_log(run: FlowRun, message: Message) -> bool:
     """Whether it is about an item that has failed: what came of that is undone from the log."""
     said = read(message)
-    item = run.history.items.get(said.item) if isinstance(said, ByHand) else None
+    item = run.history.items.get(said.item) if isinstance(said, ManualResolution) else None
     return item is not None and item.state == "failed"
 
 

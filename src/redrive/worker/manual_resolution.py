@@ -9,7 +9,7 @@ from redrive.flows.driver import ActionItems
 from redrive.flows.events import CompletionRefused, Redriven
 from redrive.flows.graphs.outputs import OutputError
 from redrive.flows.history import FlowHistory, Line
-from redrive.flows.messages import ByHand, CompleteItem, Redrive, ResetItem, ResolveItem
+from redrive.flows.messages import CompleteItem, ManualResolution, Redrive, ResetItem, ResolveItem
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.values import NotReadable
 from redrive.worker.attempt_outcomes import gave_up_by_hand
@@ -22,7 +22,7 @@ Outcome = CompleteItem | ResolveItem
 
 
 def redriven(
-    said: Redrive | ByHand, item: int | None, since: int, midway: bool, details: Raw | UnsetType = UNSET
+    said: Redrive | ManualResolution, item: int | None, since: int, midway: bool, details: Raw | UnsetType = UNSET
 ) -> Redriven:
     """The line that tries an item again, or says what came of it, where that was said of this one."""
     outcome = said if isinstance(said, Outcome) and said.item == item else None
@@ -56,7 +56,7 @@ def outcomes_in(lines: list[Line], history: FlowHistory) -> list[Outcome]:
     return told
 
 
-def settle(run: FlowRun, said: ByHand, at: float, from_log: bool = False) -> None:
+def settle(run: FlowRun, said: ManualResolution, at: float, from_log: bool = False) -> None:
     """`from_log`: it was said of a flow that had failed or could not go on. Where it cannot be, the item fails: to try
     it would be against what was said.
     """
@@ -79,7 +79,7 @@ def settle(run: FlowRun, said: ByHand, at: float, from_log: bool = False) -> Non
         run.completed_by_hand(item, said)
 
 
-def misfit(step: str, said: ByHand) -> str:
+def misfit(step: str, said: ManualResolution) -> str:
     """Why the action cannot have given that; none where it can, or where this process does not know the action."""
     if isinstance(said, CompleteItem):
         try:

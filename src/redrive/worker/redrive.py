@@ -7,9 +7,9 @@ from msgspec import UNSET
 
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, is_activation
 from redrive.flows.history import Item, Line, folding
-from redrive.flows.messages import AnyMessage, ByHand, Redrive
+from redrive.flows.messages import AnyMessage, ManualResolution, Redrive
 from redrive.flows.registry import GRAPH
-from redrive.flows.undoing import Undoing, reading_undone
+from redrive.flows.rewind import Rewind, reading_rewound
 from redrive.stores.records import Message
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.inbox import read, take_out
@@ -25,7 +25,7 @@ def may_be_reopened(event: AnyEvent) -> bool:
 
 def comes_too_late(said: AnyMessage | None, items: dict[int, Item]) -> bool:
     """It is about a step that was done before it was read, and so about nothing that the flow failed of."""
-    item = items.get(said.item) if isinstance(said, ByHand) else None
+    item = items.get(said.item) if isinstance(said, ManualResolution) else None
     return item is not None and item.state in ("completed", "cancelled")
 
 
@@ -35,7 +35,7 @@ def reopen(run: FlowRun, lines: list[Line], known: dict[int, Item], mail: list[M
     False: it stays as it is. `known`: its items, as the log has them.
     """
     failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
-    undoing = yield from reading_undone(lines)
+    undoing = yield from reading_rewound(lines)
     for message in list(mail):
         # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
         _take(run, mail, message)
@@ -43,7 +43,7 @@ def reopen(run: FlowRun, lines: list[Line], known: dict[int, Item], mail: list[M
         if comes_too_late(said, known):
             log.warning("flow %s has failed, and what is said of a step that is done does not reopen it", run.id)
         elif (
-            isinstance(said, Redrive | ByHand)
+            isinstance(said, Redrive | ManualResolution)
             and failed is not None
             and isinstance(failed.event, FlowFailed)
             and may_be_reopened(failed.event)
@@ -53,7 +53,7 @@ def reopen(run: FlowRun, lines: list[Line], known: dict[int, Item], mail: list[M
             if run.record.definition.startswith(GRAPH):
                 # All that failed in a graph kept it from its goals, or will.
                 items = [*all_failed] or items
-            elif isinstance(said, ByHand) and said.item in all_failed:
+            elif isinstance(said, ManualResolution) and said.item in all_failed:
                 # One that the flow's code had dealt with, perhaps: then it is not what ended the flow.
                 items = [said.item, *(item for item in items if item not in (None, said.item))]
             if isinstance(said, Outcome) and said.item not in items and said.item in known and known[said.item].is_open:
@@ -67,17 +67,17 @@ def reopen(run: FlowRun, lines: list[Line], known: dict[int, Item], mail: list[M
     return False
 
 
-def undo_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> Generator[None, None, None]:
+def rewind_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> Generator[None, None, None]:
     """In a flow that goes on, items that failed and that a message says to try again, or to settle by hand."""
-    words = [(message, said) for message in mail if isinstance(said := read(message), ByHand)]
+    words = [(message, said) for message in mail if isinstance(said := read(message), ManualResolution)]
     if not words:
         return
     items = (yield from folding(lines)).items
-    is_undone = any(item.undoes for item in items.values())
+    is_undone = any(item.compensates for item in items.values())
     failed = {item.number for item in items.values() if item.state == "failed"}
     # What gave up only since nobody needed it any more may be needed again.
     unneeded = [number for number in sorted(failed) if _was_unneeded(items[number])]
-    failures = _Failures(run, lines, (yield from reading_undone(lines)), run.seq + 1)
+    failures = _Failures(run, lines, (yield from reading_rewound(lines)), run.seq + 1)
     undone_before = frozenset(failures.undoing.items)
     for message, said in words:
         if said.item not in failed or said.item in failures.undoing.items:
@@ -108,7 +108,7 @@ def _take(run: FlowRun, mail: list[Message], message: Message) -> None:
 class _Failures:
     """Where the items of a log failed, before line `end`. To undo one adds a line to the log."""
 
-    def __init__(self, run: FlowRun, lines: list[Line], undoing: Undoing, end: int) -> None:
+    def __init__(self, run: FlowRun, lines: list[Line], undoing: Rewind, end: int) -> None:
         self.undoing = undoing
         self._run = run
         self._lines = lines
@@ -123,7 +123,7 @@ class _Failures:
                 if isinstance(event, AttemptFailed | ItemGaveUp):
                     self._last[event.item] = line
 
-    def undo(self, item: int | None, said: Redrive | ByHand, midway: bool) -> None:
+    def undo(self, item: int | None, said: Redrive | ManualResolution, midway: bool) -> None:
         """The log is answered anew from the item's failure on, or from the turn in which the flow's code failed."""
         failure = self._last.get(item)
         if failure is not None:

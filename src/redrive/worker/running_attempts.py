@@ -40,7 +40,7 @@ class UnderWay:
         elif self._guard.permits:
             self._guard.succeeded(key, self._now())
         if attempt.thread_call is None:
-            self._places.free(attempt.place)
+            self._places.free(attempt.executor)
         else:
             self._free_place(attempt)
         return True
@@ -55,7 +55,7 @@ class UnderWay:
     def _free_place(self, attempt: Attempt) -> None:
         call = attempt.thread_call
         if call is None or call.done():
-            self._places.free(attempt.place)
+            self._places.free(attempt.executor)
             return
         # It goes on in its thread. Whoever got the place now would wait for that thread while its own time runs.
         loop = asyncio.get_running_loop()
@@ -63,7 +63,7 @@ class UnderWay:
         def thread_is_free(_: "Future[str]") -> None:
             # The loop may be closed by then.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._places.free, attempt.place)
+                loop.call_soon_threadsafe(self._places.free, attempt.executor)
 
         call.add_done_callback(thread_is_free)
 

@@ -70,7 +70,7 @@ async def _end_attempts(worker: "Worker") -> None:
 def _can_be_given_back(worker: "Worker", attempt: Attempt) -> bool:
     """Else it may go on, or have taken effect: whoever comes next must treat it as lost."""
     under_way = _under_way(worker, attempt)
-    return under_way is not None and attempt.place != "thread" and under_way[1].policy.idempotent is not False
+    return under_way is not None and attempt.executor != "thread" and under_way[1].policy.idempotent is not False
 
 
 def _under_way(worker: "Worker", attempt: Attempt) -> tuple[FlowRun, Item] | None:

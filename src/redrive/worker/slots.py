@@ -3,36 +3,36 @@
 from collections import deque
 from collections.abc import Callable
 
-from redrive.flows.action import Place
+from redrive.flows.action import Executor
 
 
 class Places:
     """Places for attempts. `serve` is called with whoever has waited longest, once there is a place for them."""
 
-    def __init__(self, limits: dict[Place, int]) -> None:
+    def __init__(self, limits: dict[Executor, int]) -> None:
         self.limits = limits
-        self._taken: dict[Place, int] = dict.fromkeys(limits, 0)
-        self._lines: dict[Place, deque[Callable[[], bool]]] = {place: deque() for place in limits}
+        self._taken: dict[Executor, int] = dict.fromkeys(limits, 0)
+        self._lines: dict[Executor, deque[Callable[[], bool]]] = {executor: deque() for executor in limits}
         self.closed = False
         """True: no attempt begins any more."""
 
-    def take(self, place: Place) -> bool:
+    def take(self, executor: Executor) -> bool:
         """Whether an attempt may begin there now; the place is then taken for it."""
-        if self.closed or self._taken[place] >= self.limits[place]:
+        if self.closed or self._taken[executor] >= self.limits[executor]:
             return False
-        self._taken[place] += 1
+        self._taken[executor] += 1
         return True
 
-    def line_up(self, place: Place, begin: Callable[[], bool]) -> None:
+    def line_up(self, executor: Executor, begin: Callable[[], bool]) -> None:
         """`begin` is called once a place has been taken for it; False says that it is no longer needed."""
-        self._lines[place].append(begin)
+        self._lines[executor].append(begin)
 
-    def free(self, place: Place) -> None:
-        self._taken[place] -= 1
-        line = self._lines[place]
-        while line and self.take(place):
+    def free(self, executor: Executor) -> None:
+        self._taken[executor] -= 1
+        line = self._lines[executor]
+        while line and self.take(executor):
             if not line.popleft()():
-                self._taken[place] -= 1
+                self._taken[executor] -= 1
 
     @property
     def someone_waits(self) -> bool:

@@ -16,8 +16,8 @@ from redrive.determinism.dice import current_dice
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
-from redrive.flows.action import Place
-from redrive.flows.asks import ItemAsk
+from redrive.flows.action import Executor
+from redrive.flows.commands import ScheduleItem
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.registry import UnknownDefinition, known_definitions
@@ -208,8 +208,8 @@ class Worker:
     # What runs ask of their worker
 
     def queue_for_place(self, run: AttemptStarts, item: int) -> None:
-        place = run.driver.place(run.history.items[item].step)
-        self.places.line_up(place, lambda: run.place_found(item, place))
+        executor = run.driver.executor(run.history.items[item].step)
+        self.places.line_up(executor, lambda: run.place_found(item, executor))
 
     def after_mail(self, call: Callable[[], None]) -> None:
         self._after_mail.append(call)
@@ -221,11 +221,11 @@ class Worker:
     def rebuild(self, run: FlowRun) -> None:
         self.rebuilding.begin(run)
 
-    def begin(self, run: AttemptStarts, item: Item, place: Place, ask: ItemAsk | None = None) -> None:
+    def begin(self, run: AttemptStarts, item: Item, executor: Executor, command: ScheduleItem | None = None) -> None:
         delivery = item.delivery
         if run.released or item.state != "running" or delivery is None:
             self.guard.ignored((run.id, item.number), self.monotonic())
-            self.places.free(place)
+            self.places.free(executor)
             return
         timeout = None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began)
         self.idle.pop(run.id, None)
@@ -240,7 +240,7 @@ class Worker:
             timeout_at=item.timeout_at,
             details=item.details,
             on_beat=self.rebuilding.beat,
-            place=place,
+            executor=executor,
         )
         self.under_way.begin(attempt)
         try:
@@ -248,7 +248,7 @@ class Worker:
         except UnknownDefinition as error:
             self.failed(attempt, error, poison=True)
             return
-        values = ask.values if ask is not None else None
+        values = command.values if command is not None else None
         self.runner.start(handler, attempt, bytes(item.args).decode() if values is None else values)
 
     def wake_at(self, when: float, run: FlowRun) -> None:

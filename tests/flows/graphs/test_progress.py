@@ -47,7 +47,7 @@ def item(name: str, index: int = 0) -> ItemKey:
 
 
 def undo(name: str, index: int = 0) -> ItemKey:
-    return ItemKey(name, index, undoes=True)
+    return ItemKey(name, index, compensates=True)
 
 
 EACH = step("each", inputs={"n": {"type": "integer", "for_each": True, "from": "ns"}}, outputs=["double"])

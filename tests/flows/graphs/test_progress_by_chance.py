@@ -40,7 +40,7 @@ class Run:
                 what = "abandoned"
             self.outcomes.append((what, key))
             self.open.remove(key)
-            if what == "completed" and not key.undoes:
+            if what == "completed" and not key.compensates:
                 self.completed.append(key)
             self._take(tell(self.flow, what, key))
 
@@ -66,7 +66,7 @@ class Run:
 
     def _check_start(self, key: ItemKey) -> None:
         assert key not in self.open
-        if key.undoes:
+        if key.compensates:
             assert self.open == [], "one after the other"
             self.undone.append(key)
             return

@@ -275,7 +275,7 @@ def test_a_handler_is_imported_where_that_is_allowed(tmp_path: Path, monkeypatch
     text = "graph: g\nsteps:\n  price: {handler: 'shop_steps:price'}\n"
     (spec,) = read_graph(text, imports=True).steps
     assert spec.handler == ActionHandler(action="shop_steps.price")
-    assert action_named("shop_steps.price").place == "thread"
+    assert action_named("shop_steps.price").executor == "thread"
     assert spec.inputs == {
         "amount": InputSpec(type="integer"),
         "tax": InputSpec(type="number", role="optional", default=0.2),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from redrive import action
-from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, TimerAsk
+from redrive.flows.commands import CancelItem, Command, EndFlow, ScheduleItem, StartTimer
 from redrive.flows.script_driver import ScriptDriver
 from redrive.flows.scripts.script import Script, ScriptInput
 
@@ -36,7 +36,7 @@ for name, function in ACTIONS.items():
 
 
 class Driven(NamedTuple):
-    end: EndAsk
+    end: EndFlow
     calls: list[tuple[str, dict[str, Any]]]
     """Actions in the order in which they were asked for."""
     sleeps: list[float]
@@ -65,35 +65,35 @@ def drive(text: str, actions: Actions = ACTIONS, inputs: Mapping[str, Any] = NON
     now, number, cancelled = 1000.0, 0, 0
     calls: list[tuple[str, dict[str, Any]]] = []
     sleeps: list[float] = []
-    waiting: list[tuple[int, ItemAsk | TimerAsk]] = []
-    asks: list[Ask] = driver.start(now)
+    waiting: list[tuple[int, ScheduleItem | StartTimer]] = []
+    commands: list[Command] = driver.start(now)
     while True:
-        for ask in asks:
+        for command in commands:
             number += 1
-            if isinstance(ask, EndAsk):
+            if isinstance(command, EndFlow):
                 driver.discard()
-                return Driven(ask, calls, sleeps, cancelled)
-            if isinstance(ask, ItemAsk):
-                driver.bind_item(ask, number)
-                arguments = msgspec.json.decode(ask.args)
-                calls.append((ask.step, arguments))
-                waiting.append((number, ask))
-            elif isinstance(ask, TimerAsk):
-                driver.bind_timer(ask, number)
-                sleeps.append(ask.time - now)
-                waiting.append((number, ask))
-            elif isinstance(ask, CancelAsk):
+                return Driven(command, calls, sleeps, cancelled)
+            if isinstance(command, ScheduleItem):
+                driver.bind_item(command, number)
+                arguments = msgspec.json.decode(command.args)
+                calls.append((command.step, arguments))
+                waiting.append((number, command))
+            elif isinstance(command, StartTimer):
+                driver.bind_timer(command, number)
+                sleeps.append(command.time - now)
+                waiting.append((number, command))
+            elif isinstance(command, CancelItem):
                 cancelled += 1
-                waiting = [(one, other) for one, other in waiting if other is not ask.ask]
-        one, ask = waiting.pop(0)
-        if isinstance(ask, TimerAsk):
-            now = max(now, ask.time)
-            asks = driver.fired(one, now)
+                waiting = [(one, other) for one, other in waiting if other is not command.scheduled]
+        one, command = waiting.pop(0)
+        if isinstance(command, StartTimer):
+            now = max(now, command.time)
+            commands = driver.fired(one, now)
             continue
-        arguments = msgspec.json.decode(ask.args)
+        arguments = msgspec.json.decode(command.args)
         try:
-            result = actions[ask.step](**arguments)
+            result = actions[command.step](**arguments)
         except Exception as error:
-            asks = driver.failed(one, error, now)
+            commands = driver.failed(one, error, now)
         else:
-            asks = driver.completed(one, msgspec.json.encode(result).decode(), now)
+            commands = driver.completed(one, msgspec.json.encode(result).decode(), now)

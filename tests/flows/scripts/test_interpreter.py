@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from tests.flows.scripts.driving import ACTIONS, Driven, drive, work
 from tests.flows.scripts.programs import programs, run_python
 
-from redrive.flows.asks import EndAsk, ItemAsk
+from redrive.flows.commands import EndFlow, ScheduleItem
 from redrive.flows.script_driver import ScriptDriver
 from redrive.flows.scripts import compiled_statements, execution, nodes
 from redrive.flows.scripts.compiled_calls import bracket_policy
@@ -392,7 +392,7 @@ LOOP = "fn main(count):\n    total = 0\n    for n in range(count):\n        tota
 def test_each_turn_of_a_long_loop_costs_the_same() -> None:
     """Steps, asks and memory of the last thousand iterations are those of the first."""
     driver = ScriptDriver("loop", "flow-1", Script("loop", LOOP).input_for({"count": 10_000}))
-    asks = driver.start(0.0)
+    commands = driver.start(0.0)
     taken: list[int] = []
     blocks: list[int] = []
     lines = 0
@@ -402,19 +402,19 @@ def test_each_turn_of_a_long_loop_costs_the_same() -> None:
         lines += 1
 
     for number in range(1, 10_001):
-        assert len(asks) == 1
-        assert isinstance(asks[0], ItemAsk)
-        driver.bind_item(asks[0], number)
+        assert len(commands) == 1
+        assert isinstance(commands[0], ScheduleItem)
+        driver.bind_item(commands[0], number)
         watched = number in (200, 5000, 9800)
         lines = 0
         sys.setprofile(count if watched else None)
-        asks = driver.completed(number, str(number - 1), 0.0)
+        commands = driver.completed(number, str(number - 1), 0.0)
         sys.setprofile(None)
         if watched:
             taken.append(lines)
             blocks.append(sys.getallocatedblocks())
-    assert isinstance(asks[0], EndAsk)
-    assert asks[0].result == str(sum(range(10_000)))
+    assert isinstance(commands[0], EndFlow)
+    assert commands[0].result == str(sum(range(10_000)))
     assert len(set(taken)) == 1
     assert max(blocks) - min(blocks) < 1000
 

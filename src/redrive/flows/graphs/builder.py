@@ -158,7 +158,7 @@ class Graph:
     @property
     def compensations(self) -> tuple[StepSpec, ...]:
         """The steps that only undo."""
-        return tuple(spec for spec in self._steps.values() if spec.name in self.index.undoes)
+        return tuple(spec for spec in self._steps.values() if spec.name in self.index.compensates)
 
     def check(self) -> Self:
         """GraphError with all that does not fit together. Planning it asks this first."""

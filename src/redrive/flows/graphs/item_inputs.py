@@ -35,7 +35,7 @@ class ItemInputs:
         return inputs
 
 
-def inputs_to_undo(spec: StepSpec, *values: Mapping[str, Any]) -> dict[str, Any]:
+def inputs_to_compensate(spec: StepSpec, *values: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a compensation, each from the first of the mappings that has it."""
     together: dict[str, Any] = {}
     for name, one in spec.inputs.items():

@@ -26,7 +26,7 @@ class ItemKey(msgspec.Struct, frozen=True):
 
     step: str
     index: int
-    undoes: bool = False
+    compensates: bool = False
     """It is the compensation of that item."""
 
 

@@ -103,8 +103,10 @@ class _Planner:
                 who = f"step {wanted_by} depends on '{name}'" if wanted_by else f"goal '{name}'"
                 self._lines.append(f"{who}: there is no such step{self._hint(name, self._index.by_name)}")
                 continue
-            if name in self._index.undoes:
-                self._lines.append(f"'{name}' only undoes step {self._index.undoes[name][0]}, and cannot be a goal")
+            if name in self._index.compensates:
+                self._lines.append(
+                    f"'{name}' only undoes step {self._index.compensates[name][0]}, and cannot be a goal"
+                )
                 continue
             needed[name] = spec
             ahead += reversed([(one, name) for one in (*spec.depends_on, *self._providers_for(spec))])

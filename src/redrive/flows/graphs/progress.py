@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from redrive.flows.graphs.compensation import Rewind
 from redrive.flows.graphs.conditions import ConditionError, holds
 from redrive.flows.graphs.edges import Edge, edges_of, given_by
 from redrive.flows.graphs.item_inputs import ItemInputs, UnfitInput
 from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem, StepState
 from redrive.flows.graphs.spec import Plan, StepSpec
-from redrive.flows.graphs.undoing import Undoing
 
 __all__ = [
     "Abandon",
@@ -103,7 +103,7 @@ class GraphProgress:
         self._open = 0
         self._settled: deque[_Run] = deque()
         self._ready: list[_Run] = []
-        self._undoing = Undoing(plan)
+        self._undoing = Rewind(plan)
         self._moves: list[Move] = []
 
     @property
@@ -112,7 +112,7 @@ class GraphProgress:
 
     def wants(self, key: ItemKey) -> bool:
         """False: an attempt of this item that fails now is not tried again."""
-        if key.undoes:
+        if key.compensates:
             return self._undoing.current == key
         run = self._runs.get(key.step)
         return run is not None and key.index in run.open and not run.unwanted and run.state == "running"
@@ -127,7 +127,7 @@ class GraphProgress:
 
     def completed(self, key: ItemKey, outputs: Mapping[str, Any]) -> list[Move]:
         """`outputs`: as `outputs_of` gives them."""
-        if key.undoes:
+        if key.compensates:
             return self._undone(key, "")
         run = self._closed(key)
         result = run.results[key.index] = dict(outputs)
@@ -138,7 +138,7 @@ class GraphProgress:
 
     def failed(self, key: ItemKey, why: str) -> list[Move]:
         """It failed for good."""
-        if key.undoes:
+        if key.compensates:
             return self._undone(key, why or "it failed")
         wanted = self.wants(key)
         run = self._closed(key)
@@ -150,14 +150,14 @@ class GraphProgress:
 
     def abandoned(self, key: ItemKey) -> list[Move]:
         """It ended without an outcome, after it was given up."""
-        if key.undoes or self.wants(key):
+        if key.compensates or self.wants(key):
             raise UnexpectedOutcome(f"{key} was not given up")
         self._item_ended(self._closed(key))
         return self._moved()
 
     def resolved(self, key: ItemKey) -> list[Move]:
         """Someone took care of it. It gives no outputs; whoever only waits for it goes on."""
-        if key.undoes:
+        if key.compensates:
             return self._undone(key, "")
         run = self._closed(key)
         run.done += 1
@@ -296,7 +296,7 @@ class GraphProgress:
 
     def _end(self) -> None:
         if self._lost is not None:
-            self._undo_next()
+            self._compensate_next()
             return
         outputs: dict[str, Any] = {}
         for run in self._runs.values():
@@ -312,11 +312,11 @@ class GraphProgress:
             raise UnexpectedOutcome(f"{key} is not open")
         self._undoing.ended(why)
         self._tell_undone(key.step)
-        self._undo_next()
+        self._compensate_next()
         moves, self._moves = self._moves, []
         return moves
 
-    def _undo_next(self) -> None:
+    def _compensate_next(self) -> None:
         while (undo := self._undoing.next()) is not None:
             run = self._runs[undo.key.step]
             try:

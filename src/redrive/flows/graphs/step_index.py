@@ -9,11 +9,11 @@ from redrive.flows.graphs.spec import StepSpec
 class StepIndex:
     def __init__(self, steps: Iterable[StepSpec]) -> None:
         self.by_name: dict[str, StepSpec] = {spec.name: spec for spec in steps}
-        self.undoes: dict[str, list[str]] = {}
+        self.compensates: dict[str, list[str]] = {}
         """A step that only undoes -> the steps it undoes. It takes no part in the flow of data."""
         for spec in self.by_name.values():
             if spec.compensate is not None:
-                self.undoes.setdefault(spec.compensate, []).append(spec.name)
+                self.compensates.setdefault(spec.compensate, []).append(spec.name)
         self.providers: dict[str, list[str]] = {}
         """Name of a value -> the steps that give it, of which there should be one."""
         for spec in self.working():
@@ -22,4 +22,4 @@ class StepIndex:
 
     def working(self) -> list[StepSpec]:
         """Without those that only undo."""
-        return [spec for spec in self.by_name.values() if spec.name not in self.undoes]
+        return [spec for spec in self.by_name.values() if spec.name not in self.compensates]

@@ -58,8 +58,8 @@ class Structure:
             if name not in self._index.by_name:
                 hint = self._problems.similar(name, self._working)
                 yield Flaw((*path, place), name, f"there is no such step{hint}", self._steps_in_words())
-            elif name in self._index.undoes:
-                undone = self._index.undoes[name][0]
+            elif name in self._index.compensates:
+                undone = self._index.compensates[name][0]
                 problem = f"this step only undoes {undone}, and cannot be {what}"
                 yield Flaw((*path, place), name, problem, f"another step, or none to compensate {undone}")
             elif name in seen:
@@ -75,9 +75,9 @@ class Structure:
         if spec.compensate is not None and spec.compensate not in self._index.by_name:
             hint = self._problems.similar(spec.compensate, tuple(self._index.by_name))
             yield Flaw((*path, "compensate"), spec.compensate, f"there is no such step{hint}", "a step of this graph")
-        if spec.name not in self._index.undoes:
+        if spec.name not in self._index.compensates:
             return
-        what = f"the step that undoes {self._index.undoes[spec.name][0]}"
+        what = f"the step that undoes {self._index.compensates[spec.name][0]}"
         if spec.compensate is not None:
             yield Flaw((*path, "compensate"), spec.compensate, f"{what} is not undone itself", "leave it out")
         if spec.depends_on:
@@ -89,12 +89,12 @@ class Structure:
             if one.for_each:
                 problem = f"{what} runs once for each item"
                 yield Flaw((*path, "inputs", name, "for_each"), True, problem, "leave it out")
-        yield from self._inputs_to_undo(spec)
+        yield from self._inputs_to_compensate(spec)
 
-    def _inputs_to_undo(self, spec: StepSpec) -> Iterator[Flaw]:
+    def _inputs_to_compensate(self, spec: StepSpec) -> Iterator[Flaw]:
         if self._declared is None:
             return
-        for other in (self._index.by_name[name] for name in self._index.undoes[spec.name]):
+        for other in (self._index.by_name[name] for name in self._index.compensates[spec.name]):
             known = (*given_by(other), *other.inputs)
             for one in taken_by(spec):
                 if one.spec.role == "required" and one.source not in known and not self._is_provided(one.source):

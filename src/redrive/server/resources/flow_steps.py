@@ -40,7 +40,7 @@ class ItemAnswer(Answer, frozen=True):
     """Why, in words."""
     error: str | None
     """What its last attempt failed with."""
-    undoes: str | None
+    compensates: str | None
     """The step whose item it undoes."""
 
 
@@ -93,7 +93,7 @@ def _item(item: ItemView) -> ItemAnswer:
         ready=item.ready,
         reason=item.reason,
         error=item.error,
-        undoes=item.undoes,
+        compensates=item.compensates,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from redrive.failures.signals import CrashLoop
 from redrive.flows.driver import driver_for
 from redrive.flows.history import fold
-from redrive.flows.messages import ByHand
+from redrive.flows.messages import ManualResolution
 from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.values import NotReadable
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Message
@@ -163,7 +163,7 @@ async def _bring_up(
 
 async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], mail: list[Message]) -> None:
     """Of a flow that failed before it read what was said about one of its steps: it is no dead letter any more."""
-    words = [one for one in map(read, mail) if isinstance(one, ByHand)]
+    words = [one for one in map(read, mail) if isinstance(one, ManualResolution)]
     with contextlib.suppress(NotReadable):
         # One that cannot be read is parked later.
         if words and rows and may_be_reopened(lines_of(rows[-1:])[-1].event):

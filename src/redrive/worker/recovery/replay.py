@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from redrive.failures.signals import CrashLoop
-from redrive.flows.asks import EndAsk
+from redrive.flows.commands import EndFlow
 from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, Line, fold, folding
-from redrive.flows.messages import ByHand, Cancel, Redrive, Resume
+from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
 from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, last_word, replay
 from redrive.flows.values import NotReadable, UnusableHints
@@ -25,7 +25,7 @@ from redrive.worker.inbox import (
 )
 from redrive.worker.log_lines import items_named_in, reading_lines
 from redrive.worker.manual_resolution import Outcome, outcomes_in, redriven, settle
-from redrive.worker.redrive import reopen, undo_failures
+from redrive.worker.redrive import reopen, rewind_failures
 
 log = logging.getLogger("redrive")
 
@@ -64,11 +64,11 @@ def going_on(
     if before.ending is not None and not (yield from reopen(run, lines, before.items, mail)):
         _give_back(run, before.ending, before.ended_at)
         return
-    yield from undo_failures(run, lines, mail)
+    yield from rewind_failures(run, lines, mail)
     if crash_loop is not None:
         run.history = fold(lines)
         run.know_rows()
-        run.take([EndAsk("failed", error=crash_loop, kind="poison")], run.time())
+        run.take([EndFlow("failed", error=crash_loop, kind="poison")], run.time())
         return
     run.has_begun = _has_begun(lines)
     if not run.has_begun:
@@ -86,7 +86,7 @@ def going_on(
     if run.seq != logged:
         told = yield from folding(lines)
     try:
-        open_asks = yield from replay(lines, run.driver, run.history, _began_at(lines))
+        open_commands = yield from replay(lines, run.driver, run.history, _began_at(lines))
     except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
         cannot_go_on(run, lines, str(error), mail)
         return
@@ -97,11 +97,11 @@ def going_on(
             if isinstance(one, Cancel):
                 end_without_code(run, fold(lines), one)
                 return
-        for one in [one for one in words if isinstance(one, ByHand)]:
+        for one in [one for one in words if isinstance(one, ManualResolution)]:
             log.error("flow %s fails, and a message to it is dropped: %s", run.id, type(one).__name__)
         run.history = fold(lines)
         run.know_rows()
-        run.take([EndAsk("failed", error=error)], run.last_at)
+        run.take([EndFlow("failed", error=error)], run.last_at)
         return
     for beat in heartbeats:
         item = run.history.items.get(beat.item)
@@ -126,7 +126,7 @@ def going_on(
             run.show_retry(item)
     obey_pause(run, mail)
     _tell_revived(run, told)
-    run.take(open_asks, run.time())
+    run.take(open_commands, run.time())
     _count_lost(run, lost, before)
     run.take_up()
     for said in outcomes_in(lines, run.history):
@@ -196,7 +196,7 @@ def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[M
         if isinstance(said, Resume | Redrive):
             # Who tried is told, though it was in vain.
             run.log(run.time(), Resumed(by=said.by, why=said.why))
-        elif isinstance(said, ByHand) and said.item in parked.items and parked.items[said.item].is_open:
+        elif isinstance(said, ManualResolution) and said.item in parked.items and parked.items[said.item].is_open:
             # Carried out once the flow goes on, which a redrive before it may wait for, too.
             last = last_word(lines)
             since = last.event.since if last is not None and isinstance(last.event, Redriven) else run.seq + 1

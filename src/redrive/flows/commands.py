@@ -7,7 +7,7 @@ import msgspec
 from redrive.policies.policy import Policy
 
 
-class ItemAsk(msgspec.Struct, eq=False):
+class ScheduleItem(msgspec.Struct, eq=False):
     """Carry out an action and bring its outcome."""
 
     step: str
@@ -21,13 +21,13 @@ class ItemAsk(msgspec.Struct, eq=False):
     where: str
     """The line of the flow's code, noted during replay."""
     index: int = 0
-    undoes: str = ""
+    compensates: str = ""
     """In a graph: which item of its step it is, and the step that it undoes."""
     item: int = 0
     """Its number in the log, once it has one."""
 
 
-class TimerAsk:
+class StartTimer:
     """Call back at a time."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled", "time", "timer", "where")
@@ -54,18 +54,18 @@ class TimerAsk:
         return self.time
 
 
-class CancelAsk:
+class CancelItem:
     """The code no longer waits for an item."""
 
-    __slots__ = ("ask", "lets_run")
+    __slots__ = ("lets_run", "scheduled")
 
-    def __init__(self, ask: ItemAsk, lets_run: bool = False) -> None:
-        self.ask = ask
+    def __init__(self, scheduled: ScheduleItem, lets_run: bool = False) -> None:
+        self.scheduled = scheduled
         self.lets_run = lets_run
         """An attempt that is under way may end; none follows it."""
 
 
-class SettledAsk:
+class SettleStep:
     """Note what became of a step."""
 
     __slots__ = ("state", "step", "why")
@@ -76,7 +76,7 @@ class SettledAsk:
         self.why = why
 
 
-class PatchAsk:
+class MarkPatch:
     """`patched(name)` was true for the first time."""
 
     __slots__ = ("name", "where")
@@ -89,7 +89,7 @@ class PatchAsk:
 HowItEnds = Literal["completed", "failed", "cancelled"]
 
 
-class EndAsk:
+class EndFlow:
     """The code has come to its end."""
 
     __slots__ = ("error", "how", "kind", "result", "why")
@@ -111,4 +111,4 @@ class EndAsk:
         """Of a cancellation: what the flow itself says about it."""
 
 
-Ask = ItemAsk | TimerAsk | CancelAsk | SettledAsk | PatchAsk | EndAsk
+Command = ScheduleItem | StartTimer | CancelItem | SettleStep | MarkPatch | EndFlow

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from redrive.flows.graphs.item_inputs import ItemInputs, inputs_to_undo
+from redrive.flows.graphs.item_inputs import ItemInputs, inputs_to_compensate
 from redrive.flows.graphs.moves import ItemKey
 from redrive.flows.graphs.spec import Plan, StepSpec
 
@@ -17,10 +17,10 @@ class Undo(NamedTuple):
 
     def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """By name from what the item gave, then from what it got, then from the values of the flow."""
-        return inputs_to_undo(self.spec, self.outputs, self.done_with.of_item(self.key.index), values)
+        return inputs_to_compensate(self.spec, self.outputs, self.done_with.of_item(self.key.index), values)
 
 
-class Undoing:
+class Rewind:
     def __init__(self, plan: Plan) -> None:
         self._specs = {spec.name: spec for spec in plan.compensations}
         self._left: list[Undo] = []
@@ -32,7 +32,7 @@ class Undoing:
     def remember(self, spec: StepSpec, index: int, inputs: ItemInputs, outputs: Mapping[str, Any]) -> None:
         """An item completed."""
         if spec.compensate is not None:
-            key = ItemKey(spec.name, index, undoes=True)
+            key = ItemKey(spec.name, index, compensates=True)
             self._left.append(Undo(key, self._specs[spec.compensate], inputs, outputs))
             self._left_of[spec.name] = self._left_of.get(spec.name, 0) + 1
 

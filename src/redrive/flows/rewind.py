@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from redrive.flows.history import Line
 
 
-class Undoing:
+class Rewind:
     """Reads a log line by line, and keeps what came of what: a redrive costs no more than the lines it undoes."""
 
     def __init__(self, lines: "Iterable[Line]" = ()) -> None:
@@ -77,25 +77,25 @@ class Undoing:
                 gone += self._of_turn.pop(seq, ())
 
 
-def reading_undone(lines: "list[Line]") -> "Generator[None, None, Undoing]":
+def reading_rewound(lines: "list[Line]") -> "Generator[None, None, Rewind]":
     """What the redrives of a whole log undo, in pieces."""
-    undoing = Undoing()
+    rewind = Rewind()
     for index, part in enumerate(parts_of(lines)):
         if index:
             yield
         for line in part:
-            undoing.read(line)
-    return undoing
+            rewind.read(line)
+    return rewind
 
 
-def leaving_out_undone(lines: "list[Line]") -> "Generator[None, None, list[Line]]":
+def leaving_out_rewound(lines: "list[Line]") -> "Generator[None, None, list[Line]]":
     """The log without what a later redrive undid, in pieces."""
     if not any(isinstance(line.event, Redriven) for line in lines):
         return lines
-    undone = (yield from reading_undone(lines)).lines
+    undone = (yield from reading_rewound(lines)).lines
     return [line for line in lines if line.seq not in undone]
 
 
-def without_undone(lines: "list[Line]") -> "list[Line]":
+def without_rewound(lines: "list[Line]") -> "list[Line]":
     """The same in one piece."""
-    return at_once(leaving_out_undone(lines))
+    return at_once(leaving_out_rewound(lines))
