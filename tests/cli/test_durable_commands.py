@@ -401,7 +401,7 @@ def test_another_doctor_that_looks_at_the_store_is_no_worker(run: Command) -> No
 
     async def join(seconds: float, *commands: tuple[str, ...]) -> list[Ran]:
         async with redrive.open(worker=False) as app:
-            await app.store.join(NewWorker(name="doctor", definitions=()), seconds)
+            await app.store.acquire_lease(NewWorker(name="doctor", definitions=()), seconds)
             return [await asyncio.to_thread(run, *command) for command in commands]
 
     doctor, explain, flows = asyncio.run(join(60.0, ("doctor", "--json"), ("explain", flow_id), ("flows",)))
@@ -432,8 +432,8 @@ def test_who_is_alive_is_told_by_the_clock_of_the_store(
 
     async def join() -> None:
         async with redrive.open(address, worker=False) as app:
-            await app.store.join(NewWorker(name="here:1", definitions=("workflow:CliOrder",)), 60.0)
-            await app.store.join(NewWorker(name="gone:2", definitions=()), 0.0)
+            await app.store.acquire_lease(NewWorker(name="here:1", definitions=("workflow:CliOrder",)), 60.0)
+            await app.store.acquire_lease(NewWorker(name="gone:2", definitions=()), 0.0)
 
     asyncio.run(join())
     started(run)

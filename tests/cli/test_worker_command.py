@@ -347,7 +347,7 @@ def test_a_supervisor_goes_on_though_an_action_ended_its_worker_with_a_code_of_i
 class Refuses(MemoryStore):
     """Cannot be written to, for now."""
 
-    async def join(self, worker: NewWorker, lease: float) -> Lease:
+    async def acquire_lease(self, worker: NewWorker, lease: float) -> Lease:
         raise StoreUnavailable("attempt to write a readonly database")
 
 

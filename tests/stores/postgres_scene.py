@@ -72,7 +72,7 @@ async def until(met: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def joined(store: PostgresStore, ttl: float = 60.0) -> Lease:
-    return await store.join(NewWorker(name="host:1", definitions=(WORK,)), ttl)
+    return await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), ttl)
 
 
 async def claimed(store: PostgresStore, lease: Lease, limit: int = 100, now: float = NOW) -> list[FlowRecord]:

@@ -49,7 +49,7 @@ class Scene:
         self.run = runner.run
         self.store = store
         self.ask = ask
-        self._lease = runner.run(store.join(NewWorker(name="host:1", definitions=()), HOUR))
+        self._lease = runner.run(store.acquire_lease(NewWorker(name="host:1", definitions=()), HOUR))
         self._batches = 0
 
     def write(self, rows: Sequence[RetryRow]) -> None:

@@ -44,14 +44,14 @@ def at_once(verb: Coroutine[Any, Any, T]) -> T:
 def test_no_verb_waits() -> None:
     store = MemoryStore()
     at_once(store.open())
-    lease = at_once(store.join(WORKER, 60))
+    lease = at_once(store.acquire_lease(WORKER, 60))
     assert at_once(store.add_flows([FLOW])) == [None]
     (flow,) = at_once(store.claim(lease, ["workflow:Work"], None, 10, 2.0)).flows
     at_once(store.send(flow.id, "{}", 3.0))
-    (message,) = at_once(store.read_mail(lease))
+    (message,) = at_once(store.read_inbox(lease))
     change = FlowChange(flow_id="a", status="completed", finished_at=4.0)
-    at_once(store.commit(lease, Batch(number=1, flows=[change], messages_read=[message.id])))
-    at_once(store.leave(lease))
+    at_once(store.commit(lease, Batch(number=1, flows=[change], messages_read={message.id: "a"})))
+    at_once(store.release_lease(lease))
     assert at_once(store.prune(5.0, 10)) == 1
     at_once(store.close())
 
@@ -61,13 +61,13 @@ def test_a_worker_whose_store_was_closed_is_gone_at_once() -> None:
         data = MemoryData()
         crashed, restarted = MemoryStore(data), MemoryStore(data)
         await crashed.add_flows([FLOW])
-        lease = await crashed.join(WORKER, 3600)
+        lease = await crashed.acquire_lease(WORKER, 3600)
         await crashed.claim(lease, ["workflow:Work"], None, 10, 2.0)
-        assert await restarted.reap() == []
+        assert await restarted.reap_leases() == []
         assert len(await restarted.list_workers()) == 1
         await crashed.close()
         assert await restarted.list_workers() == []
-        assert [(one.epoch, one.flows) for one in await restarted.reap()] == [(lease.epoch, 1)]
+        assert [(one.epoch, one.flows) for one in await restarted.reap_leases()] == [(lease.epoch, 1)]
 
     asyncio.run(scenario())
 
@@ -76,7 +76,7 @@ def test_a_commit_that_changes_a_flow_of_another_owner_says_so() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await store.add_flows([FLOW])
-        lease = await store.join(WORKER, 3600)
+        lease = await store.acquire_lease(WORKER, 3600)
         with pytest.raises(StoreError, match="host:1 does not own flow a; nothing was written"):
             await store.commit(lease, Batch(number=1, flows=[FlowChange(flow_id="a", status="ready")]))
 

@@ -178,7 +178,7 @@ def test_what_version_1_left_goes_on(old: Old) -> None:
         assert same is not None
         assert (same.id, same.input) == ("waits", '{"n": 1}')
         # The limit holds, and can be lifted.
-        lease = await store.join(NewWorker(name="host:1", definitions=(WORK,)), 60)
+        lease = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), 60)
         claimed = await store.claim(lease, [WORK], None, 10, NOW + 5)
         assert sorted(flow.id for flow in claimed.flows) == ["one", "waits"]
         await store.set_queue_limit("narrow", None)
@@ -193,7 +193,7 @@ def test_what_version_1_left_goes_on(old: Old) -> None:
         # And there is room for what is new.
         assert await store.put_step(StepRow(name="ship", body="{}", updated_at=NOW))
         await store.add_key(KeyRow(id="k1", name="ann", role="viewer", digest="d", created_at=NOW))
-        await store.leave(lease)
+        await store.release_lease(lease)
 
     asyncio.run(scenario())
 
@@ -223,7 +223,7 @@ def test_lines_that_were_written_one_by_one_and_together_are_one_log(old: Old) -
         store = old.make()
         await store.open()
         try:
-            lease = await store.join(NewWorker(name="host:1", definitions=(WORK,)), 60)
+            lease = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), 60)
             await store.claim(lease, [WORK], None, 10, NOW + 5)
             turn = EventRow(
                 "waits",
@@ -232,7 +232,7 @@ def test_lines_that_were_written_one_by_one_and_together_are_one_log(old: Old) -
                 '[{"type":"attempt_started","attempt":2},{"type":"item_completed","result":"\\u0000"}]',
             )
             await store.commit(lease, Batch(number=1, events=[turn]))
-            await store.leave(lease)
+            await store.release_lease(lease)
         finally:
             await store.close()
 

@@ -29,7 +29,7 @@ def server() -> Iterator[PostgresServer]:
 def batch(number: int, flow_id: str = "a", more: bool = False) -> Batch:
     """A line of the flow's log; with `more`, also a message that was read."""
     events = [EventRow(flow_id, number, NOW, str(number))]
-    return Batch(number=number, events=events, messages_read=[99] if more else [])
+    return Batch(number=number, events=events, messages_read={99: flow_id} if more else {})
 
 
 async def log(store: PostgresStore, flow_id: str = "a") -> list[str]:
@@ -271,7 +271,7 @@ def test_a_connection_that_died_without_a_word_is_replaced_while_the_lease_lasts
         proxy.keep()
         with pytest.raises(CommitUnknown, match="no answer in time"):
             await store.commit(lease, batch(2))
-        assert await store.renew(lease, 60.0)
+        assert await store.extend_lease(lease, 60.0)
 
     played(play)
 
@@ -330,8 +330,8 @@ def test_a_restart_of_the_server_is_survived_and_wake_ups_go_on(server: Postgres
             lambda: store.commit(lease, batch(2)),
             lambda: store.claim(lease, [WORK], None, 10, NOW),
             lambda: store.add_flows([new_flow("b")]),
-            lambda: store.renew(lease, 60.0),
-            store.reap,
+            lambda: store.extend_lease(lease, 60.0),
+            store.reap_leases,
             store.list_queues,
         ):
             with pytest.raises(StoreUnavailable, match=f"{server.host}:{server.port}"):
@@ -432,7 +432,7 @@ def test_a_claim_that_is_cancelled_leaves_no_transaction_to_whoever_comes_next()
             await asyncio.wait([claim])
             await claimed(store, lease, 1)
         assert not await admin.fetch("SELECT FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
-        await store.leave(lease)
+        await store.release_lease(lease)
         assert await admin.fetchval("SELECT count(*) FROM workers") == 0
 
     played(play)
@@ -481,7 +481,7 @@ def test_a_lease_is_not_taken_away_while_a_commit_under_it_is_under_way(more: bo
         await until(lambda: waiting_for_locks(admin))
         expired = "SELECT expires_at < clock_timestamp() FROM workers WHERE epoch = $1"
         await until(lambda: admin.fetchval(expired, lease.epoch))
-        reaping = asyncio.create_task(other.reap())
+        reaping = asyncio.create_task(other.reap_leases())
 
         async def both_wait() -> bool:
             return len(await waiting_for_locks(admin)) == 2
@@ -527,7 +527,7 @@ def test_a_lease_that_is_taken_away_in_mid_commit_lets_all_or_nothing_through(lo
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 await admin.execute("UPDATE workers SET expires_at = now() WHERE epoch = $1", epoch)
-                (reaped,) = await other.reap()
+                (reaped,) = await other.reap_leases()
                 return reaped.flows
 
             done = Batch(
@@ -561,7 +561,7 @@ def test_no_flow_stays_with_a_worker_that_was_reaped_while_it_claimed(loop: int)
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 await admin.execute("UPDATE workers SET expires_at = now() WHERE epoch = $1", epoch)
-                await other.reap()
+                await other.reap_leases()
 
             claim, _ = await asyncio.gather(claimed(store, lease, 20), reap(), return_exceptions=True)
             assert not isinstance(claim, BaseException) or isinstance(claim, LeaseLost)

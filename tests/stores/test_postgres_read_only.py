@@ -25,7 +25,7 @@ def test_a_database_that_could_only_be_read_for_a_while_is_written_to_again() ->
         )
         for writes in (
             lambda: store.add_flows([new_flow("a")]),
-            lambda: store.renew(lease, 60.0),
+            lambda: store.extend_lease(lease, 60.0),
             lambda: store.claim(lease, [WORK], None, 1, NOW),
         ):
             for _ in range(2):
@@ -37,7 +37,7 @@ def test_a_database_that_could_only_be_read_for_a_while_is_written_to_again() ->
         await admin.execute("SET default_transaction_read_only = off")
         await admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
         await store.add_flows([new_flow("a")])
-        assert await store.renew(lease, 60.0)
+        assert await store.extend_lease(lease, 60.0)
         assert len(await claimed(store, lease)) == 1
 
     played(play, shared_server().fresh_database())

@@ -231,10 +231,10 @@ def test_a_store_that_was_not_opened_takes_nothing() -> None:
             lambda: store.find_flow("a"),
             lambda: store.send("a", "{}", NOW),
             lambda: joined(store),
-            lambda: store.renew(lease, 60.0),
+            lambda: store.extend_lease(lease, 60.0),
             lambda: store.commit(lease, Batch(number=1)),
-            lambda: store.read_mail(lease),
-            store.reap,
+            lambda: store.read_inbox(lease),
+            store.reap_leases,
         ):
             with pytest.raises(
                 StoreError, match=r"the store is not open; use it inside `async with redrive.open"

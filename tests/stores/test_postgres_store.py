@@ -185,7 +185,7 @@ def test_what_flows_do_makes_no_new_versions_of_the_lease() -> None:
         await store.add_flows([new_flow("a"), new_flow("b")])
         await claimed(store, lease)
         before = await watcher.fetchval("SELECT ctid::text FROM workers")
-        done = FlowChange(flow_id="a", status="completed", wake_at=None, mail_read=0, finished_at=NOW)
+        done = FlowChange(flow_id="a", status="completed", wake_at=None, messages_read=0, finished_at=NOW)
         for batch in (
             Batch(number=1, events=[EventRow("b", 1, NOW, "{}")], retries=[retry("b", 1)]),
             Batch(number=2, events=[EventRow("b", 2, NOW, "{}")], retries_done=[("b", 1)]),
@@ -246,7 +246,7 @@ def test_characters_that_postgresql_refuses_do_not_keep_a_worker_from_writing() 
         letters = [letter("a", "nul \x00, half a \ud83e fox"), letter("b", r"a text about \u0000")]
         changes = [FlowChange(flow_id=one, status="failed", finished_at=NOW) for one in "ab"]
         await store.commit(lease, Batch(number=1, flows=changes, dead=letters))
-        messages = [one.message for one in await store.list_dead(DeadQuery())]
+        messages = [one.message for one in await store.list_dead_letters(DeadQuery())]
         assert messages == [r"nul \x00, half a \ud83e fox", r"a text about \u0000"]
 
     played(play)

@@ -31,12 +31,12 @@ def test_a_transaction_has_enough_with_one_long_log(store: Store) -> None:
             ids = ["short", "long", "longer", "last"]
             new = [NewFlow(id=f, definition="workflow:Work", input="{}", created_at=1.0, start_at=1.0) for f in ids]
             await store.add_flows(new)
-            lease = await store.join(NewWorker(name="host:1", definitions=("workflow:Work",)), 60.0)
+            lease = await store.acquire_lease(NewWorker(name="host:1", definitions=("workflow:Work",)), 60.0)
             await store.claim(lease, ["workflow:Work"], None, 10, 2.0)
             logs = [EventRow("short", 1, 1.0, "[]"), EventRow("last", 1, 1.0, "[]")]
             logs += [EventRow(flow_id, MOST_LINES_PRUNED, 1.0, LONG) for flow_id in ("long", "longer")]
             ends = [
-                FlowChange(flow_id=flow_id, status="completed", wake_at=None, mail_read=0, finished_at=float(place))
+                FlowChange(flow_id=flow_id, status="completed", wake_at=None, messages_read=0, finished_at=float(place))
                 for place, flow_id in enumerate(ids)
             ]
             await store.commit(lease, Batch(number=1, events=logs, flows=ends))

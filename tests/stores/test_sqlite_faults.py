@@ -82,7 +82,7 @@ from redrive.stores.sqlite.store import SqliteStore
 async def main():
     store = SqliteStore(sys.argv[1])
     await store.open()
-    lease = await store.join(NewWorker(name="other:1", definitions=("workflow:Work",)), 3600)
+    lease = await store.acquire_lease(NewWorker(name="other:1", definitions=("workflow:Work",)), 3600)
     flows = (await store.claim(lease, ["workflow:Work"], None, 10, 2.0)).flows
     print(lease.epoch, len(flows), flush=True)
     number = 0
@@ -107,7 +107,7 @@ def test_a_lock_held_by_another_process_is_said_and_nothing_is_lost(tmp_path: Pa
     async def scenario() -> None:
         store = await opened(tmp_path / "app.db", busy_timeout=0.05)
         await store.add_flows([new_flow("before")])
-        lease = await store.join(WORKER, HOUR)
+        lease = await store.acquire_lease(WORKER, HOUR)
         with process(HOLDS_THE_WRITE_LOCK, tmp_path / "app.db") as holder:
             assert said(holder) == "locked"
             with pytest.raises(StoreUnavailable, match=r"app\.db: another process has held the database for too long"):
@@ -148,7 +148,7 @@ def limit_pages(connection: sqlite3.Connection, extra: int) -> None:
 def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = await opened(tmp_path / "app.db")
-        lease = await store.join(WORKER, HOUR)
+        lease = await store.acquire_lease(WORKER, HOUR)
         await store.add_flows([new_flow("a")])
         await store.claim(lease, ["workflow:Work"], None, 1, 2.0)
         await store._writer.do(limit_pages, 20)
@@ -176,7 +176,7 @@ from redrive.stores.sqlite.store import SqliteStore
 async def main():
     store = SqliteStore(sys.argv[1])
     await store.open()
-    lease = await store.join(NewWorker(name="other:1", definitions=()), 3600)
+    lease = await store.acquire_lease(NewWorker(name="other:1", definitions=()), 3600)
     log = os.path.getsize(sys.argv[1] + "-wal")
     resource.setrlimit(resource.RLIMIT_FSIZE, (log + 20_000, resource.RLIM_INFINITY))
     events = [EventRow("a", seq, 1.0, "x" * 4000) for seq in range(1, 101)]
@@ -211,7 +211,7 @@ def test_a_file_that_became_read_only_is_said(tmp_path: Path) -> None:
         await store._writer.do(lambda connection: connection.execute("PRAGMA query_only = ON"))
         # Waiting does not mend it.
         with pytest.raises(StoreUnusable, match=r"app\.db: it is read-only for this user; allow writing"):
-            await store.join(WORKER, HOUR)
+            await store.acquire_lease(WORKER, HOUR)
         with pytest.raises(StoreUnusable, match="read-only"):
             await store.add_flows([new_flow("a")])
         await store.close()
@@ -229,7 +229,7 @@ def test_a_file_that_is_gone_while_it_is_in_use_is_said(
 
     async def scenario() -> None:
         store = await opened(Path("app.db"))
-        lease = await store.join(WORKER, HOUR)
+        lease = await store.acquire_lease(WORKER, HOUR)
         # Where the process is has nothing to do with it.
         monkeypatch.chdir(tmp_path / "elsewhere")
         await store.commit(lease, Batch(number=1))
@@ -277,16 +277,16 @@ def test_a_killed_process_is_noticed_at_once_and_its_last_commit_is_whole(tmp_pa
     async def take_over(path: Path, killed: int) -> None:
         store = await opened(path)
         # The lease of the dead one has an hour left.
-        (reaped,) = await store.reap()
+        (reaped,) = await store.reap_leases()
         assert (reaped.epoch, reaped.worker, reaped.flows) == (killed, "other:1", 10)
-        lease = await store.join(WORKER, HOUR)
+        lease = await store.acquire_lease(WORKER, HOUR)
         flows = (await store.claim(lease, ["workflow:Work"], None, 100, 2.0)).flows
         logs = list((await store.read_events([flow.id for flow in flows])).values())
         batches = len(logs[0]) // 2
         assert batches >= 1
         for log in logs:
             assert [event.seq for event in log] == list(range(2, 2 + 2 * batches))
-        await store.leave(lease)
+        await store.release_lease(lease)
         await store.close()
 
     for round_ in range(6):
@@ -319,9 +319,9 @@ def test_a_frozen_process_keeps_its_lease_until_it_runs_out_and_is_fenced_afterw
             epoch = int(said(worker).split()[0])
             assert said(worker) == "committed"
             worker.send_signal(signal.SIGSTOP)
-            assert await store.reap() == []
+            assert await store.reap_leases() == []
             await store._writer.do(run_out, epoch)
-            assert [(reaped.epoch, reaped.flows) for reaped in await store.reap()] == [(epoch, 1)]
+            assert [(reaped.epoch, reaped.flows) for reaped in await store.reap_leases()] == [(epoch, 1)]
             worker.send_signal(signal.SIGCONT)
             tell(worker)
             assert said(worker) == "LeaseLost"
@@ -339,7 +339,7 @@ from redrive.stores.sqlite.store import SqliteStore
 async def main():
     store = SqliteStore(sys.argv[1])
     await store.open()
-    lease = await store.join(NewWorker(name="other:1", definitions=()), 3600)
+    lease = await store.acquire_lease(NewWorker(name="other:1", definitions=()), 3600)
     print("worker", lease.epoch, flush=True)
     if os.fork() == 0:
         print("child", os.getpid(), flush=True)
@@ -357,14 +357,14 @@ def test_a_child_that_outlives_its_worker_does_not_pass_for_it(tmp_path: Path) -
         with process(FORKS, tmp_path / "app.db") as worker:
             epoch, child = int(said(worker).removeprefix("worker ")), int(said(worker).removeprefix("child "))
             store = await opened(tmp_path / "app.db")
-            assert await store.reap() == []
+            assert await store.reap_leases() == []
             assert [one.epoch for one in await store.list_workers()] == [epoch]
             worker.send_signal(signal.SIGKILL)
             worker.wait()
             try:
                 # Its lease has an hour left, and nobody has reaped it.
                 assert await store.list_workers() == []
-                assert [reaped.epoch for reaped in await store.reap()] == [epoch]
+                assert [reaped.epoch for reaped in await store.reap_leases()] == [epoch]
             finally:
                 os.kill(child, signal.SIGKILL)
             await store.close()
@@ -461,7 +461,7 @@ def test_a_store_from_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_a_lease_that_ran_out_while_the_commit_waited_is_noticed_in_that_commit(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = await opened(tmp_path / "app.db", busy_timeout=30)
-        lease = await store.join(WORKER, HOUR)
+        lease = await store.acquire_lease(WORKER, HOUR)
         with process(HOLDS_THE_WRITE_LOCK, tmp_path / "app.db") as holder:
             assert said(holder) == "locked"
             late = asyncio.create_task(store.commit(lease, Batch(number=1, events=[EventRow("a", 1, 1.0, "{}")])))
@@ -483,11 +483,11 @@ def test_a_worker_hears_that_the_file_is_locked_while_its_lease_lasts(
     async def scenario() -> None:
         store = SqliteStore(str(tmp_path / "app.db"), busy_timeout=60.0)
         await store.open()
-        lease = await store.join(NewWorker(name="w", definitions=()), 0.1)
+        lease = await store.acquire_lease(NewWorker(name="w", definitions=()), 0.1)
         with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable, match="another process has held the database for too long"):
-                await asyncio.wait_for(store.renew(lease, 0.1), 20)
+                await asyncio.wait_for(store.extend_lease(lease, 0.1), 20)
         await store.close()
 
     asyncio.run(scenario())
@@ -510,7 +510,7 @@ def test_what_nobody_waits_for_any_more_is_not_waited_for_while_the_file_is_lock
             async with asyncio.timeout(10):
                 await store.close()
         again = await opened(path)
-        assert await again.count_mail("a") == 0
+        assert await again.count_unread("a") == 0
         await again.close()
 
     asyncio.run(scenario())

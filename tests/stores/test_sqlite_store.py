@@ -62,12 +62,12 @@ def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path, monkeypatc
         assert await store._writer.do(settings) == ("wal", full)
         assert await store._writer.do_unflushed(settings) == ("wal", normal)
         assert await store._writer.do(settings) == ("wal", full)
-        lease = await store.join(WORKER, 60)
+        lease = await store.acquire_lease(WORKER, 60)
         kept: list[Callable[[], Awaitable[object]]] = [
             lambda: store.add_flows([new_flow("a")]),
             lambda: store.commit(lease, Batch(number=1)),
             lambda: store.send("a", "{}", 2.0),
-            lambda: store.settle_dead(["a"], "discarded", "me", "why", 2.0, None),
+            lambda: store.close_dead_letters(["a"], "discarded", "me", "why", 2.0, None),
             lambda: store.set_queue_limit("default", 5),
         ]
         flushed: list[str] = []
@@ -88,7 +88,7 @@ def test_what_must_not_be_lost_is_flushed_to_the_disk(tmp_path: Path, monkeypatc
 
 
 async def commit_until_busy(store: SqliteStore) -> Lease:
-    lease = await store.join(WORKER, 60)
+    lease = await store.acquire_lease(WORKER, 60)
     await store.add_flows([new_flow("a")])
     await store.claim(lease, ["workflow:Work"], None, 1, 2.0)
     for number in range(1, BUSY_FROM + 3):
@@ -175,7 +175,7 @@ def instructions(connection: sqlite3.Connection, lease: Lease) -> int:
 
 def test_flows_that_wait_cost_a_claim_nothing(tmp_path: Path) -> None:
     async def play(store: SqliteStore) -> None:
-        lease = await store.join(WORKER, 60)
+        lease = await store.acquire_lease(WORKER, 60)
         await store.set_queue_limit("full", 0)
 
         async def add(tag: str, each: int) -> None:
@@ -204,7 +204,7 @@ def test_a_great_backlog_is_made_ready_in_pieces_until_all_of_it_is_claimed(
     monkeypatch.setattr(claims, "WOKEN_AT_ONCE", 3)
 
     async def play(store: SqliteStore) -> None:
-        lease = await store.join(WORKER, 60)
+        lease = await store.acquire_lease(WORKER, 60)
         await store.add_flows([new_flow(f"f{number:02}", start_at=5.0 + number) for number in range(10)])
         claimed = []
         for _ in range(4):
@@ -237,7 +237,7 @@ RETRY = RetryRow(
 @pytest.mark.promise("R6")
 def test_sql_alone_says_what_waits_and_until_when(tmp_path: Path) -> None:
     async def play(store: SqliteStore) -> None:
-        lease = await store.join(WORKER, 60)
+        lease = await store.acquire_lease(WORKER, 60)
         await store.commit(lease, Batch(number=1, retries=[RETRY]))
         assert await store.list_retries(RetryQuery()) == [RETRY]
 
@@ -257,12 +257,12 @@ def test_the_files_of_workers_are_gone_when_the_workers_are(tmp_path: Path) -> N
     folder = tmp_path / "app.db-workers"
 
     async def play(store: SqliteStore) -> None:
-        first, second = await store.join(WORKER, 60), await store.join(WORKER, 60)
+        first, second = await store.acquire_lease(WORKER, 60), await store.acquire_lease(WORKER, 60)
         assert {file.name for file in folder.iterdir()} == {f"{first.epoch}.lock", f"{second.epoch}.lock"}
         (folder / "999.lock").touch()
-        await store.leave(first)
+        await store.release_lease(first)
         assert {file.name for file in folder.iterdir()} == {f"{second.epoch}.lock"}
-        await store.leave(second)
+        await store.release_lease(second)
         assert not folder.exists()
 
     played(tmp_path, play)
@@ -272,10 +272,10 @@ def test_a_store_that_was_closed_without_leaving_is_noticed_at_once(tmp_path: Pa
     async def play(store: SqliteStore) -> None:
         other = SqliteStore(str(tmp_path / "app.db"))
         await other.open()
-        gone = await other.join(WORKER, 3600)
-        assert await store.reap() == []
+        gone = await other.acquire_lease(WORKER, 3600)
+        assert await store.reap_leases() == []
         await other.close()
-        assert [reaped.epoch for reaped in await store.reap()] == [gone.epoch]
+        assert [reaped.epoch for reaped in await store.reap_leases()] == [gone.epoch]
 
     played(tmp_path, play)
 
@@ -284,12 +284,12 @@ def test_without_the_files_of_workers_the_lease_alone_counts(tmp_path: Path) -> 
     (tmp_path / "app.db-workers").write_text("something is in the way")
 
     async def play(store: SqliteStore) -> None:
-        lease, other = await store.join(WORKER, 60), await store.join(WORKER, 60)
-        assert await store.reap() == []
-        await store.renew(lease, 0.05)
-        assert [one.epoch for one in await until(store.reap)] == [lease.epoch]
+        lease, other = await store.acquire_lease(WORKER, 60), await store.acquire_lease(WORKER, 60)
+        assert await store.reap_leases() == []
+        await store.extend_lease(lease, 0.05)
+        assert [one.epoch for one in await until(store.reap_leases)] == [lease.epoch]
         await store.commit(other, Batch(number=1))
-        await store.leave(other)
+        await store.release_lease(other)
 
     played(tmp_path, play)
 

@@ -40,7 +40,7 @@ async def cannot_join(store: SqliteStore, path: Path, times: int = 1) -> None:
     with full_disk(path):
         for _ in range(times):
             with pytest.raises(StoreError):
-                await store.join(WORKER, 60.0)
+                await store.acquire_lease(WORKER, 60.0)
 
 
 def test_joining_a_full_disk_again_and_again_leaves_no_files_open(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ def test_joining_a_full_disk_again_and_again_leaves_no_files_open(tmp_path: Path
         before = len(os.listdir("/proc/self/fd"))
         await cannot_join(store, path, times=10)
         assert len(os.listdir("/proc/self/fd")) == before
-        lease = await store.join(WORKER, 60.0)
-        assert await store.reap() == []
-        assert await store.renew(lease, 60.0)
+        lease = await store.acquire_lease(WORKER, 60.0)
+        assert await store.reap_leases() == []
+        assert await store.extend_lease(lease, 60.0)
         await store.close()
 
     asyncio.run(play())
@@ -64,13 +64,13 @@ def test_a_worker_that_got_the_number_of_one_who_could_not_join_is_known_to_live
         path = tmp_path / "app.db"
         failed, living, other = [await opened(path) for _ in range(3)]
         await cannot_join(failed, path)
-        lease = await living.join(WORKER, 60.0)
-        assert await failed.reap() == []
+        lease = await living.acquire_lease(WORKER, 60.0)
+        assert await failed.reap_leases() == []
         await failed.close()
-        assert await other.reap() == []
-        assert await living.renew(lease, 60.0)
+        assert await other.reap_leases() == []
+        assert await living.extend_lease(lease, 60.0)
         await living.close()
-        assert [gone.epoch for gone in await other.reap()] == [lease.epoch]
+        assert [gone.epoch for gone in await other.reap_leases()] == [lease.epoch]
         await other.close()
 
     asyncio.run(play())
@@ -82,7 +82,7 @@ def test_a_lease_that_came_with_a_copy_of_the_file_does_not_last_by_the_clock_of
 ) -> None:
     async def play() -> None:
         store = await opened(tmp_path / "app.db")
-        lease = await store.join(WORKER, 0.0)
+        lease = await store.acquire_lease(WORKER, 0.0)
         await store.close()
         copied = (tmp_path / "app.db").rename(tmp_path / "copied.db")
         with sqlite3.connect(copied) as database:
@@ -91,7 +91,7 @@ def test_a_lease_that_came_with_a_copy_of_the_file_does_not_last_by_the_clock_of
         database.close()
         here = await opened(copied)
         assert [worker.alive for worker in await here.list_workers()] == [False]
-        assert [gone.epoch for gone in await here.reap()] == [lease.epoch]
+        assert [gone.epoch for gone in await here.reap_leases()] == [lease.epoch]
         await here.close()
 
     asyncio.run(play())
@@ -109,9 +109,9 @@ def test_where_a_file_cannot_be_locked_its_worker_does_not_pass_for_gone(
         living, other = await opened(path), await opened(path)
         with monkeypatch.context() as patched:
             patched.setattr(fcntl, "flock", no_locks)
-            lease = await living.join(WORKER, 60.0)
-        assert await other.reap() == []
-        assert await living.renew(lease, 60.0)
+            lease = await living.acquire_lease(WORKER, 60.0)
+        assert await other.reap_leases() == []
+        assert await living.extend_lease(lease, 60.0)
         await living.close()
         await other.close()
 
@@ -129,14 +129,14 @@ def test_a_process_that_changes_its_folder_finds_the_locks_of_its_own_store(
             folder.mkdir()
         # Another application died there, and left its worker's file behind.
         dead = await opened(elsewhere / "app.db")
-        await dead.join(WORKER, 60.0)
+        await dead.acquire_lease(WORKER, 60.0)
         await dead.close()
         monkeypatch.chdir(here)
         living, other = await opened("app.db"), await opened("app.db")
-        lease = await living.join(WORKER, 60.0)
+        lease = await living.acquire_lease(WORKER, 60.0)
         monkeypatch.chdir(elsewhere)
-        assert await other.reap() == []
-        assert await living.renew(lease, 60.0)
+        assert await other.reap_leases() == []
+        assert await living.extend_lease(lease, 60.0)
         await other.close()
         await other.open()
         assert [worker.epoch for worker in await other.list_workers()] == [lease.epoch]
@@ -153,16 +153,16 @@ def test_who_comes_through_a_link_to_the_file_knows_who_lives_and_who_is_gone(tm
         # The link led elsewhere before, where a worker died with the number that another one has now.
         link.symlink_to(other_file)
         before = await opened(link)
-        await before.join(WORKER, 60.0)
+        await before.acquire_lease(WORKER, 60.0)
         await before.close()
         link.unlink()
         link.symlink_to(tmp_path / "app.db")
         living, through_link = await opened(tmp_path / "app.db"), await opened(link)
-        lease = await living.join(WORKER, 60.0)
-        assert await through_link.reap() == []
-        assert await living.renew(lease, 60.0)
+        lease = await living.acquire_lease(WORKER, 60.0)
+        assert await through_link.reap_leases() == []
+        assert await living.extend_lease(lease, 60.0)
         await living.close()
-        assert [gone.epoch for gone in await through_link.reap()] == [lease.epoch]
+        assert [gone.epoch for gone in await through_link.reap_leases()] == [lease.epoch]
         await through_link.close()
 
     asyncio.run(play())

@@ -229,7 +229,7 @@ def test_a_worker_that_is_cut_off_stops_its_attempts_when_its_lease_is_over(
             await asyncio.wait_for(began.wait(), 10)
             assert not cancelled.is_set()
             with monkeypatch.context() as patched:
-                for verb in ("renew", "claim", "commit", "reap", "read_mail"):
+                for verb in ("extend_lease", "claim", "commit", "reap_leases", "read_inbox"):
                     patched.setattr(app.store, verb, cut_off)
                 await asyncio.wait_for(cancelled.wait(), 10)
 

@@ -458,7 +458,7 @@ def test_what_waits_beside_a_redrive_that_the_code_did_not_fit_goes_on_with_it(w
                 assert (await app.outcome(flow)).status == "parked"
                 if when == "while it is parked":
                     await app.complete_step(flow.id, "counted by hand", 7, by="ann", why="went there")
-                    while await app.store.count_mail(flow.id):  # noqa: ASYNC110 - it is in a store
+                    while await app.store.count_unread(flow.id):  # noqa: ASYNC110 - it is in a store
                         await asyncio.sleep(0)
                 deploy("fits")
                 await flow.resume(by="ann", why="the code is back")
@@ -494,7 +494,7 @@ def test_what_is_said_of_a_step_that_completed_meanwhile_does_not_reopen_a_faile
             flow = await app.start(FailsBesides, delay=1)
             told[:] = app, flow
             assert (await app.outcome(flow)).status == "failed"
-            while await app.store.count_mail(flow.id):  # noqa: ASYNC110 - it is in a store
+            while await app.store.count_unread(flow.id):  # noqa: ASYNC110 - it is in a store
                 await asyncio.sleep(0.001)
             assert (await app.outcome(flow)).status == "failed"
             assert [letter.state for letter in await app.dead_letters(DeadQuery(state=None))] == ["dead"]

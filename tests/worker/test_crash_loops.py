@@ -42,11 +42,11 @@ async def until(asked: Callable[[], Awaitable[object]]) -> None:
 async def lose_owners(app: App, count: int) -> None:
     """Workers claim all that there is, and are gone."""
     for _ in range(count):
-        lease = await app.store.join(GONE, 60.0)
+        lease = await app.store.acquire_lease(GONE, 60.0)
         await app.store.claim(lease, known_definitions(), None, 1000, app.now())
         # Only now: however slow the machine is, the lease lasted for as long as it was needed.
-        assert await app.store.renew(lease, 0.001)
-        await until(app.store.reap)
+        assert await app.store.extend_lease(lease, 0.001)
+        await until(app.store.reap_leases)
 
 
 @pytest.mark.promise("P18")
@@ -97,7 +97,7 @@ def test_a_flow_that_lost_its_owners_through_no_fault_of_its_own_goes_on(address
         async with redrive.open(address) as app:
             for number, handle in enumerate(handles):
                 assert await app.handle(handle.id).result(timeout=10) == number
-                assert (await app.find(handle.id)).lost == 0
+                assert (await app.find(handle.id)).lost_owners == 0
 
     asyncio.run(scenario())
 
@@ -106,10 +106,10 @@ def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
             handle = await app.start(Plain, 7)
-            lease = await app.store.join(GONE, 10.0)
+            lease = await app.store.acquire_lease(GONE, 10.0)
             await app.store.claim(lease, known_definitions(), None, 1, app.now())
             # As a worker notes it before it takes the flow up, and ends.
-            alone = FlowChange(flow_id=handle.id, status="ready", lost=claimed_flows.ALONE)
+            alone = FlowChange(flow_id=handle.id, status="ready", lost_owners=claimed_flows.ALONE)
             await app.store.commit(lease, Batch(number=1, flows=[alone]))
             await lose_owners(app, 1)
         async with redrive.open(address) as app:

@@ -343,7 +343,7 @@ def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_b
             lost = app._worker
             assert lost is not None
             assert lost.lease is not None
-            await app.store.leave(lost.lease)
+            await app.store.release_lease(lost.lease)
             await flow.pause()
             while app._worker is lost:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.001)
@@ -476,7 +476,7 @@ def test_a_worker_that_loses_its_lease_gives_the_probe_back() -> None:
                 await asyncio.sleep(0.001)
             assert app._worker is not None
             assert app._worker.lease is not None
-            await app.store.leave(app._worker.lease)
+            await app.store.release_lease(app._worker.lease)
             await flow.pause()
             await flow.resume()
             assert await flow.result() == {"paid": 7}

@@ -416,7 +416,7 @@ def test_a_paused_flow_whose_attempt_goes_on_says_so_and_what_it_has_read(addres
 
     async def reads_its_mail(app: App, flow_id: str) -> Explanation:
         async with asyncio.timeout(10):
-            while await app.store.count_mail(flow_id):  # noqa: ASYNC110 - in a store
+            while await app.store.count_unread(flow_id):  # noqa: ASYNC110 - in a store
                 await asyncio.sleep(0.001)
         return await app.explain(flow_id)
 

@@ -126,11 +126,11 @@ def test_a_logged_timer_that_no_calendar_has_is_told_as_a_number() -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", worker=False) as app:
             flow = await app.start(Sleeps, 0.0)
-            lease = await app.store.join(NewWorker(name="older", definitions=("workflow:far.Sleeps",)), 60)
+            lease = await app.store.acquire_lease(NewWorker(name="older", definitions=("workflow:far.Sleeps",)), 60)
             assert (await app.store.claim(lease, ["workflow:far.Sleeps"], None, 1, app.now() + 1)).flows
             line = EventRow(flow.id, 1, app.now(), '[{"type":"timer_set","timer":1,"until":1e15}]')
             await app.store.commit(lease, Batch(number=1, events=[line]))
-            await app.store.leave(lease)
+            await app.store.release_lease(lease)
             working = asyncio.get_running_loop().create_task(app.work())
             await status_is(app, flow.id, "parked")
             app.stop()
@@ -147,11 +147,11 @@ def test_a_log_that_cannot_be_read_is_parked_once_and_a_cancel_ends_it(address: 
         async with redrive.open(address, worker=False) as app:
             flow = await app.start(Sleeps, 0.0)
             store = app.store
-            lease = await store.join(NewWorker(name="newer", definitions=("workflow:far.Sleeps",)), 60)
+            lease = await store.acquire_lease(NewWorker(name="newer", definitions=("workflow:far.Sleeps",)), 60)
             assert (await store.claim(lease, ["workflow:far.Sleeps"], None, 1, app.now() + 1)).flows
             line = EventRow(flow.id, 1, app.now(), '[{"type":"of_a_newer_version","item":1}]')
             await store.commit(lease, Batch(number=1, events=[line], retries=[retry(flow.id, 1)]))
-            await store.leave(lease)
+            await store.release_lease(lease)
             await _parked_then_cancelled(app, flow)
 
     async def _parked_then_cancelled(app: App, flow: redrive.Handle[str]) -> None:

@@ -23,7 +23,7 @@ def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_o
         tasks: list[asyncio.Task[None]] = []
         try:
             await store.add_flows([NewFlow(id="a", definition="d", input="{}", created_at=1.0, start_at=1.0)])
-            lease = await store.join(NewWorker(name="w", definitions=("d",)), 60)
+            lease = await store.acquire_lease(NewWorker(name="w", definitions=("d",)), 60)
             assert len((await store.claim(lease, ["d"], None, 1, 2.0)).flows) == 1
             journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda *_: None)
             loop = asyncio.get_running_loop()

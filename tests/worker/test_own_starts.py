@@ -93,7 +93,7 @@ def test_one_transaction_adds_a_flow_and_begins_its_first_attempt(address: str) 
         async with opened(address) as (app, batches, added):
             handle = await app.submit(two_times(21))
             assert await handle.result(timeout=10) == 42
-            assert ([flow.id for flow in batches[0].born], added) == ([handle.id], [])
+            assert ([flow.id for flow in batches[0].new_flows], added) == ([handle.id], [])
             assert [row.seq for row in batches[0].events] == [1]
             explained = await app.explain(handle.id)
             assert explained.status == "completed"
@@ -152,7 +152,7 @@ def test_what_a_flow_logs_while_its_birth_is_being_refused_is_not_written(addres
             commit = app.store.commit
 
             async def slow(lease: Lease, batch: Batch) -> None:
-                if batch.born:
+                if batch.new_flows:
                     # Long enough for its timer to fire.
                     await asyncio.sleep(0.02)
                 await commit(lease, batch)
@@ -228,7 +228,7 @@ def test_a_start_outlives_the_lease_of_its_worker(address: str, caplog: pytest.L
         async with opened(address) as (app, _, added):
             assert app._worker is not None
             assert app._worker.lease is not None
-            await app.store.leave(app._worker.lease)
+            await app.store.release_lease(app._worker.lease)
             handle = await app.submit(two_times(4))
             assert [flow.id for flow in added] == [handle.id]
             assert await handle.result(timeout=10) == 8
@@ -250,7 +250,7 @@ def test_a_start_whose_commit_nobody_heard_of_makes_one_flow(address: str, happe
                 if happened:
                     await commit(lease, batch)
                 if lease_lost:
-                    await app.store.leave(lease)
+                    await app.store.release_lease(lease)
                 raise CommitUnknown("the connection was lost before the answer came")
 
             app.store.commit = cut_off  # type: ignore[method-assign]  # for the next commit

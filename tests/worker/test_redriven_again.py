@@ -75,7 +75,7 @@ def test_a_step_completed_by_hand_in_a_flow_whose_code_fails_again_reopens_it_on
             await app.complete_step(flow.id, "again.away", 5, by="ann", why="done by hand")
             await app.until(lambda: app.witness.commits and app._worker is not None and not app._worker.runs)
             record = await app.find(flow.id)
-            while record.mail_read < record.mail or record.status != "failed":
+            while record.messages_read < record.messages_sent or record.status != "failed":
                 await asyncio.sleep(0)
                 record = await app.find(flow.id)
             claims, lines = record.claims, len(await app.log(flow.id))

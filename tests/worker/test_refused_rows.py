@@ -75,21 +75,20 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Calla
 def test_the_parts_of_a_transaction_are_all_of_it_each_of_one_flow() -> None:
     batch = Batch(
         number=7,
-        born=[NewFlow(id="a", definition="workflow:x", input="{}", created_at=1.0, start_at=1.0)],
+        new_flows=[NewFlow(id="a", definition="workflow:x", input="{}", created_at=1.0, start_at=1.0)],
         events=[EventRow(flow_id, seq, 1.0, "[]") for seq in (1, 2) for flow_id in ("a", "b")],
         flows=[FlowChange(flow_id="b", status="completed", finished_at=1.0)],
         retries_done=[("c", 1), ("a", 2)],
-        messages_read=[11, 12],
-        mail={11: "d", 12: "a"},
+        messages_read={11: "d", 12: "a"},
         heartbeats=[HeartbeatRow("a", 1, 1.0, "{}")],
     )
     parts = dict(parts_of(batch))
     assert [(flow_id, part.number) for flow_id, part in parts.items()] == [("a", 7), ("b", 8), ("c", 9), ("d", 10)]
-    for field in ("born", "events", "flows", "retries_done", "messages_read", "heartbeats"):
+    for field in ("new_flows", "events", "flows", "retries_done", "messages_read", "heartbeats"):
         written = [row for part in parts.values() for row in getattr(part, field)]
         assert sorted(written, key=repr) == sorted(getattr(batch, field), key=repr)
     assert [row.flow_id for row in parts["a"].events] == ["a", "a"]
-    assert parts["d"].messages_read == [11]
+    assert parts["d"].messages_read == {11: "d"}
 
 
 def test_nothing_follows_in_the_log_of_what_was_refused(tmp_path: Path) -> None:
@@ -101,7 +100,7 @@ def test_nothing_follows_in_the_log_of_what_was_refused(tmp_path: Path) -> None:
         try:
             flows = [NewFlow(id=name, definition="d", input="{}", created_at=1.0, start_at=1.0) for name in "ab"]
             await store.add_flows(flows)
-            lease = await store.join(NewWorker(name="w", definitions=("d",)), 60)
+            lease = await store.acquire_lease(NewWorker(name="w", definitions=("d",)), 60)
             assert len((await store.claim(lease, ["d"], None, 2, 2.0)).flows) == 2
             on_sqlite(tmp_path / "app.db", NO_CURSING)
             aside: list[str] = []

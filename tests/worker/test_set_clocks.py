@@ -32,7 +32,7 @@ def test_a_worker_keeps_its_lease_and_its_attempts(address: str, ahead: float, m
             async with asyncio.timeout(10):
                 await begun.wait()
             monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: time.time() + ahead))
-            assert await app.store.reap() == []
+            assert await app.store.reap_leases() == []
             assert [worker.alive for worker in await app.store.list_workers()] == [True]
             may_end.set()
             assert await handle.result(timeout=10) == "paid"

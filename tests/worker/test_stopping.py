@@ -198,15 +198,15 @@ class Dies(MemoryStore):
 
     is_dead = False
 
-    async def renew(self, lease: Lease, ttl: float) -> bool:
+    async def extend_lease(self, lease: Lease, ttl: float) -> bool:
         self._check()
-        return await super().renew(lease, ttl)
+        return await super().extend_lease(lease, ttl)
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         self._check()
         await super().commit(lease, batch)
 
-    async def leave(self, lease: Lease) -> None:
+    async def release_lease(self, lease: Lease) -> None:
         await asyncio.Event().wait()
 
     def _check(self) -> None:

@@ -339,7 +339,7 @@ def test_a_flow_whose_worker_died_after_reading_its_mail_waits_quietly() -> None
             await handle.resume()
             await app.until(lambda: app.witness.commits >= 2)
             # Until the mail has been read; who reads it tells nobody.
-            while await app.store.read_mail(app._worker.lease):  # type: ignore[union-attr,arg-type] # noqa: ASYNC110 - in a store
+            while await app.store.read_inbox(app._worker.lease):  # type: ignore[union-attr,arg-type] # noqa: ASYNC110 - in a store
                 await asyncio.sleep(0.001)
             await app.kill()
             gate.set()

@@ -57,7 +57,7 @@ def test_whoever_starts_a_flow_is_answered_though_the_worker_cannot_leave(monkey
                 raise RuntimeError("broken")
 
             monkeypatch.setattr(app.store, "commit", hangs)
-            monkeypatch.setattr(app.store, "leave", breaks)
+            monkeypatch.setattr(app.store, "release_lease", breaks)
             starting = asyncio.create_task(app.submit(quick()))
             await committing.wait()
             assert app._working is not None
@@ -94,7 +94,7 @@ def test_a_worker_that_is_told_to_stop_while_it_cannot_join_ends(monkeypatch: py
                 asked.set()
                 raise StoreUnavailable("away")
 
-            monkeypatch.setattr(app.store, "join", is_away)
+            monkeypatch.setattr(app.store, "acquire_lease", is_away)
             working = asyncio.create_task(app.work())
             await asked.wait()
             app.stop()

@@ -56,7 +56,7 @@ def list_command(
 
     async def listed(app: "App") -> "list[DeadLetter]":
         query = await _query(app, definition, step, kind, error, queue)
-        last = (await _letters(app, [after], None))[0].place if after else None
+        last = (await _letters(app, [after], None))[0].cursor if after else None
         return await app.dead_letters(
             _changed(query, state=None if state == "any" else state, after=last, limit=limit + 1)
         )
@@ -227,7 +227,7 @@ async def _chosen(
     while page := await app.dead_letters(query):
         chosen |= dict.fromkeys(letter.flow_id for letter in page)
         hopeless.update(_of_their_text(page))
-        query = _changed(query, after=page[-1].place)
+        query = _changed(query, after=page[-1].cursor)
     return list(chosen), frozenset(hopeless)
 
 
@@ -278,7 +278,7 @@ def _as_data(letter: "DeadLetter") -> dict[str, Any]:
     import msgspec
 
     data: dict[str, Any] = msgspec.to_builtins(letter)
-    return data | {"at": as_utc(letter.at), "settled_at": as_utc(letter.settled_at)}
+    return data | {"at": as_utc(letter.at), "closed_at": as_utc(letter.closed_at)}
 
 
 def _count(number: int) -> str:

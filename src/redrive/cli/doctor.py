@@ -79,10 +79,10 @@ async def _visit(app: "App") -> list[Check]:
 
     try:
         before = SYSTEM_CLOCK.wall()
-        lease = await app.store.join(NewWorker(name=VISITOR, definitions=()), _VISIT)
+        lease = await app.store.acquire_lease(NewWorker(name=VISITOR, definitions=()), _VISIT)
         after = SYSTEM_CLOCK.wall()
         joined = [worker.joined_at for worker in await app.store.list_workers() if worker.epoch == lease.epoch]
-        await app.store.leave(lease)
+        await app.store.release_lease(lease)
     except StoreError as error:
         return [Check("fail", "writing", str(error))]
     checks = [Check("ok", "writing", "the store takes what is written")]

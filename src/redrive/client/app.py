@@ -299,7 +299,7 @@ class App(AppLife):
     # Dead letters
 
     async def dead_letters(self, query: DeadQuery | None = None) -> list[DeadLetter]:
-        return await self.store.list_dead(query or DeadQuery())
+        return await self.store.list_dead_letters(query or DeadQuery())
 
     async def redrive(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Put dead flows back to work, each at the step that failed. Answers those that were dead.
@@ -307,7 +307,9 @@ class App(AppLife):
         Flows whose work was undone stay as they are; when none is left, that is NotPossible.
         """
         ids = _ids(flow_ids)
-        undone = await self.store.list_dead(DeadQuery(flow_ids=tuple(ids), kind="compensated", limit=max(1, len(ids))))
+        undone = await self.store.list_dead_letters(
+            DeadQuery(flow_ids=tuple(ids), kind="compensated", limit=max(1, len(ids)))
+        )
         if undone:
             left_alone = {letter.flow_id for letter in undone}
             ids = [one for one in ids if one not in left_alone]
@@ -315,12 +317,12 @@ class App(AppLife):
                 how = undone_in_words(not_undone(await self.log(undone[0].flow_id)))
                 raise NotPossible(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
-        return await self.store.settle_dead(ids, "redriven", by, why, self._clock.wall(), message)
+        return await self.store.close_dead_letters(ids, "redriven", by, why, self._clock.wall(), message)
 
     async def discard(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Settle dead flows for good: they stay failed. Answers those that were dead."""
         check_signature(by, why)
-        return await self.store.settle_dead(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
+        return await self.store.close_dead_letters(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message for a flow; answers the status it had."""

@@ -47,14 +47,14 @@ class OwnStarts:
             wake_at=flow.start_at,
             owner=worker.lease.epoch,
             claims=1,
-            mail=0,
-            mail_read=0,
+            messages_sent=0,
+            messages_read=0,
             finished_at=None,
         )
         batch = worker.journal.batch
         if not self._context.run(begin_new, worker, record):
             return False
-        batch.born.append(flow)
+        batch.new_flows.append(flow)
         added: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
         self._waiting[flow.id] = added
         worker.journal.then(self._answer, flow.id, True)
@@ -62,7 +62,7 @@ class OwnStarts:
 
     def _takes(self, flow: NewFlow) -> bool:
         worker, settings = self._worker, self._worker.settings
-        born = worker.journal.batch.born
+        born = worker.journal.batch.new_flows
         return (
             flow.key is None
             and flow.start_at <= flow.created_at

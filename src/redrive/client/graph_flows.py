@@ -112,12 +112,14 @@ class GraphFlows:
         if status == "failed":
             now = self._app.now()
             by, why = message.by, message.why
-            if not await self._app.store.settle_dead([flow_id], "redriven", by, why, now, write_message(message)):
+            if not await self._app.store.close_dead_letters(
+                [flow_id], "redriven", by, why, now, write_message(message)
+            ):
                 raise NotPossible(await self._why_it_stays(flow_id))
 
     async def _why_it_stays(self, flow_id: str) -> str:
         """A failed flow, whose letter is not dead any more."""
-        for letter in await self._app.store.list_dead(DeadQuery(flow_ids=(flow_id,), state="discarded")):
+        for letter in await self._app.store.list_dead_letters(DeadQuery(flow_ids=(flow_id,), state="discarded")):
             return (
                 f"flow {flow_id} stays failed: its dead letter was discarded by {letter.by} ({letter.why})."
                 " Start another flow"

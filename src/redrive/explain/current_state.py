@@ -168,7 +168,7 @@ class Looking:
             text = "its worker is gone; another one takes it over once the lease has run out"
             return Look(text, waits, [] if self._who_can else self._no_worker())
         under_way = [item for item in self._items() if item.state == "running"]
-        if not under_way and self._who_can.missing and self.record.mail > self.record.mail_read:
+        if not under_way and self._who_can.missing and self.record.messages_sent > self.record.messages_read:
             # One that lacks them keeps it for a moment, because of its mail.
             return self._not_taken(waits)
         if under_way:
@@ -251,7 +251,7 @@ class Looking:
         return sorted((*items, *self._open_timers(bool(items)), *self._unread()), key=_soonest)
 
     def _unread(self) -> Iterator[Wait]:
-        unread = self.record.mail - self.record.mail_read
+        unread = self.record.messages_sent - self.record.messages_read
         if unread > 0:
             yield Wait(what=f"a worker to read {_count(unread, 'message')} (to cancel it, to resume it, or the like)")
 

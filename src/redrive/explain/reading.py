@@ -11,10 +11,12 @@ from redrive.stores.records import DeadQuery, FlowRecord
 
 
 async def explained(store: Store, record: FlowRecord, lines: list[Line], now: float) -> Explanation:
-    letters = await store.list_dead(DeadQuery(flow_ids=(record.id,), state=None))
+    letters = await store.list_dead_letters(DeadQuery(flow_ids=(record.id,), state=None))
     alive = [one for one in await workers_in(store) if one.alive]
     queues = await store.list_queues()
-    if record.mail > record.mail_read:
+    if record.messages_sent > record.messages_read:
         # Its owner may have read some of it since.
-        record = msgspec.structs.replace(record, mail_read=record.mail - await store.count_mail(record.id))
+        record = msgspec.structs.replace(
+            record, messages_read=record.messages_sent - await store.count_unread(record.id)
+        )
     return explain(record, lines, letters[0] if letters else None, alive, queues, now)

@@ -49,19 +49,19 @@ class Store(Protocol):
 
     # Workers
 
-    async def join(self, worker: NewWorker, ttl: float) -> Lease:
+    async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         """A new lease for `ttl` seconds. StoreUnusable when a newer redrive has changed the store meanwhile."""
         ...
 
-    async def renew(self, lease: Lease, ttl: float) -> bool:
+    async def extend_lease(self, lease: Lease, ttl: float) -> bool:
         """Hold it for `ttl` seconds from now; False when it has run out or was taken away."""
         ...
 
-    async def leave(self, lease: Lease) -> None:
+    async def release_lease(self, lease: Lease) -> None:
         """End the lease; flows still owned become ready."""
         ...
 
-    async def reap(self) -> list[Reaped]:
+    async def reap_leases(self) -> list[Reaped]:
         """End all leases that ran out, or whose holder is known to be gone; their flows become ready."""
         ...
 
@@ -135,11 +135,11 @@ class Store(Protocol):
         """
         ...
 
-    async def read_mail(self, lease: Lease) -> list[Message]:
+    async def read_inbox(self, lease: Lease) -> list[Message]:
         """The unread messages of all flows that the lease owns, oldest first."""
         ...
 
-    async def count_mail(self, flow_id: str) -> int:
+    async def count_unread(self, flow_id: str) -> int:
         """How many messages of a flow are unread, now; its record tells how many were when it was last released."""
         ...
 
@@ -147,9 +147,9 @@ class Store(Protocol):
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]: ...
 
-    async def list_dead(self, query: DeadQuery) -> list[DeadLetter]: ...
+    async def list_dead_letters(self, query: DeadQuery) -> list[DeadLetter]: ...
 
-    async def settle_dead(
+    async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
         """Mark dead letters (those still "dead") and, with a `message`, send it to their flows, reopening them.

@@ -70,12 +70,12 @@ class FlowRecord(_Discreet, frozen=True, gc=False):
     """The epoch of the worker that owns it."""
     claims: int
     """How often it was claimed; 1 in the answer to the first claim, when it has no events yet."""
-    mail: int
+    messages_sent: int
     """Messages ever sent to it."""
-    mail_read: int
+    messages_read: int
     """How many of them had been read when it was last released."""
     finished_at: float | None
-    lost: int = 0
+    lost_owners: int = 0
     """How many owners in a row were reaped while they had it, since a commit last said otherwise."""
 
 
@@ -93,16 +93,16 @@ class EventRow(NamedTuple):
 class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How a commit changes a flow's row. Any status but "running" takes the flow from its owner.
 
-    When the flow is released while it has unread mail (mail > mail_read), it becomes ready at once instead, unless it
-    is completed or cancelled: a failed one may be taken up again by what it has not read.
+    When the flow is released while it has unread messages, it becomes ready at once instead, unless it is
+    completed or cancelled: a failed one may be taken up again by what it has not read.
     """
 
     flow_id: str
     status: FlowStatus
     wake_at: float | None = None
-    mail_read: int = 0
+    messages_read: int = 0
     finished_at: float | None = None
-    lost: int = 0
+    lost_owners: int = 0
 
 
 class RetryRow(_Discreet, frozen=True, kw_only=True, gc=False):
@@ -157,11 +157,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """Who redrove or discarded it,"""
     why: str | None = None
     """why,"""
-    settled_at: float | None = None
+    closed_at: float | None = None
     """and when."""
 
     @property
-    def place(self) -> tuple[float, str]:
+    def cursor(self) -> tuple[float, str]:
         """Where it stands in a list, oldest first."""
         return self.at, self.flow_id
 
@@ -183,7 +183,7 @@ class Batch(msgspec.Struct):
 
     number: int
     """Counts the batches of a lease, from 1."""
-    born: list[NewFlow] = []
+    new_flows: list[NewFlow] = []
     """Flows to be added that the worker owns from the first; none has a key, and none is to begin later."""
     events: list[EventRow] = []
     flows: list[FlowChange] = []
@@ -191,9 +191,8 @@ class Batch(msgspec.Struct):
     """Put in place of the row with the same flow and item."""
     retries_done: list[tuple[str, int]] = []
     """(flow, item) of rows to remove, along with the item's heartbeat."""
-    messages_read: list[int] = []
-    mail: dict[int, str] = {}
-    """Whose messages these were, where that is known; stores need not look at it."""
+    messages_read: dict[int, str] = {}
+    """Message id -> the flow that read it. These messages are removed."""
     dead: list[DeadLetter] = []
     """Put in place of the row of the same flow."""
     heartbeats: list[HeartbeatRow] = []
@@ -202,7 +201,7 @@ class Batch(msgspec.Struct):
     def has_only_events(self) -> bool:
         """Then they tell whether it was committed: only the owner of a flow writes its log, and each line once."""
         return bool(self.events) and not (
-            self.born
+            self.new_flows
             or self.flows
             or self.retries
             or self.retries_done
@@ -211,19 +210,19 @@ class Batch(msgspec.Struct):
             or self.heartbeats
         )
 
-    def leave_out_born(self) -> list[NewFlow]:
+    def drop_new_flows(self) -> list[NewFlow]:
         """Take out the flows to be added, with all that is written of them."""
-        born, self.born = self.born, []
-        self.leave_out({flow.id for flow in born})
+        born, self.new_flows = self.new_flows, []
+        self.drop_flows({flow.id for flow in born})
         return born
 
-    def leave_out(self, ids: Container[str]) -> None:
+    def drop_flows(self, ids: Container[str]) -> None:
         """Take out all that is written of these flows."""
         self.events = [row for row in self.events if row.flow_id not in ids]
         self.flows = [change for change in self.flows if change.flow_id not in ids]
         self.retries = [row for row in self.retries if row.flow_id not in ids]
         self.retries_done = [done for done in self.retries_done if done[0] not in ids]
-        self.messages_read = [message for message in self.messages_read if self.mail.get(message, "") not in ids]
+        self.messages_read = {message: flow for message, flow in self.messages_read.items() if flow not in ids}
         self.dead = [letter for letter in self.dead if letter.flow_id not in ids]
         self.heartbeats = [row for row in self.heartbeats if row.flow_id not in ids]
 
@@ -315,7 +314,7 @@ class DeadQuery(msgspec.Struct, frozen=True, kw_only=True):
     error_type: str | None = None
     queue: str | None = None
     after: tuple[float, str] | None = None
-    """The `place` of the last letter of the previous page. The letter itself may be gone, or have died again."""
+    """The `cursor` of the last letter of the previous page. The letter itself may be gone, or have died again."""
     limit: int = 100
 
 

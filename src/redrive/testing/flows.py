@@ -192,7 +192,7 @@ class FlowApp(App):
             await point.last_words()
             if worker.lease is not None:
                 # As the next worker does once the lease has run out.
-                await self.store.leave(worker.lease)
+                await self.store.release_lease(worker.lease)
         self._worker = None
         if not point.dead:
             try:

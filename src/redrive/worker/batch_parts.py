@@ -9,23 +9,27 @@ from redrive.stores.records import Batch
 def flows_in(batch: Batch) -> list[str]:
     """The flows that a batch writes something of, in order."""
     rows: tuple[Any, ...] = (*batch.events, *batch.flows, *batch.retries, *batch.heartbeats, *batch.dead)
-    born = (flow.id for flow in batch.born)
-    ids = (*born, *(row.flow_id for row in rows), *(flow_id for flow_id, _ in batch.retries_done), *batch.mail.values())
+    born = (flow.id for flow in batch.new_flows)
+    ids = (
+        *born,
+        *(row.flow_id for row in rows),
+        *(flow_id for flow_id, _ in batch.retries_done),
+        *batch.messages_read.values(),
+    )
     return list(dict.fromkeys(ids))
 
 
 def part_of(batch: Batch, flow_id: str, number: int) -> Batch:
     """What the batch writes of one flow."""
-    read = [message for message in batch.messages_read if batch.mail.get(message) == flow_id]
+    read = {message: reader for message, reader in batch.messages_read.items() if reader == flow_id}
     return Batch(
         number=number,
-        born=[flow for flow in batch.born if flow.id == flow_id],
+        new_flows=[flow for flow in batch.new_flows if flow.id == flow_id],
         events=[row for row in batch.events if row.flow_id == flow_id],
         flows=[change for change in batch.flows if change.flow_id == flow_id],
         retries=[row for row in batch.retries if row.flow_id == flow_id],
         retries_done=[done for done in batch.retries_done if done[0] == flow_id],
         messages_read=read,
-        mail=dict.fromkeys(read, flow_id),
         dead=[letter for letter in batch.dead if letter.flow_id == flow_id],
         heartbeats=[row for row in batch.heartbeats if row.flow_id == flow_id],
     )

@@ -28,7 +28,7 @@ async def keep_lease(store: Store, held: HeldLease) -> None:
         try:
             # Whoever is cut off hears nothing; others have taken over by then.
             async with asyncio.timeout(max(0.0, held.ends - asked)):
-                is_lost = not await store.renew(held.lease, held.seconds)
+                is_lost = not await store.extend_lease(held.lease, held.seconds)
         except StoreUnavailable as error:
             store_is_away(store.address, error)
             held.not_renewed = error
@@ -48,7 +48,7 @@ async def take_over(store: Store, settings: WorkerSettings, work_found: Callable
     reap_every = min(LONGEST_PAUSE, settings.lease / 4)
     while True:
         try:
-            for gone in await store.reap():
+            for gone in await store.reap_leases():
                 log.warning("worker %s is gone; %d of its flows are handed on", gone.worker, gone.flows)
                 work_found()
         except StoreUnavailable as error:

@@ -142,10 +142,9 @@ class Journal:
         mine = [turn for turn in self._turns if turn.flow_id == flow_id]
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         self._size -= sum(turn.size for turn in mine)
-        mail, batch = [message for message, of in self.batch.mail.items() if of == flow_id], self.batch
+        mail, batch = [message for message, of in self.batch.messages_read.items() if of == flow_id], self.batch
         for message in mail:
-            del batch.mail[message]
-            batch.messages_read.remove(message)
+            del batch.messages_read[message]
         return sum(len(turn.events) for turn in mine), mail
 
     def then(self, callback: Callable[..., None], *args: Any) -> None:
@@ -167,8 +166,7 @@ class Journal:
         self.kick()
 
     def mail_read(self, flow_id: str, message: int) -> None:
-        self.batch.messages_read.append(message)
-        self.batch.mail[message] = flow_id
+        self.batch.messages_read[message] = flow_id
         self.kick()
 
     def put_heartbeat(self, row: HeartbeatRow) -> None:
@@ -302,14 +300,14 @@ class Journal:
 
     def _forget(self, flow_id: str) -> None:
         """Of what is to be written next, too: a log has no gaps."""
-        self.batch.leave_out((flow_id,))
+        self.batch.drop_flows((flow_id,))
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         for rows in (self._retries, self._heartbeats):
             for item in [item for item in rows if item[0] == flow_id]:
                 del rows[item]
 
     def _commit(self, batch: Batch) -> Awaitable[None]:
-        return self._commit_born(batch) if batch.born else self._store.commit(self._lease, batch)
+        return self._commit_born(batch) if batch.new_flows else self._store.commit(self._lease, batch)
 
     async def _commit_born(self, batch: Batch) -> None:
         try:
@@ -317,7 +315,7 @@ class Journal:
         except _FOR_ALL:
             raise
         except StoreError:
-            born = batch.leave_out_born()
+            born = batch.drop_new_flows()
             for flow in born:
                 # They are added in another way, and their logs begin anew.
                 self._forget(flow.id)

@@ -34,7 +34,7 @@ class OwnedFlow:
         self.history = FlowHistory()
         self.seq = 0
         self.last_at = record.created_at
-        self.mail_read = record.mail_read
+        self.mail_read = record.messages_read
         self.mail_taken: dict[int, None] = {}
         """Messages that were delivered: until that is durable they are still in the store."""
         self.alarm: Alarm | None = None
@@ -79,7 +79,7 @@ class OwnedFlow:
         """Give the flow back; whoever claims it next goes on from its log."""
         self.released = True
         change = FlowChange(
-            flow_id=self.id, status=status, wake_at=wake_at, mail_read=self.mail_read, finished_at=finished_at
+            flow_id=self.id, status=status, wake_at=wake_at, messages_read=self.mail_read, finished_at=finished_at
         )
         journal = self.desk.journal
         journal.batch.flows.append(change)

@@ -52,7 +52,7 @@ async def leave(store: Store, held: HeldLease) -> None:
     """End the lease. Not for longer than it lasts: then others take over by themselves."""
     with contextlib.suppress(StoreError, TimeoutError):
         async with asyncio.timeout(max(LAST_WORD, held.ends - SYSTEM_CLOCK.monotonic())):
-            await store.leave(held.lease)
+            await store.release_lease(held.lease)
 
 
 async def _end_attempts(worker: "Worker") -> None:

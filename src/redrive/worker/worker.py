@@ -144,7 +144,7 @@ class Worker:
 
     async def _join(self, new: NewWorker) -> None:
         """Without a lease when it is told to stop while the store is away: it has nothing to hand over."""
-        joining = self._task(patiently(self.store, self.store.join, new, self.settings.lease))
+        joining = self._task(patiently(self.store, self.store.acquire_lease, new, self.settings.lease))
         stopping = self._task(self.stopping.wait())
         try:
             await asyncio.wait([joining, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -191,7 +191,7 @@ class Worker:
             if not self.runs:
                 continue
             calls, self._after_mail = self._after_mail, []
-            messages = await patiently(self.store, self.store.read_mail, self.lease)
+            messages = await patiently(self.store, self.store.read_inbox, self.lease)
             for message in messages:
                 run = self.runs.get(message.flow_id)
                 if run is not None and not run.released and message.id not in run.mail_taken:

@@ -45,7 +45,7 @@ class DeadLetterAnswer(Answer, frozen=True):
     state: DeadState
     by: str | None
     why: str | None
-    settled_at: datetime | None
+    closed_at: datetime | None
 
 
 class DeadLetterPage(Answer, frozen=True):
@@ -88,8 +88,8 @@ class Settled(Answer, frozen=True):
 
 def _view(letter: DeadLetter) -> DeadLetterAnswer:
     fields = msgspec.structs.asdict(letter)
-    settled_at = None if letter.settled_at is None else utc(letter.settled_at)
-    return DeadLetterAnswer(**fields | {"at": utc(letter.at), "settled_at": settled_at})
+    closed_at = None if letter.closed_at is None else utc(letter.closed_at)
+    return DeadLetterAnswer(**fields | {"at": utc(letter.at), "closed_at": closed_at})
 
 
 @get(
@@ -220,7 +220,7 @@ async def _chosen(app: App, wanted: Settle) -> tuple[list[str], bool]:
     chosen: dict[str, None] = {}
     while len(chosen) < MOST_SETTLED and (page := await app.dead_letters(query)):
         chosen |= dict.fromkeys(letter.flow_id for letter in page)
-        query = msgspec.structs.replace(query, after=page[-1].place)
+        query = msgspec.structs.replace(query, after=page[-1].cursor)
     return list(chosen)[:MOST_SETTLED], len(chosen) >= MOST_SETTLED
 
 

@@ -77,9 +77,9 @@ class MemoryData:
         status, wake_at = change.status, change.wake_at
         finished_at = change.finished_at
         # A failed one may be taken up again by what it has not read.
-        if status not in ("running", "completed", "cancelled") and flow.mail > change.mail_read:
+        if status not in ("running", "completed", "cancelled") and flow.messages_sent > change.messages_read:
             status, wake_at, finished_at = "ready", None, None
-        elif status != "running" and flow.mail > change.mail_read:
+        elif status != "running" and flow.messages_sent > change.messages_read:
             self.messages = {key: row for key, row in self.messages.items() if row.flow_id != flow.id}
         owner = flow.owner if status == "running" else None
         self.put(
@@ -88,9 +88,9 @@ class MemoryData:
                 status=status,
                 wake_at=wake_at,
                 owner=owner,
-                mail_read=change.mail_read,
+                messages_read=change.messages_read,
                 finished_at=finished_at,
-                lost=change.lost,
+                lost_owners=change.lost_owners,
             )
         )
 
@@ -103,11 +103,13 @@ class MemoryData:
         self.last_message += 1
         self.messages[self.last_message] = Message(self.last_message, flow_id, now, body)
         if flow.status == "running":
-            self.put(msgspec.structs.replace(flow, mail=flow.mail + 1))
+            self.put(msgspec.structs.replace(flow, messages_sent=flow.messages_sent + 1))
         else:
             wake_at = flow.wake_at if flow.status == "ready" else now
             self.put(
-                msgspec.structs.replace(flow, mail=flow.mail + 1, status="ready", wake_at=wake_at, finished_at=None)
+                msgspec.structs.replace(
+                    flow, messages_sent=flow.messages_sent + 1, status="ready", wake_at=wake_at, finished_at=None
+                )
             )
         return flow.status
 
@@ -131,7 +133,7 @@ class MemoryData:
         flows = self.owned.pop(epoch, {})
         for flow_id in flows:
             flow = self.flows[flow_id]
-            self.put(msgspec.structs.replace(flow, status="ready", owner=None, lost=flow.lost + lost))
+            self.put(msgspec.structs.replace(flow, status="ready", owner=None, lost_owners=flow.lost_owners + lost))
         return len(flows)
 
     def remove(self, flow_ids: Collection[str]) -> None:

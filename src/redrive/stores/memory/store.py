@@ -60,7 +60,7 @@ class MemoryStore:
 
     # Workers
 
-    async def join(self, worker: NewWorker, ttl: float) -> Lease:
+    async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         data, now = self._data, SYSTEM_CLOCK.wall()
         data.last_epoch += 1
         lease = Lease(data.last_epoch, worker.name)
@@ -68,18 +68,18 @@ class MemoryStore:
         self._epochs.add(lease.epoch)
         return lease
 
-    async def renew(self, lease: Lease, ttl: float) -> bool:
+    async def extend_lease(self, lease: Lease, ttl: float) -> bool:
         worker = self._data.valid(lease)
         if worker is None:
             return False
         worker.expires_at, worker.lapses_at = SYSTEM_CLOCK.wall() + ttl, SYSTEM_CLOCK.monotonic() + ttl
         return True
 
-    async def leave(self, lease: Lease) -> None:
+    async def release_lease(self, lease: Lease) -> None:
         if self._data.end(lease.epoch, lost=0):
             self._data.wake()
 
-    async def reap(self) -> list[Reaped]:
+    async def reap_leases(self) -> list[Reaped]:
         data, now = self._data, SYSTEM_CLOCK.monotonic()
         gone = [worker.lease for worker in data.workers.values() if worker.gone or worker.lapses_at <= now]
         reaped = [Reaped(lease.worker, lease.epoch, data.end(lease.epoch, lost=1)) for lease in gone]
@@ -161,7 +161,7 @@ class MemoryStore:
         data = self._data
         worker = data.checked(lease)
         self._refuse_what_cannot_be(lease, batch)
-        for flow in batch.born:
+        for flow in batch.new_flows:
             data.put(msgspec.structs.replace(_added(flow), status="running", owner=lease.epoch, claims=1))
         for event in batch.events:
             data.events.setdefault(event.flow_id, {})[event.seq] = event
@@ -185,14 +185,14 @@ class MemoryStore:
             if (flow_id, seq) in written or seq in self._data.events.get(flow_id, ()):
                 raise StoreError(f"{self.address}: event {seq} of flow {flow_id} is there already; nothing was written")
             written.add((flow_id, seq))
-        for flow in batch.born:
+        for flow in batch.new_flows:
             if flow.id in self._data.flows:
                 raise StoreError(f"{self.address}: there is a flow {flow.id} already; nothing was written")
             if flow.queue in self._data.limits:
                 raise StoreError(
                     f"{self.address}: queue {flow.queue} has a limit: its flows must be claimed; nothing was written"
                 )
-        owned = {*self._data.owned.get(lease.epoch, {}), *(flow.id for flow in batch.born)}
+        owned = {*self._data.owned.get(lease.epoch, {}), *(flow.id for flow in batch.new_flows)}
         for change in batch.flows:
             if change.flow_id not in owned:
                 raise StoreError(
@@ -255,11 +255,11 @@ class MemoryStore:
         self._data.wake()
         return status
 
-    async def read_mail(self, lease: Lease) -> list[Message]:
+    async def read_inbox(self, lease: Lease) -> list[Message]:
         owned = self._data.owned.get(lease.epoch, {})
         return [message for message in self._data.messages.values() if message.flow_id in owned]
 
-    async def count_mail(self, flow_id: str) -> int:
+    async def count_unread(self, flow_id: str) -> int:
         return sum(message.flow_id == flow_id for message in self._data.messages.values())
 
     # Retries, dead letters, queues
@@ -272,11 +272,11 @@ class MemoryStore:
         )
         return heapq.nsmallest(query.limit, wanted, key=lambda row: (row.scheduled_at, row.flow_id, row.item))
 
-    async def list_dead(self, query: DeadQuery) -> list[DeadLetter]:
+    async def list_dead_letters(self, query: DeadQuery) -> list[DeadLetter]:
         wanted = (
             letter
-            for letter in sorted(self._data.dead.values(), key=lambda letter: letter.place)
-            if (query.after is None or letter.place > query.after)
+            for letter in sorted(self._data.dead.values(), key=lambda letter: letter.cursor)
+            if (query.after is None or letter.cursor > query.after)
             and (not query.flow_ids or letter.flow_id in query.flow_ids)
             and all(
                 getattr(query, field) in (None, getattr(letter, field))
@@ -285,7 +285,7 @@ class MemoryStore:
         )
         return [letter for letter, _ in zip(wanted, range(query.limit), strict=False)]
 
-    async def settle_dead(
+    async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
         data, settled = self._data, []
@@ -293,7 +293,7 @@ class MemoryStore:
             letter = data.dead.get(flow_id)
             if letter is None or letter.state != "dead":
                 continue
-            data.dead[flow_id] = msgspec.structs.replace(letter, state=state, by=by, why=why, settled_at=now)
+            data.dead[flow_id] = msgspec.structs.replace(letter, state=state, by=by, why=why, closed_at=now)
             if message is not None:
                 data.send(flow_id, message, now, reopens=True)
             settled.append(flow_id)
@@ -357,7 +357,7 @@ def _added(flow: NewFlow) -> FlowRecord:
         wake_at=flow.start_at,
         owner=None,
         claims=0,
-        mail=0,
-        mail_read=0,
+        messages_sent=0,
+        messages_read=0,
         finished_at=None,
     )

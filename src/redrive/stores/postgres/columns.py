@@ -36,8 +36,8 @@ _TYPES = {
     "timeout_retry_limit": "bigint",
     "backoff_base_delay_ms": "double precision",
     "attempts": "bigint",
-    "mail_read": "bigint",
-    "lost": "bigint",
+    "messages_read": "bigint",
+    "lost_owners": "bigint",
     "retryable": "boolean",
     "dependencies_satisfied": "boolean",
 }

@@ -35,34 +35,38 @@ written AS (
 # The rows as they are after the whole batch: what one statement adds, it cannot change.
 _BORN = """
 born AS (
-    INSERT INTO flows ({columns}, status, wake_at, owner, claims, mail_read, finished_at)
+    INSERT INTO flows ({columns}, status, wake_at, owner, claims, messages_read, finished_at)
     SELECT {written}, b.status, to_timestamp(b.wake_at), CASE WHEN b.status = 'running' THEN lease.epoch END, 1,
-        b.mail_read, to_timestamp(b.finished_at)
+        b.messages_read, to_timestamp(b.finished_at)
     FROM lease, {rows}
     RETURNING status, queue
 )"""
 
-# `f.mail` is that of the row as it is now, though the statement began before: a sender that was faster is seen.
+# `f.messages_sent` is read from the latest version of the row, so a message sent meanwhile is seen.
 # IS NOT DISTINCT FROM, because no index serves it: rows are found by their ids, and not by their owner, whose part of
 # the index is full of flows that are done.
 _FLOWS = """
 changed AS (
     UPDATE flows AS f SET
-        status = CASE WHEN c.asleep AND f.mail > c.mail_read THEN 'ready' ELSE c.status END,
+        status = CASE WHEN c.asleep AND f.messages_sent > c.messages_read THEN 'ready' ELSE c.status END,
         wake_at = CASE
-            WHEN c.status = 'running' OR c.asleep AND f.mail > c.mail_read THEN f.wake_at
+            WHEN c.status = 'running' OR c.asleep AND f.messages_sent > c.messages_read THEN f.wake_at
             WHEN c.status IN ('ready', 'waiting') THEN coalesce(to_timestamp(c.wake_at), f.wake_at)
             ELSE to_timestamp(c.wake_at)
         END,
         owner = CASE WHEN c.status = 'running' THEN f.owner END,
-        mail_read = c.mail_read,
-        lost = c.lost,
-        finished_at = CASE WHEN NOT (c.asleep AND f.mail > c.mail_read) THEN to_timestamp(c.finished_at) END
+        messages_read = c.messages_read,
+        lost_owners = c.lost_owners,
+        finished_at = CASE
+            WHEN NOT (c.asleep AND f.messages_sent > c.messages_read) THEN to_timestamp(c.finished_at)
+        END
     FROM lease, (
         SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked', 'failed') AS asleep FROM {rows}
     ) AS c
     WHERE f.id = c.flow_id AND f.owner IS NOT DISTINCT FROM lease.epoch
-    RETURNING f.id, f.status, f.mail > f.mail_read AND NOT c.asleep AND c.status <> 'running' AS leaves_mail
+    RETURNING
+        f.id, f.status,
+        f.messages_sent > f.messages_read AND NOT c.asleep AND c.status <> 'running' AS leaves_mail
 )"""
 
 # What an ended flow has not read nobody will: only what came in while this statement ran is left to `prune`. By an
@@ -127,7 +131,7 @@ class _Born(NewFlow, frozen=True, kw_only=True):
 
     status: FlowStatus
     wake_at: float | None
-    mail_read: int
+    messages_read: int
     finished_at: float | None
 
 
@@ -193,8 +197,8 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
         parameters.extend(values)
 
     changes = {change.flow_id: change for change in batch.flows}
-    if batch.born:
-        has("born", _json([_born(flow, changes.pop(flow.id, None)) for flow in batch.born]))
+    if batch.new_flows:
+        has("born", _json([_born(flow, changes.pop(flow.id, None)) for flow in batch.new_flows]))
     if batch.events:
         has("events", *_events(batch.events))
     if changes:
@@ -210,19 +214,23 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
         flow_ids, items = zip(*done, strict=True)
         has("items_done", _SEPARATOR.join(flow_ids), _numbers(items))
     if batch.messages_read:
-        has("messages_read", _numbers(batch.messages_read))
+        has("messages_read", _numbers(list(batch.messages_read)))
     return _statement(tuple(parts), channel), parameters
 
 
 def _born(flow: NewFlow, change: FlowChange | None) -> _Born:
     fields = msgspec.structs.asdict(flow)
     if change is None:
-        return _Born(**fields, status="running", wake_at=flow.start_at, mail_read=0, finished_at=None)
+        return _Born(**fields, status="running", wake_at=flow.start_at, messages_read=0, finished_at=None)
     wake_at = change.wake_at
     if wake_at is None and change.status in ("ready", "waiting", "running"):
         wake_at = flow.start_at
     return _Born(
-        **fields, status=change.status, wake_at=wake_at, mail_read=change.mail_read, finished_at=change.finished_at
+        **fields,
+        status=change.status,
+        wake_at=wake_at,
+        messages_read=change.messages_read,
+        finished_at=change.finished_at,
     )
 
 

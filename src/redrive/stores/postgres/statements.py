@@ -26,7 +26,8 @@ HAND_ON = """
 WITH left_behind AS MATERIALIZED (
     SELECT id, owner FROM flows WHERE owner = ANY ($1::bigint[]) FOR UPDATE
 ), handed_on AS (
-    UPDATE flows SET status = 'ready', owner = NULL, lost = lost + $3 FROM left_behind WHERE flows.id = left_behind.id
+    UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + $3
+    FROM left_behind WHERE flows.id = left_behind.id
     RETURNING left_behind.owner
 )
 SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT FROM handed_on LIMIT 1) AS one)
@@ -96,7 +97,7 @@ SELECT count(*) FROM flows_gone
 _DELIVER = """
 delivered AS (
     UPDATE flows SET
-        mail = mail + 1,
+        messages_sent = messages_sent + 1,
         status = CASE WHEN flows.status = 'running' THEN 'running' ELSE 'ready' END,
         wake_at = CASE WHEN flows.status IN ('running', 'ready') THEN flows.wake_at ELSE to_timestamp($1) END,
         finished_at = NULL
@@ -117,13 +118,13 @@ SELECT status FROM addressee, told
 """
 
 SETTLE_DEAD = """
-UPDATE dead_letters SET state = $2, "by" = $3, why = $4, settled_at = to_timestamp($5)
+UPDATE dead_letters SET state = $2, "by" = $3, why = $4, closed_at = to_timestamp($5)
 WHERE flow_id = ANY ($1::text[]) AND state = 'dead' RETURNING flow_id
 """
 
 REDRIVE = f"""
 WITH settled AS (
-    UPDATE dead_letters SET state = $5, "by" = $6, why = $7, settled_at = to_timestamp($1)
+    UPDATE dead_letters SET state = $5, "by" = $6, why = $7, closed_at = to_timestamp($1)
     WHERE flow_id = ANY ($4::text[]) AND state = 'dead' RETURNING flow_id
 ),
 addressee AS MATERIALIZED (
@@ -133,12 +134,12 @@ addressee AS MATERIALIZED (
 SELECT flow_id FROM settled, told
 """
 
-READ_MAIL = f"""
+READ_INBOX = f"""
 SELECT {selected(MESSAGE, "m")} FROM flows AS f JOIN messages AS m ON m.flow_id = f.id
-WHERE f.owner = $1 AND f.mail > f.mail_read ORDER BY m.id
+WHERE f.owner = $1 AND f.messages_sent > f.messages_read ORDER BY m.id
 """
 
-COUNT_MAIL = "SELECT count(*) FROM messages WHERE flow_id = $1"
+COUNT_UNREAD = "SELECT count(*) FROM messages WHERE flow_id = $1"
 
 SET_QUEUE_LIMIT = """
 WITH changed AS (

@@ -90,7 +90,7 @@ class PostgresStore:
 
     # Workers
 
-    async def join(self, worker: NewWorker, ttl: float) -> Lease:
+    async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         queues = None if worker.queues is None else list(worker.queues)
         # A connection that died without a word must be found out, and another one opened, while the lease lasts.
         self._commits.within = min(self._commits.within, max(ttl * OF_THE_LEASE, 1.0))
@@ -98,16 +98,16 @@ class PostgresStore:
         epoch = await self._write(statements.JOIN, worker.name, list(worker.definitions), queues, ttl)
         return Lease(epoch[0][0], worker.name)
 
-    async def renew(self, lease: Lease, ttl: float) -> bool:
+    async def extend_lease(self, lease: Lease, ttl: float) -> bool:
         # With the commits: nothing slow is ever in the way there.
         return bool(await self._commits.run(lambda connection: connection.fetchval(statements.RENEW, lease.epoch, ttl)))
 
-    async def leave(self, lease: Lease) -> None:
+    async def release_lease(self, lease: Lease) -> None:
         await self._claims.run(lambda connection: self._end(connection, statements.LEAVE, lease.epoch, lost=0))
         self._fences.pop(lease.epoch, None)
         self._unsure.discard(lease.epoch)
 
-    async def reap(self) -> list[Reaped]:
+    async def reap_leases(self) -> list[Reaped]:
         async def reap(connection: Any) -> list[Reaped]:
             if not await connection.fetchval(statements.ANY_EXPIRED):
                 return []
@@ -217,12 +217,12 @@ class PostgresStore:
         rows = await self._write(statements.SEND, now, body, self._channel, flow_id, reopens)
         return rows[0][0] if rows else None
 
-    async def read_mail(self, lease: Lease) -> list[Message]:
-        rows = await self._claims.run(lambda connection: connection.fetch(statements.READ_MAIL, lease.epoch))
+    async def read_inbox(self, lease: Lease) -> list[Message]:
+        rows = await self._claims.run(lambda connection: connection.fetch(statements.READ_INBOX, lease.epoch))
         return [Message(*row) for row in rows]
 
-    async def count_mail(self, flow_id: str) -> int:
-        count: int = (await self._read(statements.COUNT_MAIL, flow_id))[0][0]
+    async def count_unread(self, flow_id: str) -> int:
+        count: int = (await self._read(statements.COUNT_UNREAD, flow_id))[0][0]
         return count
 
     # Retries, dead letters, queues
@@ -231,11 +231,11 @@ class PostgresStore:
         statement, parameters = retry_list(query)
         return [RetryRow(**row) for row in await self._read(statement, *parameters)]
 
-    async def list_dead(self, query: DeadQuery) -> list[DeadLetter]:
+    async def list_dead_letters(self, query: DeadQuery) -> list[DeadLetter]:
         statement, parameters = dead_list(query)
         return [DeadLetter(**row) for row in await self._read(statement, *parameters)]
 
-    async def settle_dead(
+    async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
         if message is None:

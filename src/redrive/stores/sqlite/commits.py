@@ -19,15 +19,15 @@ INSERT INTO flows (id, definition, input, queue, priority, status, created_at, s
 SELECT ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1 WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?)
 """
 _EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
-# Unread mail, beyond the `mail` that counts, makes it ready at once.
+# Unread mail, beyond the number that counts, makes it ready at once.
 _FLOW = """
 UPDATE flows SET
-    status = iif(mail > ?, 'ready', ?),
-    wake_at = iif(mail > ?, NULL, ?),
+    status = iif(messages_sent > ?, 'ready', ?),
+    wake_at = iif(messages_sent > ?, NULL, ?),
     owner = iif(?, owner, NULL),
-    mail_read = ?,
-    lost = ?,
-    finished_at = iif(mail > ?, NULL, ?)
+    messages_read = ?,
+    lost_owners = ?,
+    finished_at = iif(messages_sent > ?, NULL, ?)
 WHERE id = ? AND owner = ?
 """
 _ANY_MAIL = 2**62
@@ -51,8 +51,8 @@ def commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
         return
     if connection.execute(_NUMBER, (batch.number, epoch, SYSTEM_CLOCK.monotonic())).rowcount != 1:
         raise lost(lease)
-    if batch.born:
-        _add_born(connection, batch.born, epoch)
+    if batch.new_flows:
+        _add_born(connection, batch.new_flows, epoch)
     if batch.events:
         many(_EVENT, batch.events)
     if batch.flows:
@@ -99,8 +99,20 @@ def _add_born(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int) 
 
 
 def _values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
-    status, read = change.status, change.mail_read
+    status, read = change.status, change.messages_read
     runs = status == "running"
     # Else it is not finished, or failed, and may be taken up again.
     mail = _ANY_MAIL if runs or status in _NEVER_READS_AGAIN else read
-    return mail, status, mail, change.wake_at, runs, read, change.lost, mail, change.finished_at, change.flow_id, epoch
+    return (
+        mail,
+        status,
+        mail,
+        change.wake_at,
+        runs,
+        read,
+        change.lost_owners,
+        mail,
+        change.finished_at,
+        change.flow_id,
+        epoch,
+    )

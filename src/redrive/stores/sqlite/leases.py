@@ -16,7 +16,7 @@ _RENEW = "UPDATE workers SET expires_at = ?, lapses_at = ? WHERE epoch = ? AND l
 _KNOWS = "UPDATE workers SET definitions = ?1 WHERE epoch = ?2 AND definitions <> ?1"
 _VALID = "SELECT 1 FROM workers WHERE epoch = ? AND lapses_at > ?"
 _LEAVE = "DELETE FROM workers WHERE epoch = ?"
-_HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL, lost = lost + ? WHERE owner = ?"
+_HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + ? WHERE owner = ?"
 _WORKERS = """
 SELECT
     epoch, name, definitions, queues, joined_at, expires_at, lapses_at,
@@ -25,7 +25,7 @@ FROM workers ORDER BY epoch
 """
 
 
-def join(
+def acquire_lease(
     connection: sqlite3.Connection, locks: WorkerLocks, worker: NewWorker, ttl: float, taken: list[FileIO]
 ) -> Lease:
     """`taken` gets the worker's lock, to be dropped if the transaction fails."""
@@ -39,7 +39,7 @@ def join(
     return Lease(epoch, worker.name)
 
 
-def renew(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
+def extend_lease(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
     now = SYSTEM_CLOCK.monotonic()
     return connection.execute(_RENEW, (SYSTEM_CLOCK.wall() + ttl, now + ttl, lease.epoch, now)).rowcount == 1
 
@@ -58,14 +58,14 @@ def lost(lease: Lease) -> LeaseLost:
     return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
 
 
-def leave(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> int:
+def release_lease(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> int:
     """How many flows were handed on."""
     flows = _end(connection, locks, lease.epoch, lost=0)
     locks.tidy({epoch for (epoch,) in connection.execute("SELECT epoch FROM workers")})
     return flows
 
 
-def reap(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Reaped]:
+def reap_leases(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Reaped]:
     reaped, alive = [], set()
     for epoch, name, *times in connection.execute("SELECT epoch, name, expires_at, lapses_at FROM workers").fetchall():
         is_running = locks.is_running(epoch)

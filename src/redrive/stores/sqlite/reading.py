@@ -68,11 +68,11 @@ def read_heartbeats(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> 
     return [HeartbeatRow._make(row) for row in connection.execute(_HEARTBEATS, (json_list(flow_ids),))]
 
 
-def read_mail(connection: sqlite3.Connection, lease: Lease) -> list[Message]:
+def read_inbox(connection: sqlite3.Connection, lease: Lease) -> list[Message]:
     return [Message(*row) for row in connection.execute(_MAIL, (lease.epoch,))]
 
 
-def count_mail(connection: sqlite3.Connection, flow_id: str) -> int:
+def count_unread(connection: sqlite3.Connection, flow_id: str) -> int:
     count: int = connection.execute("SELECT count(*) FROM messages WHERE flow_id = ?", (flow_id,)).fetchone()[0]
     return count
 
@@ -100,7 +100,7 @@ def list_retries(connection: sqlite3.Connection, query: RetryQuery) -> list[Retr
     return [retry_row(row) for row in rows]
 
 
-def list_dead(connection: sqlite3.Connection, query: DeadQuery) -> list[DeadLetter]:
+def list_dead_letters(connection: sqlite3.Connection, query: DeadQuery) -> list[DeadLetter]:
     filters = [
         (f"flow_id {_AMONG}", json_list(query.flow_ids) if query.flow_ids else None),
         ("state = ?", query.state),

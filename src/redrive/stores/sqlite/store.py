@@ -133,27 +133,27 @@ class SqliteStore:
 
     # Workers: leases and claims die with the machine, so they are not flushed to the disk by themselves.
 
-    async def join(self, worker: NewWorker, ttl: float) -> Lease:
+    async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         await self._reader.do(refuse_newer, self.address)
         taken: list[FileIO] = []
         # That another process holds the database must be found out, and told, while the lease lasts.
         self._writer.busy_timeout = min(self._writer.busy_timeout, max(ttl / 2, SHORTEST_BUSY_TIMEOUT))
         try:
-            return await self._writer.do_unflushed(leases.join, self._locks, worker, ttl, taken)
+            return await self._writer.do_unflushed(leases.acquire_lease, self._locks, worker, ttl, taken)
         except Exception:
             for lock in taken:
                 self._locks.drop(lock)
             raise
 
-    async def renew(self, lease: Lease, ttl: float) -> bool:
-        return await self._writer.do_unflushed(leases.renew, lease, ttl)
+    async def extend_lease(self, lease: Lease, ttl: float) -> bool:
+        return await self._writer.do_unflushed(leases.extend_lease, lease, ttl)
 
-    async def leave(self, lease: Lease) -> None:
-        if await self._writer.do_unflushed(leases.leave, self._locks, lease):
+    async def release_lease(self, lease: Lease) -> None:
+        if await self._writer.do_unflushed(leases.release_lease, self._locks, lease):
             self._wake()
 
-    async def reap(self) -> list[Reaped]:
-        reaped = await self._writer.do_unflushed(leases.reap, self._locks)
+    async def reap_leases(self) -> list[Reaped]:
+        reaped = await self._writer.do_unflushed(leases.reap_leases, self._locks)
         if any(one.flows for one in reaped):
             self._wake()
         return reaped
@@ -213,24 +213,24 @@ class SqliteStore:
         self._wake()
         return status
 
-    async def read_mail(self, lease: Lease) -> list[Message]:
-        return await self._reader.do(reading.read_mail, lease)
+    async def read_inbox(self, lease: Lease) -> list[Message]:
+        return await self._reader.do(reading.read_inbox, lease)
 
-    async def count_mail(self, flow_id: str) -> int:
-        return await self._reader.do(reading.count_mail, flow_id)
+    async def count_unread(self, flow_id: str) -> int:
+        return await self._reader.do(reading.count_unread, flow_id)
 
     # Retries, dead letters, queues
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]:
         return await self._reader.do(reading.list_retries, query)
 
-    async def list_dead(self, query: DeadQuery) -> list[DeadLetter]:
-        return await self._reader.do(reading.list_dead, query)
+    async def list_dead_letters(self, query: DeadQuery) -> list[DeadLetter]:
+        return await self._reader.do(reading.list_dead_letters, query)
 
-    async def settle_dead(
+    async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
-        settled = await self._writer.do(writing.settle_dead, flow_ids, state, by, why, now, message)
+        settled = await self._writer.do(writing.close_dead_letters, flow_ids, state, by, why, now, message)
         self._wake()
         return settled
 

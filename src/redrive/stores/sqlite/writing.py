@@ -14,14 +14,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _OF_KEY = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE key = ? AND definition = ?"  # noqa: S608 - our own names
 _STATUS = "SELECT status FROM flows WHERE id = ?"
 _MESSAGE = "INSERT INTO messages (flow_id, at, body) VALUES (?, ?, ?)"
-_MAIL_FOR_OWNER = "UPDATE flows SET mail = mail + 1 WHERE id = ?"
+_MAIL_FOR_OWNER = "UPDATE flows SET messages_sent = messages_sent + 1 WHERE id = ?"
 _MAIL_THAT_WAKES = """
 UPDATE flows SET
-    mail = mail + 1, status = 'ready', wake_at = iif(status = 'ready', wake_at, ?), finished_at = NULL
+    messages_sent = messages_sent + 1, status = 'ready', wake_at = iif(status = 'ready', wake_at, ?), finished_at = NULL
 WHERE id = ?
 """
 _SETTLE = """
-UPDATE dead_letters SET state = ?, "by" = ?, why = ?, settled_at = ? WHERE flow_id = ? AND state = 'dead'
+UPDATE dead_letters SET state = ?, "by" = ?, why = ?, closed_at = ? WHERE flow_id = ? AND state = 'dead'
 """
 _SET_LIMIT = 'INSERT OR REPLACE INTO queue_limits (name, "limit") VALUES (?, ?)'
 _NO_LIMIT = "DELETE FROM queue_limits WHERE name = ?"
@@ -91,7 +91,7 @@ def send(connection: sqlite3.Connection, flow_id: str, body: str, now: float, re
     return status
 
 
-def settle_dead(
+def close_dead_letters(
     connection: sqlite3.Connection,
     flow_ids: Sequence[str],
     state: DeadState,

@@ -21,8 +21,8 @@ from redrive.testing.store_conformance.claims import ClaimConformance
 from redrive.testing.store_conformance.commits import CommitConformance
 from redrive.testing.store_conformance.dead_letters import DeadLetterConformance
 from redrive.testing.store_conformance.flows import FlowConformance
+from redrive.testing.store_conformance.inbox import InboxConformance
 from redrive.testing.store_conformance.leases import LeaseConformance
-from redrive.testing.store_conformance.mail import MailConformance
 from redrive.testing.store_conformance.registry import RegistryConformance
 from redrive.testing.store_conformance.scenario import MakeStore
 from redrive.testing.store_conformance.wakes import WakeConformance
@@ -33,7 +33,7 @@ class StoreConformance(
     FlowConformance,
     ClaimConformance,
     CommitConformance,
-    MailConformance,
+    InboxConformance,
     DeadLetterConformance,
     RegistryConformance,
     WakeConformance,

@@ -2,6 +2,6 @@
 
 import pytest
 
-PARTS = ("claims", "commits", "dead_letters", "flows", "leases", "mail", "scenario", "wakes")
+PARTS = ("claims", "commits", "dead_letters", "flows", "inbox", "leases", "scenario", "wakes")
 
 pytest.register_assert_rewrite(*(f"{__package__}.{part}" for part in PARTS))

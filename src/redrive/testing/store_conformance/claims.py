@@ -160,7 +160,7 @@ class ClaimConformance:
         await finish(store, lease, 1, "s0", "completed")
         assert await claim(other, others, now=NOW + 9) == ["s2"]
         await release(store, lease, 2, "s1", "waiting", wake_at=NOW + 50)
-        await store.leave(lease)
+        await store.release_lease(lease)
         assert await claim(other, others, now=NOW + 9) == ["s3"]
         await other.set_queue_limit("small", 3)
         assert await claim(other, others, now=NOW + 9) == ["s4"]

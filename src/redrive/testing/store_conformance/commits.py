@@ -57,7 +57,7 @@ class CommitConformance:
         await add(store, "a", "b")
         await claim(store, lease)
         await store.send("a", "{}", NOW)
-        (message,) = await store.read_mail(lease)
+        (message,) = await store.read_inbox(lease)
         kept = Batch(number=1, events=[event("a", 1, '"kept"')], retries=[retry("a", 1)])
         await store.commit(lease, kept)
         refused = Batch(
@@ -66,7 +66,7 @@ class CommitConformance:
             flows=[FlowChange(flow_id="b", status="completed", finished_at=NOW)],
             retries=[retry("b", 1)],
             retries_done=[("a", 1)],
-            messages_read=[message.id],
+            messages_read={message.id: message.flow_id},
             dead=[letter("b")],
             heartbeats=[HeartbeatRow("b", 1, NOW, "{}")],
         )
@@ -77,9 +77,9 @@ class CommitConformance:
         assert await store.read_events(["a", "b"]) == {"a": kept.events, "b": []}
         assert await status_of(store, "b") == "running"
         assert await store.list_retries(RetryQuery()) == kept.retries
-        assert await store.list_dead(DeadQuery()) == []
+        assert await store.list_dead_letters(DeadQuery()) == []
         assert await store.read_heartbeats(["b"]) == []
-        assert await store.read_mail(lease) == [message]
+        assert await store.read_inbox(lease) == [message]
 
     @scenario
     async def test_a_worker_without_its_lease_writes_nothing(self, stores: Stores) -> None:
@@ -87,7 +87,7 @@ class CommitConformance:
         lease = await join(store)
         await add(store, "a")
         await claim(store, lease)
-        assert await store.renew(lease, SHORT)
+        assert await store.extend_lease(lease, SHORT)
         await expired(other, lease)
         batch = Batch(
             number=1,
@@ -98,7 +98,7 @@ class CommitConformance:
         )
         with pytest.raises(LeaseLost):
             await store.commit(lease, batch)
-        await other.reap()
+        await other.reap_leases()
         successor = await join(other)
         assert await claim(other, successor) == ["a"]
         with pytest.raises(LeaseLost):
@@ -106,7 +106,7 @@ class CommitConformance:
         assert await other.read_events(["a"]) == {"a": []}
         assert (await found(other, "a")).owner == successor.epoch
         assert await other.list_retries(RetryQuery()) == []
-        assert await other.list_dead(DeadQuery()) == []
+        assert await other.list_dead_letters(DeadQuery()) == []
 
     @scenario
     async def test_a_flow_may_be_born_to_its_owner(self, stores: Stores) -> None:
@@ -119,7 +119,7 @@ class CommitConformance:
             FlowChange(flow_id="goes back", status="ready"),
         ]
         events = [event(flow.id, 1) for flow in born]
-        await store.commit(lease, Batch(number=1, born=born, events=events, flows=changes))
+        await store.commit(lease, Batch(number=1, new_flows=born, events=events, flows=changes))
         assert await other.read_events([flow.id for flow in born]) == {row.flow_id: [row] for row in events}
         runs, waits, done, ready = [await found(other, flow.id) for flow in born]
         assert (runs.status, runs.owner, runs.claims, runs.priority) == ("running", lease.epoch, 1, 7)
@@ -138,15 +138,15 @@ class CommitConformance:
         for queue, holder in (("small", lease), ("default", short)):
             if holder is short:
                 await expired(store, short)
-            batch = Batch(number=1, born=[new_flow("a"), new_flow("b", queue=queue)], events=[event("a", 1)])
+            batch = Batch(number=1, new_flows=[new_flow("a"), new_flow("b", queue=queue)], events=[event("a", 1)])
             with pytest.raises(StoreError):
                 await store.commit(holder, batch)
             assert await store.find_flows(["a", "b"]) == {}
             assert await store.read_events(["a"]) == {"a": []}
-        batch = Batch(number=1, born=[new_flow("a")], events=[event("a", 1)])
+        batch = Batch(number=1, new_flows=[new_flow("a")], events=[event("a", 1)])
         await store.commit(lease, batch)
         with pytest.raises(StoreError):
-            await store.commit(lease, Batch(number=2, born=[new_flow("a")]))
+            await store.commit(lease, Batch(number=2, new_flows=[new_flow("a")]))
 
     @scenario
     async def test_whether_a_batch_was_committed_is_known(self, stores: Stores) -> None:
@@ -312,7 +312,7 @@ class CommitConformance:
         )
         assert await store.list_retries(RetryQuery()) == [later]
         assert await store.read_heartbeats(["a"]) == [beats[1]]
-        assert await store.list_dead(DeadQuery()) == letters[1:]
+        assert await store.list_dead_letters(DeadQuery()) == letters[1:]
 
     @scenario
     async def test_commits_of_many_workers_do_not_disturb_each_other(self, stores: Stores) -> None:

@@ -36,12 +36,12 @@ class DeadLetterConformance:
         lease = await join(store)
         first = msgspec.structs.replace(letter("a"), message="ü 🦊 'quoted' \"twice\"", payload='{"x": "\\u0000"}')
         await fail(store, lease, 1, first)
-        assert await store.list_dead(DeadQuery()) == [first]
-        await store.settle_dead(["a"], "redriven", "me", "fixed", NOW + 1, "{}")
+        assert await store.list_dead_letters(DeadQuery()) == [first]
+        await store.close_dead_letters(["a"], "redriven", "me", "fixed", NOW + 1, "{}")
         await claim(store, lease)
         second = msgspec.structs.replace(first, kind="poison", attempts=9, step="")
         await store.commit(lease, Batch(number=2, dead=[second]))
-        assert await store.list_dead(DeadQuery(state=None)) == [second]
+        assert await store.list_dead_letters(DeadQuery(state=None)) == [second]
 
     @scenario
     async def test_letters_are_listed_oldest_first_and_page_by_page(self, stores: Stores) -> None:
@@ -49,15 +49,15 @@ class DeadLetterConformance:
         lease = await join(store)
         letters = [msgspec.structs.replace(letter(f"f{number}"), at=NOW + 9 - number // 2) for number in range(7)]
         await fail(store, lease, 1, *letters)
-        everything = await store.list_dead(DeadQuery())
+        everything = await store.list_dead_letters(DeadQuery())
         assert [one.at for one in everything] == sorted(one.at for one in letters)
         assert {one.flow_id for one in everything} == {one.flow_id for one in letters}
         paged: list[DeadLetter] = []
-        while page := await store.list_dead(DeadQuery(limit=3, after=paged[-1].place if paged else None)):
+        while page := await store.list_dead_letters(DeadQuery(limit=3, after=paged[-1].cursor if paged else None)):
             assert len(page) <= 3
             paged += page
             # Settling what was seen does not lose the place.
-            await store.settle_dead([one.flow_id for one in page], "discarded", "me", "seen", NOW, None)
+            await store.close_dead_letters([one.flow_id for one in page], "discarded", "me", "seen", NOW, None)
         assert paged == everything
 
     @scenario
@@ -67,20 +67,20 @@ class DeadLetterConformance:
         store = await stores.open()
         lease = await join(store)
         await fail(store, lease, 1, *(msgspec.structs.replace(letter(f"f{one}"), at=NOW + one / 7) for one in range(6)))
-        last = (await store.list_dead(DeadQuery(limit=3)))[-1]
+        last = (await store.list_dead_letters(DeadQuery(limit=3)))[-1]
         assert last.flow_id == "f2"
-        following = await store.list_dead(DeadQuery(after=last.place))
+        following = await store.list_dead_letters(DeadQuery(after=last.cursor))
         assert [one.flow_id for one in following] == ["f3", "f4", "f5"]
-        await store.settle_dead(["f2"], "redriven", "me", "fixed", NOW + 9, "{}")
+        await store.close_dead_letters(["f2"], "redriven", "me", "fixed", NOW + 9, "{}")
         await claim(store, lease)
         again = msgspec.structs.replace(last, at=NOW + 10)
-        change = FlowChange(flow_id="f2", status="failed", mail_read=1, finished_at=NOW - 10)
+        change = FlowChange(flow_id="f2", status="failed", messages_read=1, finished_at=NOW - 10)
         await store.commit(lease, Batch(number=2, flows=[change], dead=[again]))
-        following = await store.list_dead(DeadQuery(after=last.place))
+        following = await store.list_dead_letters(DeadQuery(after=last.cursor))
         assert [one.flow_id for one in following] == ["f3", "f4", "f5", "f2"]
-        await store.settle_dead(["f2"], "discarded", "me", "enough", NOW + 11, None)
+        await store.close_dead_letters(["f2"], "discarded", "me", "enough", NOW + 11, None)
         assert await store.prune(NOW - 5, 10) == 1
-        following = await store.list_dead(DeadQuery(after=last.place, state=None))
+        following = await store.list_dead_letters(DeadQuery(after=last.cursor, state=None))
         assert [one.flow_id for one in following] == ["f3", "f4", "f5"]
 
     @scenario
@@ -99,10 +99,10 @@ class DeadLetterConformance:
             msgspec.structs.replace(letter("queue"), queue="slow"),
             letter("gone"),
         )
-        await store.settle_dead(["gone"], "discarded", "me", "old", NOW, None)
+        await store.close_dead_letters(["gone"], "discarded", "me", "old", NOW, None)
 
         async def ids(query: DeadQuery) -> list[str]:
-            return sorted(one.flow_id for one in await store.list_dead(query))
+            return sorted(one.flow_id for one in await store.list_dead_letters(query))
 
         assert await ids(DeadQuery()) == ["definition", "error", "kind", "plain", "queue", "step"]
         assert await ids(DeadQuery(flow_ids=("plain", "gone", "unknown"))) == ["plain"]
@@ -120,18 +120,20 @@ class DeadLetterConformance:
         store = await stores.open()
         lease = await join(store)
         await fail(store, lease, 1, letter("a"), letter("b"), letter("c"))
-        settled = await store.settle_dead(["a", "b", "unknown"], "redriven", "ü@ops", "it's back", NOW + 5, '"go"')
+        settled = await store.close_dead_letters(
+            ["a", "b", "unknown"], "redriven", "ü@ops", "it's back", NOW + 5, '"go"'
+        )
         assert sorted(settled) == ["a", "b"]
-        redriven = await store.list_dead(DeadQuery(state="redriven"))
+        redriven = await store.list_dead_letters(DeadQuery(state="redriven"))
         assert sorted(one.flow_id for one in redriven) == ["a", "b"]
         for one in redriven:
-            assert (one.by, one.why, one.settled_at) == ("ü@ops", "it's back", NOW + 5)
+            assert (one.by, one.why, one.closed_at) == ("ü@ops", "it's back", NOW + 5)
         for flow_id in ("a", "b"):
             flow = await found(store, flow_id)
-            assert (flow.status, flow.finished_at, flow.mail) == ("ready", None, 1)
+            assert (flow.status, flow.finished_at, flow.messages_sent) == ("ready", None, 1)
         assert await status_of(store, "c") == "failed"
         assert sorted(await claim(store, lease)) == ["a", "b"]
-        mail = await store.read_mail(lease)
+        mail = await store.read_inbox(lease)
         assert sorted((one.flow_id, one.body) for one in mail) == [("a", '"go"'), ("b", '"go"')]
 
     @scenario
@@ -140,14 +142,14 @@ class DeadLetterConformance:
         lease = await join(several[0])
         await fail(several[0], lease, 1, letter("a"), letter("b"))
         answers = await asyncio.gather(
-            *(store.settle_dead(["a"], "redriven", "me", "why", NOW, "{}") for store in several * 2)
+            *(store.close_dead_letters(["a"], "redriven", "me", "why", NOW, "{}") for store in several * 2)
         )
         assert sorted(map(len, answers)) == [0, 0, 0, 0, 0, 1]
-        assert (await found(several[0], "a")).mail == 1
-        assert await several[1].settle_dead(["b"], "discarded", "me", "why", NOW, None) == ["b"]
-        assert await several[2].settle_dead(["b"], "redriven", "you", "no", NOW, "{}") == []
-        (discarded,) = await several[0].list_dead(DeadQuery(state="discarded"))
+        assert (await found(several[0], "a")).messages_sent == 1
+        assert await several[1].close_dead_letters(["b"], "discarded", "me", "why", NOW, None) == ["b"]
+        assert await several[2].close_dead_letters(["b"], "redriven", "you", "no", NOW, "{}") == []
+        (discarded,) = await several[0].list_dead_letters(DeadQuery(state="discarded"))
         assert (discarded.flow_id, discarded.by) == ("b", "me")
         assert await status_of(several[0], "b") == "failed"
-        assert (await found(several[0], "b")).mail == 0
-        assert await several[0].settle_dead([], "discarded", "me", "why", NOW, None) == []
+        assert (await found(several[0], "b")).messages_sent == 0
+        assert await several[0].close_dead_letters([], "discarded", "me", "why", NOW, None) == []

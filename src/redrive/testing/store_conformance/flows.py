@@ -43,7 +43,13 @@ class FlowConformance:
         flow = await found(await stores.open(), "a")
         assert (flow.id, flow.definition, flow.input, flow.queue, flow.priority) == ("a", WORK, '{"x": 1}', "q", -3)
         assert (flow.key, flow.status, flow.created_at, flow.start_at) == ("order-17", "waiting", NOW, NOW + 5)
-        assert (flow.wake_at, flow.owner, flow.claims, flow.mail, flow.mail_read) == (NOW + 5, None, 0, 0, 0)
+        assert (flow.wake_at, flow.owner, flow.claims, flow.messages_sent, flow.messages_read) == (
+            NOW + 5,
+            None,
+            0,
+            0,
+            0,
+        )
         assert flow.finished_at is None
         assert ((await found(store, "b")).status, (await found(store, "b")).key) == ("ready", None)
         assert await store.find_flow("c") is None
@@ -65,7 +71,7 @@ class FlowConformance:
         assert [(await found(store, f"f{index}")).input for index in range(len(bodies))] == bodies
         assert await store.read_events(["f0"]) == {"f0": events}
         assert sorted(await store.read_heartbeats(["f0"])) == beats
-        assert [message.body for message in await store.read_mail(lease)] == bodies
+        assert [message.body for message in await store.read_inbox(lease)] == bodies
 
     @scenario
     async def test_a_definition_has_one_flow_of_a_key(self, stores: Stores) -> None:
@@ -215,7 +221,7 @@ class FlowConformance:
         assert [row.flow_id for row in await store.read_heartbeats(["a", "b"])] == ["b"]
         await add(store, new_flow("a", key="k"))
         assert await claim(store, lease) == ["a"]
-        assert await store.read_mail(lease) == []
+        assert await store.read_inbox(lease) == []
 
     @scenario
     async def test_a_flow_with_an_unsettled_dead_letter_is_not_pruned(self, stores: Stores) -> None:
@@ -226,7 +232,7 @@ class FlowConformance:
         await store.commit(lease, Batch(number=1, dead=[letter("dead"), letter("settled")]))
         for number, flow_id in enumerate(("dead", "settled", "letterless"), start=2):
             await finish(store, lease, number, flow_id, "failed")
-        await store.settle_dead(["settled"], "discarded", "me", "old", NOW, None)
+        await store.close_dead_letters(["settled"], "discarded", "me", "old", NOW, None)
         assert await store.prune(NOW + 1, 10) == 2
         assert [flow.id for flow in await store.list_flows(FlowQuery())] == ["dead"]
 

@@ -29,7 +29,7 @@ from redrive.testing.store_conformance.scenario import (
 
 async def is_fenced(store: Store, lease: Lease) -> None:
     """Whoever holds the lease can do nothing with it any more."""
-    assert not await store.renew(lease, LONG)
+    assert not await store.extend_lease(lease, LONG)
     with pytest.raises(LeaseLost):
         await store.commit(lease, Batch(number=1, events=[event("a", 1)]))
     with pytest.raises(LeaseLost):
@@ -42,7 +42,7 @@ class LeaseConformance:
     async def test_no_epoch_is_given_twice(self, stores: Stores) -> None:
         one, other = await stores.open(), await stores.open()
         first = await join(one)
-        await one.leave(first)
+        await one.release_lease(first)
         leases = [first, await join(one), await join(other), await join(one)]
         await stores.close(one)
         leases.append(await join(await stores.open()))
@@ -52,8 +52,8 @@ class LeaseConformance:
     async def test_workers_are_listed_with_what_they_do_and_own(self, stores: Stores) -> None:
         store = await stores.open()
         before = SYSTEM_CLOCK.wall()
-        every = await store.join(NewWorker(name="host:1", definitions=(WORK, "action:ü")), LONG)
-        some = await store.join(NewWorker(name="host:2", definitions=(WORK,), queues=("fast", "slow")), LONG)
+        every = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK, "action:ü")), LONG)
+        some = await store.acquire_lease(NewWorker(name="host:2", definitions=(WORK,), queues=("fast", "slow")), LONG)
         assert (every.worker, some.worker) == ("host:1", "host:2")
         await add(store, "a", "b")
         await claim(store, some)
@@ -88,13 +88,13 @@ class LeaseConformance:
     async def test_a_renewed_lease_goes_on_from_now(self, stores: Stores) -> None:
         store = await stores.open()
         lease = await join(store, LONG)
-        assert await store.renew(lease, 3 * LONG)
+        assert await store.extend_lease(lease, 3 * LONG)
         (longer,) = await store.list_workers()
         assert longer.expires_at >= longer.joined_at + 3 * LONG
-        assert await store.renew(lease, LONG)
+        assert await store.extend_lease(lease, LONG)
         (shorter,) = await store.list_workers()
         assert shorter.expires_at == pytest.approx(shorter.joined_at + LONG, abs=10)
-        assert await (await stores.open()).reap() == []
+        assert await (await stores.open()).reap_leases() == []
         await store.commit(lease, Batch(number=1))
 
     @scenario
@@ -104,12 +104,12 @@ class LeaseConformance:
         lost = await join(gone, name="gone:1")
         assert sorted(await claim(gone, lost)) == ["a", "b", "c"]
         await finish(gone, lost, 1, "c", "completed")
-        assert await gone.renew(lost, SHORT)
+        assert await gone.extend_lease(lost, SHORT)
         await expired(other, lost)
         alive = await join(other)
-        (reaped,) = await other.reap()
+        (reaped,) = await other.reap_leases()
         assert (reaped.worker, reaped.epoch, reaped.flows) == ("gone:1", lost.epoch, 2)
-        assert await other.reap() == []
+        assert await other.reap_leases() == []
         assert [worker.epoch for worker in await other.list_workers()] == [alive.epoch]
         assert await status_of(other, "c") == "completed"
         assert sorted(await claim(other, alive)) == ["a", "b"]
@@ -120,7 +120,7 @@ class LeaseConformance:
         await add(store, "a")
         lease = await join(store, SHORT)
         await expired(store, lease)
-        assert len(await other.reap()) == 1
+        assert len(await other.reap_leases()) == 1
         await is_fenced(store, lease)
         with pytest.raises(LeaseLost):
             await store.committed(lease, Batch(number=1))
@@ -131,19 +131,19 @@ class LeaseConformance:
         store = await stores.open()
         await add(store, "a", "b")
         for lost in range(3):
-            assert {flow.lost for flow in (await store.find_flows(["a", "b"])).values()} == {lost}
+            assert {flow.lost_owners for flow in (await store.find_flows(["a", "b"])).values()} == {lost}
             lease = await join(store, SHORT)
-            assert {flow.lost for flow in (await store.claim(lease, [WORK], None, 10, NOW)).flows} == {lost}
+            assert {flow.lost_owners for flow in (await store.claim(lease, [WORK], None, 10, NOW)).flows} == {lost}
             await expired(store, lease)
-            assert len(await store.reap()) == 1
+            assert len(await store.reap_leases()) == 1
         lease = await join(store)
         await claim(store, lease)
-        changes = [FlowChange(flow_id="a", status="running", lost=2), FlowChange(flow_id="b", status="ready")]
+        changes = [FlowChange(flow_id="a", status="running", lost_owners=2), FlowChange(flow_id="b", status="ready")]
         await store.commit(lease, Batch(number=1, flows=changes))
         # Who leaves is not lost.
-        await store.leave(lease)
+        await store.release_lease(lease)
         flows = await store.find_flows(["a", "b"])
-        assert (flows["a"].lost, flows["b"].lost) == (2, 0)
+        assert (flows["a"].lost_owners, flows["b"].lost_owners) == (2, 0)
 
     @scenario
     async def test_a_worker_that_is_gone_is_reaped_once(self, stores: Stores) -> None:
@@ -151,7 +151,9 @@ class LeaseConformance:
         leases = [await join(reapers[0], SHORT) for _ in range(5)]
         for lease in leases:
             await expired(reapers[0], lease)
-        reaped = [one.epoch for found in await asyncio.gather(*(store.reap() for store in reapers)) for one in found]
+        reaped = [
+            one.epoch for found in await asyncio.gather(*(store.reap_leases() for store in reapers)) for one in found
+        ]
         assert sorted(reaped) == sorted(lease.epoch for lease in leases)
 
     @scenario
@@ -160,8 +162,8 @@ class LeaseConformance:
         await add(store, "a")
         lease = await join(store)
         await claim(store, lease)
-        assert await other.reap() == []
-        assert await store.reap() == []
+        assert await other.reap_leases() == []
+        assert await store.reap_leases() == []
         await finish(store, lease, 1, "a", "completed")
 
     @scenario
@@ -171,14 +173,14 @@ class LeaseConformance:
         lease = await join(store)
         await claim(store, lease)
         await finish(store, lease, 1, "b", "completed")
-        await store.leave(lease)
+        await store.release_lease(lease)
         assert await status_of(other, "a") == "ready"
         assert await status_of(other, "b") == "completed"
-        assert await other.reap() == []
+        assert await other.reap_leases() == []
         assert await other.list_workers() == []
         assert await claim(other, await join(other)) == ["a"]
         await is_fenced(store, lease)
-        await store.leave(lease)
+        await store.release_lease(lease)
         assert await status_of(other, "a") == "running"
 
     @scenario
@@ -189,8 +191,8 @@ class LeaseConformance:
         await add(gone, "a")
         lease = await join(gone)
         await claim(gone, lease)
-        await gone.renew(lease, 2 * SHORT)
+        await gone.extend_lease(lease, 2 * SHORT)
         await stores.close(gone)
-        (reaped,) = await until(other.reap)
+        (reaped,) = await until(other.reap_leases)
         assert reaped.flows == 1
         assert await claim(other, await join(other)) == ["a"]

@@ -79,7 +79,7 @@ async def until(met: Callable[[], Awaitable[Any]], within: float = 10.0) -> Any:
 
 
 async def join(store: Store, ttl: float = LONG, name: str = "host:1") -> Lease:
-    return await store.join(NewWorker(name=name, definitions=(WORK,)), ttl)
+    return await store.acquire_lease(NewWorker(name=name, definitions=(WORK,)), ttl)
 
 
 async def expired(store: Store, lease: Lease) -> None:

@@ -50,12 +50,12 @@ class WakeConformance:
         lease = await join(store)
         await add(store, "a")
         await claim(store, lease)
-        await heard([store, other], lambda: store.leave(lease))
+        await heard([store, other], lambda: store.release_lease(lease))
         successor = await join(other)
         await claim(other, successor)
         await release(other, successor, 1, "a", "completed", finished_at=NOW)
         await fail(other, successor, 2, letter("b"))
-        await heard([store, other], lambda: store.settle_dead(["b"], "redriven", "me", "why", NOW, "{}"))
+        await heard([store, other], lambda: store.close_dead_letters(["b"], "redriven", "me", "why", NOW, "{}"))
 
     @scenario
     async def test_who_no_longer_listens_is_not_called(self, stores: Stores) -> None:

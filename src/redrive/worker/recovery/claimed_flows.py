@@ -45,14 +45,14 @@ async def adopt(worker: "Worker", records: Sequence[FlowRecord]) -> None:
         if number % BEGUN_AT_ONCE == 0:
             # What is durable meanwhile must not wait for all of them.
             await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
-        is_new = record.claims == 1 and record.mail == record.mail_read
-        if record.lost >= SUSPECT:
+        is_new = record.claims == 1 and record.messages_sent == record.messages_read
+        if record.lost_owners >= SUSPECT:
             suspects.append(record)
         elif not is_new or not begin_new(worker, record):
             known.append(record)
     await _go_on_with(worker, known)
     for record in known:
-        if record.lost:
+        if record.lost_owners:
             _note_taken_up(worker, record)
     for record in suspects:
         await _take_up_alone(worker, record)
@@ -76,13 +76,15 @@ def begin_new(worker: "Worker", record: FlowRecord) -> bool:
 async def _take_up_alone(worker: "Worker", record: FlowRecord) -> None:
     """Nothing else is taken up until it is known, durably, whether this one takes its worker down."""
     crash_loop = None
-    if record.lost > ALONE:
+    if record.lost_owners > ALONE:
         crash_loop = CrashLoop(
             "one worker after the other was lost when it took the flow up, the last one when it took up nothing else: "
             "the code of the flow ends the process that runs it, or holds it up for longer than a lease"
         )
     else:
-        log.warning("flow %s: %d workers in a row were lost with it; it is taken up alone", record.id, record.lost)
+        log.warning(
+            "flow %s: %d workers in a row were lost with it; it is taken up alone", record.id, record.lost_owners
+        )
         _note_lost(worker, record, ALONE)
         await worker.journal.written()
     await _go_on_with(worker, [record], crash_loop)
@@ -98,7 +100,11 @@ def _note_taken_up(worker: "Worker", record: FlowRecord) -> None:
 
 def _note_lost(worker: "Worker", record: FlowRecord, lost: int) -> None:
     change = FlowChange(
-        flow_id=record.id, status="running", wake_at=record.wake_at, mail_read=record.mail_read, lost=lost
+        flow_id=record.id,
+        status="running",
+        wake_at=record.wake_at,
+        messages_read=record.messages_read,
+        lost_owners=lost,
     )
     worker.journal.batch.flows.append(change)
     worker.journal.kick()
@@ -107,9 +113,9 @@ def _note_lost(worker: "Worker", record: FlowRecord, lost: int) -> None:
 async def _go_on_with(worker: "Worker", records: Sequence[FlowRecord], crash_loop: CrashLoop | None = None) -> None:
     """A few at a time, as long as they are: all logs together may be more than memory holds."""
     mail: dict[str, list[Message]] = defaultdict(list)
-    if any(record.mail > record.mail_read for record in records):
+    if any(record.messages_sent > record.messages_read for record in records):
         assert worker.lease is not None  # noqa: S101 - it claimed them
-        for message in await patiently(worker.store, worker.store.read_mail, worker.lease):
+        for message in await patiently(worker.store, worker.store.read_inbox, worker.lease):
             mail[message.flow_id].append(message)
     first, most = 0, 1
     while first < len(records):
@@ -136,7 +142,7 @@ async def _go_on_with_part(
         run = _enter(worker, record)
         if run is not None:
             # The last owner may have died after it read some: what is no longer there was read.
-            run.mail_read = max(record.mail_read, record.mail - len(mail[record.id]))
+            run.mail_read = max(record.messages_read, record.messages_sent - len(mail[record.id]))
             await _bring_up(worker, run, rows, heartbeats[record.id], mail[record.id], crash_loop)
         # Whoever waits for the loop, the lease among them, must not wait for all of them.
         await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
@@ -170,7 +176,7 @@ async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], m
             items = fold(lines_of(rows)).items
             for said in [one for one in words if not comes_too_late(one, items)][:1]:
                 store, now = worker.store, worker.now()
-                await patiently(store, store.settle_dead, [flow_id], "redriven", said.by, said.why, now, None)
+                await patiently(store, store.close_dead_letters, [flow_id], "redriven", said.by, said.why, now, None)
 
 
 def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:

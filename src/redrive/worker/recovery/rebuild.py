@@ -78,7 +78,7 @@ class Rebuilding:
                 seq = run.seq
                 rows = (await patiently(store, store.read_events, [run.id]))[run.id]
                 beats = await patiently(store, store.read_heartbeats, [run.id])
-                unread = await patiently(store, store.read_mail, worker.lease)
+                unread = await patiently(store, store.read_inbox, worker.lease)
                 begun = worker.under_way.items_of(run.id)
                 is_all_durable = bool(rows) and rows[-1].seq == run.seq == seq
                 if is_all_durable and run.running_items() <= begun and not run.released:

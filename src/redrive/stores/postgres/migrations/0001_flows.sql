@@ -32,8 +32,8 @@ CREATE TABLE flows (
     owner bigint,                          -- workers.epoch
     claims bigint NOT NULL DEFAULT 0,
     claim_number bigint,                   -- which claim of its owner took it
-    mail bigint NOT NULL DEFAULT 0,
-    mail_read bigint NOT NULL DEFAULT 0,
+    messages_sent bigint NOT NULL DEFAULT 0,
+    messages_read bigint NOT NULL DEFAULT 0,
     finished_at timestamptz,
     CHECK ((status = 'running') = (owner IS NOT NULL)),
     CHECK (wake_at IS NOT NULL OR status NOT IN ('ready', 'waiting', 'running'))
@@ -44,7 +44,7 @@ CREATE UNIQUE INDEX flows_key ON flows (definition, key) WHERE key IS NOT NULL;
 CREATE INDEX flows_ready ON flows (queue, definition, priority DESC, wake_at) WHERE status = 'ready';
 CREATE INDEX flows_waiting ON flows (queue, definition, wake_at) WHERE status = 'waiting';
 CREATE INDEX flows_owned ON flows (queue, owner) WHERE owner IS NOT NULL;
-CREATE INDEX flows_with_mail ON flows (owner) WHERE owner IS NOT NULL AND mail > mail_read;
+CREATE INDEX flows_with_mail ON flows (owner) WHERE owner IS NOT NULL AND messages_sent > messages_read;
 CREATE INDEX flows_finished ON flows (finished_at) WHERE finished_at IS NOT NULL;
 -- The rare ones, which people ask for.
 CREATE INDEX flows_stopped ON flows (status, id) WHERE status IN ('paused', 'parked', 'failed', 'cancelled');
@@ -100,7 +100,7 @@ CREATE TABLE dead_letters (
     state text COLLATE "C" NOT NULL CHECK (state IN ('dead', 'redriven', 'discarded')),
     "by" text,
     why text,
-    settled_at timestamptz
+    closed_at timestamptz
 );
 
 CREATE INDEX dead_letters_listed ON dead_letters (state, at, flow_id);

@@ -13,8 +13,8 @@ CREATE TABLE flows (
     wake_at REAL,
     owner INTEGER,               -- workers.epoch
     claims INTEGER NOT NULL DEFAULT 0,
-    mail INTEGER NOT NULL DEFAULT 0,
-    mail_read INTEGER NOT NULL DEFAULT 0,
+    messages_sent INTEGER NOT NULL DEFAULT 0,
+    messages_read INTEGER NOT NULL DEFAULT 0,
     finished_at REAL,
     input TEXT NOT NULL
 );
@@ -103,7 +103,7 @@ CREATE TABLE dead_letters (
     state TEXT NOT NULL,
     "by" TEXT,
     why TEXT,
-    settled_at REAL
+    closed_at REAL
 );
 
 CREATE INDEX dead_letters_oldest ON dead_letters (at, flow_id);

@@ -27,7 +27,7 @@ from redrive.testing.store_conformance.scenario import (
 FAR = NOW + 1e6
 
 
-class MailConformance:
+class InboxConformance:
     @scenario
     async def test_the_owner_reads_its_mail_oldest_first_until_it_is_marked_as_read(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
@@ -37,17 +37,17 @@ class MailConformance:
         await claim(other, others)
         for number, flow_id in enumerate(["a", "b", "c", "a"]):
             assert await other.send(flow_id, str(number), NOW + number) == "running"
-        first, second, third = await store.read_mail(lease)
+        first, second, third = await store.read_inbox(lease)
         assert [(one.flow_id, one.body, one.at) for one in (first, second, third)] == [
             ("a", "0", NOW),
             ("b", "1", NOW + 1),
             ("a", "3", NOW + 3),
         ]
-        assert [one.body for one in await other.read_mail(others)] == ["2"]
-        await store.commit(lease, Batch(number=1, messages_read=[first.id, third.id]))
-        assert await store.read_mail(lease) == [second]
-        assert [await store.count_mail(flow_id) for flow_id in ("a", "b", "c", "unknown")] == [0, 1, 1, 0]
-        assert ((await found(store, "a")).mail, (await found(store, "b")).mail) == (2, 1)
+        assert [one.body for one in await other.read_inbox(others)] == ["2"]
+        await store.commit(lease, Batch(number=1, messages_read={first.id: "a", third.id: "b"}))
+        assert await store.read_inbox(lease) == [second]
+        assert [await store.count_unread(flow_id) for flow_id in ("a", "b", "c", "unknown")] == [0, 1, 1, 0]
+        assert ((await found(store, "a")).messages_sent, (await found(store, "b")).messages_sent) == (2, 1)
 
     @scenario
     async def test_a_message_wakes_a_flow_that_nobody_owns(self, stores: Stores) -> None:
@@ -65,7 +65,7 @@ class MailConformance:
         assert await store.send("delayed", "{}", NOW) == "waiting"
         assert await store.send("unknown", "{}", NOW) is None
         assert sorted(await claim(store, lease)) == ["delayed", "parked", "paused", "ready", "waiting"]
-        assert len(await store.read_mail(lease)) == 5
+        assert len(await store.read_inbox(lease)) == 5
 
     @pytest.mark.parametrize("status", ["waiting", "paused", "parked", "ready"])
     def test_a_flow_is_not_released_over_unread_mail(self, make_store: MakeStore, status: FlowStatus) -> None:
@@ -75,17 +75,17 @@ class MailConformance:
             await add(store, "a")
             await claim(store, lease)
             await store.send("a", "1", NOW)
-            (message,) = await store.read_mail(lease)
+            (message,) = await store.read_inbox(lease)
             await store.send("a", "2", NOW)
-            change = FlowChange(flow_id="a", status=status, wake_at=FAR, mail_read=1)
-            await store.commit(lease, Batch(number=1, flows=[change], messages_read=[message.id]))
+            change = FlowChange(flow_id="a", status=status, wake_at=FAR, messages_read=1)
+            await store.commit(lease, Batch(number=1, flows=[change], messages_read={message.id: message.flow_id}))
             flow = await found(store, "a")
-            assert (flow.status, flow.owner, flow.mail, flow.mail_read) == ("ready", None, 2, 1)
+            assert (flow.status, flow.owner, flow.messages_sent, flow.messages_read) == ("ready", None, 2, 1)
             assert await claim(store, lease) == ["a"]
-            (message,) = await store.read_mail(lease)
+            (message,) = await store.read_inbox(lease)
             assert message.body == "2"
-            change = FlowChange(flow_id="a", status=status, wake_at=FAR, mail_read=2)
-            await store.commit(lease, Batch(number=2, flows=[change], messages_read=[message.id]))
+            change = FlowChange(flow_id="a", status=status, wake_at=FAR, messages_read=2)
+            await store.commit(lease, Batch(number=2, flows=[change], messages_read={message.id: message.flow_id}))
             assert await status_of(store, "a") == status
 
         played(make_store, play)
@@ -101,7 +101,7 @@ class MailConformance:
             await store.send(status, '"too late to matter"', NOW)
         for number, status in enumerate(finished, start=1):
             await finish(store, lease, number, status, status)
-        assert [await store.count_mail(status) for status in finished] == [0, 0, 0]
+        assert [await store.count_unread(status) for status in finished] == [0, 0, 0]
         before = await store.find_flows(finished)
         assert [before[status].status for status in finished] == finished
         for status in finished:
@@ -119,10 +119,10 @@ class MailConformance:
         await finish(store, lease, 1, "a", "failed")
         assert await store.send("a", '"again"', NOW, reopens=True) == "failed"
         flow = await found(store, "a")
-        assert (flow.status, flow.finished_at, flow.mail) == ("ready", None, 1)
+        assert (flow.status, flow.finished_at, flow.messages_sent) == ("ready", None, 1)
         assert await store.send("a", '"and again"', NOW, reopens=True) == "ready"
         assert await claim(store, lease) == ["a"]
-        assert [message.body for message in await store.read_mail(lease)] == ['"again"', '"and again"']
+        assert [message.body for message in await store.read_inbox(lease)] == ['"again"', '"and again"']
 
     @scenario
     async def test_mail_is_kept_for_the_next_owner(self, stores: Stores) -> None:
@@ -131,11 +131,11 @@ class MailConformance:
         await add(store, "a")
         await claim(store, lease)
         await store.send("a", "{}", NOW)
-        unread = await store.read_mail(lease)
-        await store.leave(lease)
+        unread = await store.read_inbox(lease)
+        await store.release_lease(lease)
         assert await claim(other, others) == ["a"]
-        assert await other.read_mail(others) == unread
-        assert await store.read_mail(lease) == []
+        assert await other.read_inbox(others) == unread
+        assert await store.read_inbox(lease) == []
 
     @pytest.mark.parametrize("seed", range(5))
     def test_nothing_is_left_asleep_with_unread_mail(self, make_store: MakeStore, seed: int) -> None:
@@ -165,13 +165,15 @@ class MailConformance:
                 while any(len(bodies) < messages for bodies in read.values()):
                     for flow_id in await claim(store, lease, limit=2):
                         await some_turns()
-                        mail = [one for one in await store.read_mail(lease) if one.flow_id == flow_id]
+                        mail = [one for one in await store.read_inbox(lease) if one.flow_id == flow_id]
                         read[flow_id] += [one.body for one in mail]
                         await some_turns()
                         status: FlowStatus = "waiting" if dice() < 0.7 else "paused"
-                        change = FlowChange(flow_id=flow_id, status=status, wake_at=FAR, mail_read=len(read[flow_id]))
+                        change = FlowChange(
+                            flow_id=flow_id, status=status, wake_at=FAR, messages_read=len(read[flow_id])
+                        )
                         number += 1
-                        marked = [one.id for one in mail]
+                        marked = {one.id: flow_id for one in mail}
                         await store.commit(lease, Batch(number=number, flows=[change], messages_read=marked))
                     await asyncio.sleep(0)  # noqa: TID251 - a turn of the event loop, not a wait
 
@@ -179,7 +181,7 @@ class MailConformance:
                 await asyncio.gather(*(own(store) for store in owners), *(send_all(one) for one in ids))
             assert read == {one: [str(number) for number in range(messages)] for one in ids}
             for flow in (await sender.find_flows(ids)).values():
-                assert (flow.mail, flow.mail_read) == (messages, messages)
+                assert (flow.messages_sent, flow.messages_read) == (messages, messages)
                 assert flow.status in ("waiting", "paused")
 
         played(make_store, play)
