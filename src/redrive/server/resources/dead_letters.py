@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from redrive.client.app import App
 from redrive.client.definition_names import full_name
-from redrive.explain.words import utc
 from redrive.flows.endings import DeadKind
+from redrive.formatting.times import utc_datetime
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, no_cursor, read_cursor
 from redrive.server.problems import Refused
@@ -88,8 +88,8 @@ class Settled(Answer, frozen=True):
 
 def _view(letter: DeadLetter) -> DeadLetterAnswer:
     fields = msgspec.structs.asdict(letter)
-    settled_at = None if letter.settled_at is None else utc(letter.settled_at)
-    return DeadLetterAnswer(**fields | {"at": utc(letter.at), "settled_at": settled_at})
+    settled_at = None if letter.settled_at is None else utc_datetime(letter.settled_at)
+    return DeadLetterAnswer(**fields | {"at": utc_datetime(letter.at), "settled_at": settled_at})
 
 
 @get(
