@@ -72,8 +72,8 @@ async def _examine(app: "App") -> list[Check]:
 
 async def _visit(app: "App") -> list[Check]:
     """Write for real, as a worker that takes nothing; the store's clock shows in when it joined."""
-    from redrive.explain.words import span
     from redrive.explain.worker_eligibility import VISITOR
+    from redrive.formatting.times import format_duration
     from redrive.stores.errors import StoreError
     from redrive.stores.records import NewWorker
 
@@ -90,7 +90,9 @@ async def _visit(app: "App") -> list[Check]:
     if skew > LARGEST_SKEW:
         return [
             *checks,
-            Check("warn", "clock", f"this machine's and the store's differ by {span(skew)}; set them by NTP"),
+            Check(
+                "warn", "clock", f"this machine's and the store's differ by {format_duration(skew)}; set them by NTP"
+            ),
         ]
     return [*checks, Check("ok", "clock", "this machine's and the store's agree")]
 
@@ -156,14 +158,14 @@ def _unknown_to_all(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> C
 
 
 def _oldest_ready(flows: "list[FlowRecord]", now: float) -> Check:
-    from redrive.explain.words import span
+    from redrive.formatting.times import format_duration
 
     ready = {flow.id: now - max(flow.start_at, flow.wake_at or 0.0) for flow in flows if flow.status == "ready"}
     if not ready:
         return Check("ok", "ready", "no flow waits for a worker")
     oldest = max(ready, key=lambda flow: ready[flow])
     looked = f" (of the newest {MOST_FLOWS})" if len(flows) >= MOST_FLOWS else ""
-    longest = span(max(0.0, ready[oldest]))
+    longest = format_duration(max(0.0, ready[oldest]))
     text = f"{len(ready)} wait for a worker{looked}, the oldest for {longest}: redrive explain {oldest}"
     return Check("warn" if ready[oldest] > LONGEST_READY else "ok", "ready", text)
 

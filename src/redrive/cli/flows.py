@@ -281,20 +281,20 @@ def _as_data(flow: "FlowRecord") -> dict[str, Any]:
 
 
 def as_utc(at: float | None) -> str | None:
-    from redrive.explain.words import utc
+    from redrive.formatting.times import utc_datetime
 
-    return None if at is None else utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if at is None else utc_datetime(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ago(seconds: float) -> str:
-    from redrive.explain.words import span
+    from redrive.formatting.times import format_duration
 
-    return f"{span(float(round(max(0.0, seconds))))} ago"
+    return f"{format_duration(float(round(max(0.0, seconds))))} ago"
 
 
 def _then(flow: "FlowRecord", workers: "list[WorkerRecord]", now: float) -> str:
-    from redrive.explain.words import span
     from redrive.explain.worker_eligibility import WhoCan
+    from redrive.formatting.times import format_duration
 
     if flow.finished_at is not None:
         return f"ended {ago(now - flow.finished_at)}"
@@ -302,7 +302,7 @@ def _then(flow: "FlowRecord", workers: "list[WorkerRecord]", now: float) -> str:
         return f"waits for {missing}"
     if flow.wake_at is not None and flow.status == "waiting":
         left = flow.wake_at - now
-        return f"goes on in {span(float(round(left)))}" if left > 0 else f"due {ago(-left)}"
+        return f"goes on in {format_duration(float(round(left)))}" if left > 0 else f"due {ago(-left)}"
     return ""
 
 

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.explain.words import attempt_of, error_line, span
+from redrive.formatting.text import format_attempt_number, format_error
+from redrive.formatting.times import format_duration
 from redrive.policies.decision import RetryAt
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED
@@ -34,20 +35,20 @@ class Progress:
         if not isinstance(event, AttemptFailed) or event.correlation_id != self._flow_id:
             return
         decision, because = event.decision, event.decision.because
-        number = attempt_of(event.attempt, because.attempt, because.attempts)
+        number = format_attempt_number(event.attempt, because.attempt, because.attempts)
         failed = f"{event.operation}: attempt {number} failed ({event.failure.category})"
-        error = error_line(event.failure.type or event.failure.kind, event.failure.message)
+        error = format_error(event.failure.type or event.failure.kind, event.failure.message)
         if isinstance(decision, RetryAt):
-            following = attempt_of(event.attempt + 1, because.attempt + 1, because.attempts)
+            following = format_attempt_number(event.attempt + 1, because.attempt + 1, because.attempts)
             self._next[event.operation] = decision.when, following
-            then = f"attempt {following} in {span(because.wait)}"
+            then = f"attempt {following} in {format_duration(because.wait)}"
         else:
             self._next.pop(event.operation, None)
             then = f"gave up ({decision.kind}): {because.detail}"
         self.say(f"{failed}: {error}; {then}")
 
     def say(self, line: str) -> None:
-        passed = span(SYSTEM_CLOCK.monotonic() - self._began)
+        passed = format_duration(SYSTEM_CLOCK.monotonic() - self._began)
         self.clear()
         print(f"+{passed:<8} {line}", file=sys.stderr, flush=True)  # noqa: T201 - this is the terminal
 
@@ -78,8 +79,8 @@ class Progress:
         if coming is not None:
             status = f"{coming[1]}: attempt {coming[2]} in {coming[0] - now:.1f} s"
         elif wake_at is not None and wake_at > now:
-            status = f"waits, goes on in {span(round(wake_at - now))}"
+            status = f"waits, goes on in {format_duration(round(wake_at - now))}"
         else:
-            status = f"running for {span(round(SYSTEM_CLOCK.monotonic() - self._began))}"
+            status = f"running for {format_duration(round(SYSTEM_CLOCK.monotonic() - self._began))}"
         sys.stderr.write(f"\r\x1b[K{status}"[: shutil.get_terminal_size().columns - 1 + len("\r\x1b[K")])
         sys.stderr.flush()

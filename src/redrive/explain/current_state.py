@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from redrive.explain.compensation_words import undone_in_words
 from redrive.explain.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
-from redrive.explain.words import attempt_of, error_line, span, summary, utc
 from redrive.explain.worker_eligibility import WhoCan
 from redrive.failures.signals import CrashLoop
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import BY_GOALS, GRAPH, SCRIPT
+from redrive.formatting.text import format_attempt_number, format_count, format_error, summarize
+from redrive.formatting.times import format_duration, utc_datetime
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
 
 # Timers that were due earlier than the flow's wake-up are no longer waited for; floats may differ in the last place.
@@ -56,7 +57,7 @@ class Looking:
             asked = self.history.cancel_requested
             at_once = " at once" if asked is not None and asked.force else ""
             ending = self.history.ending
-            because = f": {summary(ending.why)}" if isinstance(ending, FlowCancelled) and ending.why else ""
+            because = f": {summarize(ending.why)}" if isinstance(ending, FlowCancelled) and ending.why else ""
             return Look(f"cancelled{at_once}{self._by('cancel_requested')}{because}", [], [])
         look = self._open()
         if self.history.cancel_requested is None:
@@ -69,7 +70,7 @@ class Looking:
         if status == "paused":
             return Look(self._paused_in_words(), self._waits(), [self._resume("go on"), self._cancel()])
         if status == "parked":
-            problem = summary(self.history.parked or "", 1000)
+            problem = summarize(self.history.parked or "", 1000)
             mended = self._resume("once the code is mended and its workers run it, go on")
             return Look(f"parked: {problem}", list(self._unread()), [mended, self._cancel()])
         if status == "running":
@@ -79,25 +80,26 @@ class Looking:
     # How it ended
 
     def _completed(self) -> Look:
-        took = span((self.record.finished_at or self.began) - self.began)
+        took = format_duration((self.record.finished_at or self.began) - self.began)
         items = self._items()
         # Those that did not count were followed by one of the same number.
         again = sum(any(attempt.number > 1 for attempt in item.attempts) for item in items)
-        retried = f"; {again} of {_count(len(items), 'step')} took more than one attempt" if again else ""
+        retried = f"; {again} of {format_count(len(items), 'step')} took more than one attempt" if again else ""
         ending = self.history.ending
-        result = f": {summary(bytes(ending.result).decode())}" if isinstance(ending, FlowCompleted) else ""
+        result = f": {summarize(bytes(ending.result).decode())}" if isinstance(ending, FlowCompleted) else ""
         return Look(f"completed in {took}{retried}{result}", [], [])
 
     def _failed(self) -> Look:
         ending = self.history.ending
         if not isinstance(ending, FlowFailed):
             return Look("failed for good", [], self._dead_end(None))
-        error = error_line(ending.error.type, ending.error.message)
+        error = format_error(ending.error.type, ending.error.message)
         item = self.history.items.get(ending.item) if ending.item is not None else None
         report = report_on(item) if item else None
         if item is not None:
             left = f"; could not be undone: {', '.join(self.not_undone)}" if self.not_undone else ""
-            text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind}{left})"
+            attempts = format_count(item.attempt, "attempt")
+            text = f"failed for good: {item.step} gave up after {attempts} ({ending.kind}{left})"
         elif _is_crash_loop(ending):
             text = "failed for good: it takes its workers down"
         elif ending.kind == "poison":
@@ -173,8 +175,8 @@ class Looking:
             return self._not_taken(waits)
         if under_way:
             attempt = under_way[0].attempts[-1]
-            others = f", and {_count(len(under_way) - 1, 'other step')}" if len(under_way) > 1 else ""
-            lasts = span(max(0.0, self.now - attempt.began.at.timestamp()))
+            others = f", and {format_count(len(under_way) - 1, 'other step')}" if len(under_way) > 1 else ""
+            lasts = format_duration(max(0.0, self.now - attempt.began.at.timestamp()))
             doing = f"attempt {attempt.number} of {_name(under_way[0])} has run for {lasts}{others}"
         elif sure := [wait for wait in waits if not wait.what.endswith(_PERHAPS)]:
             until = "" if sure[0].until is None else f" {self._in(sure[0].until.at.timestamp())}"
@@ -222,7 +224,7 @@ class Looking:
         if queue is not None and queue.limit is not None and queue.running >= queue.limit:
             text = f"queue {queue.name} is at its limit: {queue.running} of at most {queue.limit} flows run"
             return Look(f"{begun}ready, but {text}", waits, [Advice("nothing: it goes on when one of them ends")])
-        since = span(max(0.0, self.now - max(self.record.start_at, self.record.wake_at or 0.0)))
+        since = format_duration(max(0.0, self.now - max(self.record.start_at, self.record.wake_at or 0.0)))
         return Look(f"{begun}ready for {since}: a worker takes it next", waits, [])
 
     # Who can take it
@@ -253,7 +255,9 @@ class Looking:
     def _unread(self) -> Iterator[Wait]:
         unread = self.record.messages_sent - self.record.messages_read
         if unread > 0:
-            yield Wait(what=f"a worker to read {_count(unread, 'message')} (to cancel it, to resume it, or the like)")
+            yield Wait(
+                what=f"a worker to read {format_count(unread, 'message')} (to cancel it, to resume it, or the like)"
+            )
 
     def _open_items(self) -> Iterator[Wait]:
         for item in self._items():
@@ -298,10 +302,10 @@ class Looking:
     # Words
 
     def _moment(self, at: float) -> Moment:
-        return Moment(utc(at), round(at - self.began, 6))
+        return Moment(utc_datetime(at), round(at - self.began, 6))
 
     def _in(self, at: float) -> str:
-        return f"at {utc(at):%Y-%m-%d %H:%M:%S} UTC, in {span(at - self.now)}"
+        return f"at {utc_datetime(at):%Y-%m-%d %H:%M:%S} UTC, in {format_duration(at - self.now)}"
 
     def _by(self, what: str) -> str:
         notes = [note for note in self.timeline if isinstance(note, Note) and note.what == what]
@@ -333,7 +337,7 @@ def _next_attempt(last: AttemptStory | None) -> str:
     if last.decision is None or last.decision.answer != "retry":
         return str(last.number + 1)
     because = last.decision.because
-    return attempt_of(last.number + 1, because.attempt + 1, because.attempts)
+    return format_attempt_number(last.number + 1, because.attempt + 1, because.attempts)
 
 
 def _soonest(wait: Wait) -> float:
@@ -341,12 +345,8 @@ def _soonest(wait: Wait) -> float:
 
 
 def _signed(by: str, why: str) -> str:
-    who = f" by {summary(by, 100)}" if by else ""
-    return f"{who} ({summary(why)})" if why else who
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
+    who = f" by {summarize(by, 100)}" if by else ""
+    return f"{who} ({summarize(why)})" if why else who
 
 
 def _is_crash_loop(ending: FlowFailed) -> bool:

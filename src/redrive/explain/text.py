@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import date
 
 from redrive.explain.explanation import AttemptStory, Entry, Explanation, ItemStory, Moment, Note, TimerStory, Wait
-from redrive.explain.words import attempt_of, error_line, span
 from redrive.failures.matching import lineage
 from redrive.failures.signals import AttemptLost
+from redrive.formatting.text import format_attempt_number, format_error
+from redrive.formatting.times import format_duration
 
 # Of each kind of entry, and of very many attempts, so much is shown at each end; the rest is counted.
 SHOWN_AT_ENDS = 10
@@ -80,10 +81,10 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     yield f"  queue    {explanation.queue}{priority}{key}"
     yield f"  asked    {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
     if explanation.began_at is not None:
-        later = span((explanation.began_at - explanation.created_at).total_seconds())
+        later = format_duration((explanation.began_at - explanation.created_at).total_seconds())
         yield f"  began    {explanation.began_at:%Y-%m-%d %H:%M:%S} UTC, {later} later"
         if explanation.finished_at is not None:
-            took = span((explanation.finished_at - explanation.began_at).total_seconds())
+            took = format_duration((explanation.finished_at - explanation.began_at).total_seconds())
             yield f"  ended    {explanation.finished_at:%Y-%m-%d %H:%M:%S} UTC, after {took}"
 
 
@@ -174,7 +175,7 @@ class _Timeline:
         undone = " (undone by a redrive)" if item.undone else ""
         (only,) = item.attempts if len(item.attempts) == 1 else (None,)
         if only is not None and only.outcome == "completed" and only.began.at == item.added.at:
-            took = span(only.seconds or 0.0)
+            took = format_duration(only.seconds or 0.0)
             yield from self._at(
                 item.added, f"{item.number}. {item.step}({item.arguments}) completed in {took}: {item.result}{undone}"
             )
@@ -203,22 +204,22 @@ class _Timeline:
         decision = attempt.decision
         number = str(attempt.number)
         if decision is not None:
-            number = attempt_of(attempt.number, decision.because.attempt, decision.because.attempts)
+            number = format_attempt_number(attempt.number, decision.because.attempt, decision.because.attempts)
         if redriven:
             number += ", redriven,"
         if attempt.outcome == "lost" and attempt.ended is not None:
-            noticed = span(attempt.ended.after - attempt.began.after)
+            noticed = format_duration(attempt.ended.after - attempt.began.after)
             if attempt.error_type == _WORKER_GONE:
                 how = f"was lost with its worker, which was noticed {noticed} after it began"
             else:
-                how = f"was lost {noticed} after it began: {error_line(attempt.error_type, attempt.message)}"
+                how = f"was lost {noticed} after it began: {format_error(attempt.error_type, attempt.message)}"
         else:
-            how = _HOW[attempt.outcome].format(took=span(attempt.seconds or 0.0))
+            how = _HOW[attempt.outcome].format(took=format_duration(attempt.seconds or 0.0))
         if attempt.outcome == "completed":
             how += f": {item.result}"
         elif attempt.outcome in ("failed", "timed out"):
             status = f" (HTTP {attempt.status})" if attempt.status is not None else ""
-            how += f": {error_line(attempt.error_type, attempt.message)}{status}"
+            how += f": {format_error(attempt.error_type, attempt.message)}{status}"
         elif attempt.outcome == "running" and attempt.timeout is not None:
             how += f", at the latest until {attempt.timeout.at:%H:%M:%S}"
         yield from self._at(attempt.began, f"   attempt {number} {how}")
@@ -231,18 +232,17 @@ class _Timeline:
         if decision.answer == "give up":
             yield _under(f"gave up ({decision.kind}): {decision.why}")
         elif decision.next is not None:
-            yield _under(
-                f"retry in {span(decision.wait or 0.0)}, at {_clock(decision.next, attempt.began)}: {decision.why}"
-            )
+            wait, at = format_duration(decision.wait or 0.0), _clock(decision.next, attempt.began)
+            yield _under(f"retry in {wait}, at {at}: {decision.why}")
 
     def _timer(self, timer: TimerStory) -> Iterator[str]:
-        lasts = span(timer.until.after - timer.set.after)
+        lasts = format_duration(timer.until.after - timer.set.after)
         if timer.fired is None:
             open_or_not = "not waited for to its end" if self._ended else "has not fired"
             fired = "undone by a redrive" if timer.undone else open_or_not
         else:
             late = timer.fired.after - timer.until.after
-            fired = "fired" if late < 1.0 else f"fired {span(late)} late"
+            fired = "fired" if late < 1.0 else f"fired {format_duration(late)} late"
         yield from self._at(
             timer.set, f"timer {timer.number}: {lasts}, until {_clock(timer.until, timer.set)}; {fired}"
         )
@@ -259,7 +259,7 @@ class _Timeline:
         if day != self._day:
             self._day = day
             yield f"  {day}"
-        yield f"  {_clock_time(moment)}  {'+' + span(moment.after):<9} {text}"
+        yield f"  {_clock_time(moment)}  {'+' + format_duration(moment.after):<9} {text}"
 
 
 def _clock_time(moment: Moment) -> str:

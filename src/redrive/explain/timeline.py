@@ -7,6 +7,7 @@ import msgspec
 
 from redrive.explain.compensation_words import done_for_failure, not_undone
 from redrive.explain.current_state import Looking
+from redrive.explain.decision_text import describe_decision
 from redrive.explain.explanation import (
     AttemptStory,
     DecisionStory,
@@ -18,7 +19,6 @@ from redrive.explain.explanation import (
     Outcome,
     TimerStory,
 )
-from redrive.explain.words import call, error_line, summary, utc, why
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -51,6 +51,8 @@ from redrive.flows.flow_arguments import arguments_of
 from redrive.flows.history import Line, fold
 from redrive.flows.rewind import without_rewound
 from redrive.flows.scripts.execution import PLACE
+from redrive.formatting.text import format_error, summarize, summarize_call
+from redrive.formatting.times import utc_datetime
 from redrive.policies.decision import Decision, RetryAt
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
 
@@ -86,15 +88,15 @@ def explain(
         definition=record.definition,
         status=record.status,
         headline=seen.headline,
-        input=call(arguments_of(record.definition, record.input)),
+        input=summarize_call(arguments_of(record.definition, record.input)),
         queue=record.queue,
         priority=record.priority,
-        key=None if record.key is None else summary(record.key, 100),
-        explained_at=utc(now),
-        created_at=utc(record.created_at),
-        start_at=utc(record.start_at),
-        began_at=utc(lines[0].at) if lines else None,
-        finished_at=None if record.finished_at is None else utc(record.finished_at),
+        key=None if record.key is None else summarize(record.key, 100),
+        explained_at=utc_datetime(now),
+        created_at=utc_datetime(record.created_at),
+        start_at=utc_datetime(record.start_at),
+        began_at=utc_datetime(lines[0].at) if lines else None,
+        finished_at=None if record.finished_at is None else utc_datetime(record.finished_at),
         timeline=timeline,
         waits_for=seen.waits_for,
         next_steps=seen.next_steps,
@@ -141,7 +143,7 @@ class Timeline:
                 tell(self, self._moment(line.at), line.event)
 
     def _moment(self, at: float) -> Moment:
-        return Moment(utc(at), round(at - self._began, 6))
+        return Moment(utc_datetime(at), round(at - self._began, 6))
 
     def _note(self, when: Moment, event: AnyEvent, text: str, detail: str = "") -> None:
         by, reason = getattr(event, "by", ""), getattr(event, "why", "")
@@ -150,8 +152,8 @@ class Timeline:
                 when=when,
                 what=str(event.__struct_config__.tag),
                 text=text,
-                by=summary(by, 100),
-                why=summary(reason),
+                by=summarize(by, 100),
+                why=summarize(reason),
                 detail=detail,
                 undone=self._undone,
             )
@@ -161,7 +163,7 @@ class Timeline:
         story = ItemStory(
             number=event.item,
             step=event.step,
-            arguments=call(bytes(event.args).decode()),
+            arguments=summarize_call(bytes(event.args).decode()),
             policy=msgspec.json.decode(event.policy),
             added=when,
             undone=self._undone,
@@ -213,16 +215,18 @@ class Timeline:
                 answer="retry",
                 next=self._moment(decision.when),
                 wait=round(decision.because.wait, 6),
-                why=why(decision),
+                why=describe_decision(decision),
                 because=decision.because,
             )
-        return DecisionStory(answer="give up", kind=decision.kind, why=why(decision), because=decision.because)
+        return DecisionStory(
+            answer="give up", kind=decision.kind, why=describe_decision(decision), because=decision.because
+        )
 
     def _attempt_returned(self, when: Moment, event: AttemptReturned) -> None:
         attempt = self._end(event.item, when, "returned")
         self._items[event.item].state = "waiting"
         if attempt is not None:
-            attempt.reason = summary(event.reason)
+            attempt.reason = summarize(event.reason)
             attempt.next = self._moment(event.until)
 
     def _item_gave_up(self, when: Moment, event: ItemGaveUp) -> None:
@@ -238,7 +242,7 @@ class Timeline:
         if story.state == "running":
             self._end(event.item, when, "completed")
         story.state = "completed"
-        story.result = summary(bytes(event.result).decode())
+        story.result = summarize(bytes(event.result).decode())
 
     def _item_cancelled(self, when: Moment, event: ItemCancelled) -> None:
         story = self._items[event.item]
@@ -263,7 +267,7 @@ class Timeline:
         story.state = "waiting"
         until = self._moment(event.until)
         what = f"{story.step} (item {event.item}) is held back until {until.at:%H:%M:%S}; no attempt is spent"
-        self._note(when, event, what, summary(event.reason))
+        self._note(when, event, what, summarize(event.reason))
 
     def _step_settled(self, when: Moment, event: StepSettled) -> None:
         self._note(when, event, f"step {event.step} is {event.state}")
@@ -290,16 +294,16 @@ class Timeline:
         self._note(when, event, "redriven", what)
 
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
-        self._note(when, event, f'patched("{summary(event.patch, 100)}")', "it runs the changed code")
+        self._note(when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code")
 
     def _parked(self, when: Moment, event: FlowParked) -> None:
-        self._note(when, event, "parked", summary(event.problem, 1000))
+        self._note(when, event, "parked", summarize(event.problem, 1000))
 
     def _completed(self, when: Moment, event: FlowCompleted) -> None:
-        self._note(when, event, "completed", summary(bytes(event.result).decode()))
+        self._note(when, event, "completed", summarize(bytes(event.result).decode()))
 
     def _failed(self, when: Moment, event: FlowFailed) -> None:
-        error = error_line(event.error.type, event.error.message)
+        error = format_error(event.error.type, event.error.message)
         place = next((f" ({note})" for note in event.error.notes if note.startswith(PLACE)), "")
         self._note(when, event, f"failed for good ({event.kind})", error + place)
 

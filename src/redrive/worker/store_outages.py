@@ -3,8 +3,8 @@
 import logging
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.explain.words import span
 from redrive.failures.redaction import redact
+from redrive.formatting.times import format_duration
 from redrive.telemetry.events import AttemptFailed, Event
 
 log = logging.getLogger("redrive")
@@ -46,7 +46,7 @@ def store_is_away(address: str, error: object) -> None:
         if not outage.is_news(now):
             return
         outage.told, outage.said_away = now, True
-        still = f" for {span(float(round(now - outage.began)))} now"
+        still = f" for {format_duration(float(round(now - outage.began)))} now"
     log.warning(
         "the store %s is away%s: %s; nothing is lost, and work goes on when it is back",
         address,
@@ -64,7 +64,7 @@ def store_is_back(address: str) -> None:
     outage.began = None
     if outage.said_away:
         outage.told, outage.said_away = now, False
-        log.warning("the store %s is back after %s", address, span(now - began))
+        log.warning("the store %s is back after %s", address, format_duration(now - began))
 
 
 def is_away(address: str) -> bool:

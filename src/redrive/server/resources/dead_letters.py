@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from redrive.client.app import App
 from redrive.client.definition_names import full_name
-from redrive.explain.words import utc
 from redrive.flows.endings import DeadKind
+from redrive.formatting.times import utc_datetime
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, no_cursor, read_cursor
 from redrive.server.problems import Refused
@@ -88,8 +88,8 @@ class Settled(Answer, frozen=True):
 
 def _view(letter: DeadLetter) -> DeadLetterAnswer:
     fields = msgspec.structs.asdict(letter)
-    closed_at = None if letter.closed_at is None else utc(letter.closed_at)
-    return DeadLetterAnswer(**fields | {"at": utc(letter.at), "closed_at": closed_at})
+    closed_at = None if letter.closed_at is None else utc_datetime(letter.closed_at)
+    return DeadLetterAnswer(**fields | {"at": utc_datetime(letter.at), "closed_at": closed_at})
 
 
 @get(

@@ -9,7 +9,7 @@ from msgspec import Meta
 from redrive.client.app import App
 from redrive.client.graph_flows import UnknownStep
 from redrive.client.step_views import ItemView
-from redrive.explain.words import utc
+from redrive.formatting.times import utc_datetime
 from redrive.server.operations import Answer, Says, Verdict, answer, by, opt
 from redrive.server.problems import Refused, unfit
 from redrive.server.reading import path_parameter, read_body
@@ -88,7 +88,7 @@ def _item(item: ItemView) -> ItemAnswer:
         state=item.state,
         attempts=item.attempts,
         max_attempts=item.max_attempts,
-        next_retry_at=None if item.next_retry_at is None else utc(item.next_retry_at),
+        next_retry_at=None if item.next_retry_at is None else utc_datetime(item.next_retry_at),
         retry_eligible=item.retry_eligible,
         ready=item.ready,
         reason=item.reason,

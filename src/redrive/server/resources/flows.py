@@ -11,8 +11,8 @@ from redrive.client.app import App
 from redrive.client.definition_names import full_name
 from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
-from redrive.explain.words import utc
 from redrive.flows.events import FlowCompleted, FlowFailed
+from redrive.formatting.times import utc_datetime
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, read_cursor
 from redrive.server.problems import Refused
@@ -96,10 +96,10 @@ def _fields(record: FlowRecord) -> dict[str, Any]:
         "queue": record.queue,
         "priority": record.priority,
         "key": record.key,
-        "created_at": utc(record.created_at),
-        "start_at": utc(record.start_at),
-        "wake_at": None if record.wake_at is None else utc(record.wake_at),
-        "finished_at": None if record.finished_at is None else utc(record.finished_at),
+        "created_at": utc_datetime(record.created_at),
+        "start_at": utc_datetime(record.start_at),
+        "wake_at": None if record.wake_at is None else utc_datetime(record.wake_at),
+        "finished_at": None if record.finished_at is None else utc_datetime(record.finished_at),
     }
 
 

@@ -9,8 +9,8 @@ from msgspec import Meta
 from redrive.client.app import LARGEST_LIMIT
 from redrive.client.new_flows import QUEUE_NAME, is_queue
 from redrive.determinism.clock import current_clock
-from redrive.explain.words import utc
 from redrive.explain.worker_eligibility import workers_in
+from redrive.formatting.times import utc_datetime
 from redrive.server.operations import Answer, Ask, Limit, Name, Says, answer, opt
 from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_body, read_query
@@ -111,14 +111,14 @@ def _retry(row: RetryRow, now: float) -> RetryAnswer:
         max_attempts=max_attempts_of(row),
         retryable=row.retryable,
         dependencies_satisfied=row.dependencies_satisfied,
-        next_retry_at=utc(row.scheduled_at),
+        next_retry_at=utc_datetime(row.scheduled_at),
         retry_eligible=state.retry_eligible,
         ready=state.ready,
         reason=state.reason,
         backoff_kind=row.backoff_kind,
         backoff_base_delay_ms=row.backoff_base_delay_ms,
         retry_kind=row.retry_kind,
-        timeout_at=None if row.timeout_at is None else utc(row.timeout_at),
+        timeout_at=None if row.timeout_at is None else utc_datetime(row.timeout_at),
     )
 
 
@@ -205,8 +205,8 @@ async def workers(request: Request[Any, Any, Any]) -> Response[bytes]:
             name=one.name,
             definitions=list(one.definitions),
             queues=None if one.queues is None else list(one.queues),
-            joined_at=utc(one.joined_at),
-            expires_at=utc(one.expires_at),
+            joined_at=utc_datetime(one.joined_at),
+            expires_at=utc_datetime(one.expires_at),
             alive=one.alive,
             flows=one.flows,
         )

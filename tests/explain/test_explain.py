@@ -20,9 +20,9 @@ from redrive.client.app import App
 from redrive.explain.explanation import Explanation, ItemStory, Note
 from redrive.explain.text import explain_text
 from redrive.explain.timeline import explain
-from redrive.explain.words import span
 from redrive.failures.signals import AttemptTimeout
 from redrive.flows.history import Line
+from redrive.formatting.times import format_duration
 from redrive.runners.process_pool import ProcessDied
 from redrive.stores.records import DeadQuery, FlowRecord, FlowStatus
 from redrive.testing import FlowApp, ScriptedDice, flow_app
@@ -688,7 +688,7 @@ def test_a_log_can_be_explained_at_every_point(
 
 @given(st.floats(0, 1e9))
 def test_spans_are_short_and_close(seconds: float) -> None:
-    text = span(seconds)
+    text = format_duration(seconds)
     assert len(text) <= 9
     assert sum(character.isalpha() for character in text) <= 4
 
