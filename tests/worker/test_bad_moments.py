@@ -65,13 +65,13 @@ class TimerBeside(Workflow):
 
 def test_a_paused_flow_whose_timer_is_due_leaves_its_worker_in_peace(monkeypatch: pytest.MonkeyPatch) -> None:
     rings: list[float] = []
-    ring = FlowRun.ring
+    wake = FlowRun.wake
 
     def counted(run: FlowRun) -> None:
-        rings.append(run.time())
-        ring(run)
+        rings.append(run.log.now())
+        wake(run)
 
-    monkeypatch.setattr(FlowRun, "ring", counted)
+    monkeypatch.setattr(FlowRun, "wake", counted)
 
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0) as app:

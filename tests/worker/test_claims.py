@@ -12,7 +12,7 @@ import redrive
 from redrive import RetryPolicy, action
 from redrive.stores.records import Claimed
 from redrive.testing import flow_app
-from redrive.worker.timer_queue import Alarm
+from redrive.worker.timer_queue import Timer
 
 
 @action(name="claims.quick")
@@ -46,7 +46,7 @@ def test_a_worker_asks_no_more_often_while_others_hold_all_that_is_ready(monkeyp
                 # When it began, and when it was woken.
                 assert len(claims) < 10
                 operator.rollback()
-                app._worker.claims.wake()
+                app._worker.claimer.wake()
                 assert [await app.handle(one.id).result(timeout=10) for one in handles] == [1, 1, 1]
                 app.stop()
                 await working
@@ -61,7 +61,7 @@ def test_flows_that_wake_while_another_waits_for_long_leave_nothing_in_memory() 
             for _ in range(100):
                 handle = await app.submit(quick(), delay="10s")
                 assert await handle.result() == 1
-            alarms = [one for one in gc.get_objects() if isinstance(one, Alarm) and one.call is not None]
+            alarms = [one for one in gc.get_objects() if isinstance(one, Timer) and one.callback is not None]
             assert len(alarms) < 10
 
     asyncio.run(scenario())

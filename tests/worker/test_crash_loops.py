@@ -19,7 +19,7 @@ from redrive.flows.history import FlowHistory
 from redrive.flows.registry import known_definitions
 from redrive.stores.records import Batch, FlowChange, NewWorker
 from redrive.worker import log_lines
-from redrive.worker.recovery import claimed_flows
+from redrive.worker.recovery import claimed
 
 pytestmark = pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 
@@ -109,7 +109,7 @@ def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_
             lease = await app.store.acquire_lease(GONE, 10.0)
             await app.store.claim(lease, known_definitions(), None, 1, app.now())
             # As a worker notes it before it takes the flow up, and ends.
-            alone = FlowChange(flow_id=handle.id, status="ready", lost_owners=claimed_flows.ALONE)
+            alone = FlowChange(flow_id=handle.id, status="ready", lost_owners=claimed.ALONE)
             await app.store.commit(lease, Batch(number=1, flows=[alone]))
             await lose_owners(app, 1)
         async with redrive.open(address) as app:
@@ -356,7 +356,7 @@ def test_of_long_logs_few_are_read_at_once(address: str, monkeypatch: pytest.Mon
             return await read_events(self, flow_ids)
 
         monkeypatch.setattr(kind, "read_events", counted)
-        monkeypatch.setattr(claimed_flows, "READ_AT_ONCE", 2000)
+        monkeypatch.setattr(claimed, "READ_AT_ONCE", 2000)
         await taken_up(address, count=20)
 
     asyncio.run(scenario())

@@ -112,7 +112,7 @@ def test_items_that_stand_in_line_for_a_place_have_no_leave_to_call_yet() -> Non
         async with redrive.open("memory://", concurrency=1, grace=0.0, poll=0.01) as app:
             await app.start_graph(graph, {"orders": [1, 2, 3]})
             async with asyncio.timeout(10):
-                while app._worker is None or not app._worker.places.someone_waits:  # noqa: ASYNC110 - nobody tells
+                while app._worker is None or not app._worker.slots.has_waiters:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
             assert [item for _, item in app._worker.guard.permits] == [1]
 
@@ -142,7 +142,7 @@ def test_the_place_of_an_attempt_that_its_flow_stops_as_it_ends_does_not_go_to_t
     async def scenario() -> None:
         async with redrive.open("memory://", concurrency=1, grace=0.0, poll=0.01) as app, asyncio.timeout(10):
             flow = await app.start_graph(graph, {"order": 1})
-            while not runs or app._worker is None or not app._worker.places.someone_waits:  # noqa: ASYNC110 - nobody tells
+            while not runs or app._worker is None or not app._worker.slots.has_waiters:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
             await flow.cancel(force=True)
             with pytest.raises(FlowCancelledError):

@@ -9,8 +9,8 @@ import pytest
 
 from redrive.stores.records import NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
-from redrive.worker.held_lease import HeldLease
-from redrive.worker.journal import FOLLOWED_AT_ONCE, Journal
+from redrive.worker.journal import CALLED_AT_ONCE, Journal
+from redrive.worker.lease_keeper import HeldLease
 
 
 @pytest.mark.promise("A14")
@@ -27,19 +27,19 @@ def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_o
             assert len((await store.claim(lease, ["d"], None, 1, 2.0)).flows) == 1
             journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda *_: None)
             loop = asyncio.get_running_loop()
-            tasks += [loop.create_task(journal.run()), loop.create_task(journal.follow())]
+            tasks += [loop.create_task(journal.run()), loop.create_task(journal.run_callbacks())]
             with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
 
                 def log_more() -> None:
                     other.execute("BEGIN IMMEDIATE")
-                    journal.log("a", 2, 3.0, b"2")
+                    journal.append("a", 2, 3.0, b"2")
 
-                journal.log("a", 1, 2.0, b"1")
-                journal.then(log_more)
+                journal.append("a", 1, 2.0, b"1")
+                journal.when_durable(log_more)
                 acted_on: list[int] = []
-                for number in range(2 * FOLLOWED_AT_ONCE):
-                    journal.then(acted_on.append, number)
-                while len(acted_on) < 2 * FOLLOWED_AT_ONCE:  # noqa: ASYNC110 - nothing tells of it
+                for number in range(2 * CALLED_AT_ONCE):
+                    journal.when_durable(acted_on.append, number)
+                while len(acted_on) < 2 * CALLED_AT_ONCE:  # noqa: ASYNC110 - nothing tells of it
                     await asyncio.sleep(0)
                 drained = loop.create_task(journal.drained())
                 for _ in range(10):

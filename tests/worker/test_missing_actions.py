@@ -15,7 +15,7 @@ from redrive.flows import registry
 from redrive.flows.events import AttemptStarted, CancelRequested, FlowCancelled, ItemStarted, Paused
 from redrive.flows.scripts.script import Script
 from redrive.testing import FlowApp, flow_app
-from redrive.worker.unsupported_flows import ASK_AGAIN
+from redrive.worker.unsupported_flows import CLAIMED_AGAIN_AFTER
 
 ORDER = """
 fn main(order):
@@ -63,7 +63,7 @@ async def given_back(app: FlowApp, *flows: str, times: int = 2) -> None:
         for flow in flows:
             while (await app.find(flow)).claims < before[flow] + times + 1:  # noqa: ASYNC110 - it is in a store
                 await asyncio.sleep(0.002)
-    assert app.clock.now - began >= (times - 1) * ASK_AGAIN
+    assert app.clock.now - began >= (times - 1) * CLAIMED_AGAIN_AFTER
 
 
 async def starts(app: FlowApp, **settings: Any) -> str:

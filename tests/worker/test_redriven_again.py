@@ -14,8 +14,7 @@ from redrive.explain.explanation import ItemStory
 from redrive.explain.text import explain_text
 from redrive.flows.events import FlowFailed
 from redrive.testing import FlowOutcome, flow_app
-from redrive.worker.recovery import claimed_flows
-from redrive.worker.recovery import replay as recovery_replay
+from redrive.worker.recovery.replay import Replayer
 
 RAN: list[str] = []
 BROKEN: set[str] = set()
@@ -73,7 +72,7 @@ def test_a_step_completed_by_hand_in_a_flow_whose_code_fails_again_reopens_it_on
             flow = await app.start(Buggy)
             assert (await app.outcome(flow)).status == "failed"
             await app.complete_step(flow.id, "again.away", 5, by="ann", why="done by hand")
-            await app.until(lambda: app.witness.commits and app._worker is not None and not app._worker.runs)
+            await app.until(lambda: app.witness.commits and app._worker is not None and not app._worker.flows.by_id)
             record = await app.find(flow.id)
             while record.messages_read < record.messages_sent or record.status != "failed":
                 await asyncio.sleep(0)
@@ -221,10 +220,10 @@ def calls_to_go_on(monkeypatch: pytest.MonkeyPatch, many: int, midway: bool) -> 
         nonlocal calls
         calls += what in ("call", "c_call")
 
-    def going_on(*args: Any, **settings: Any) -> Iterator[None]:
+    def replay(*args: Any, **settings: Any) -> Iterator[None]:
         sys.setprofile(count)
         try:
-            yield from really_going_on(*args, **settings)
+            yield from really_replay(*args, **settings)
         finally:
             sys.setprofile(None)
 
@@ -240,14 +239,14 @@ def calls_to_go_on(monkeypatch: pytest.MonkeyPatch, many: int, midway: bool) -> 
             else:
                 assert (await app.outcome(flow)).status == "failed"
             BROKEN.clear()
-            monkeypatch.setattr(claimed_flows, "going_on", going_on)
+            monkeypatch.setattr(Replayer, "replay", replay)
             if midway:
                 app.revive()
             else:
                 await app.redrive(flow.id, by="ann", why="mended")
             await app.until(lambda: len(RAN) == 2 * many)
 
-    really_going_on = recovery_replay.going_on
+    really_replay = Replayer.replay
     RAN.clear()
     asyncio.run(story())
     monkeypatch.undo()

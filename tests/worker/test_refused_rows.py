@@ -20,8 +20,8 @@ from redrive.telemetry.events import AttemptFailed
 from redrive.telemetry.stream import listen
 from redrive.worker import journal
 from redrive.worker.batch_parts import parts_of
-from redrive.worker.held_lease import HeldLease
 from redrive.worker.journal import Journal
+from redrive.worker.lease_keeper import HeldLease
 
 RAN: list[str] = []
 NO_CURSING = """
@@ -106,12 +106,12 @@ def test_nothing_follows_in_the_log_of_what_was_refused(tmp_path: Path) -> None:
             aside: list[str] = []
             journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda flow_id, _: aside.append(flow_id))
             writing = asyncio.get_running_loop().create_task(journal.run())
-            journal.log("a", 1, 2.0, b'"cursed"')
-            journal.log("b", 1, 2.0, b"1")
+            journal.append("a", 1, 2.0, b'"cursed"')
+            journal.append("b", 1, 2.0, b"1")
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            journal.log("a", 2, 3.0, b"2")
-            journal.log("b", 2, 3.0, b"2")
+            journal.append("a", 2, 3.0, b"2")
+            journal.append("b", 2, 3.0, b"2")
             await journal.drained()
             writing.cancel()
             assert aside == ["a"]

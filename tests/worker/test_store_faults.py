@@ -63,7 +63,7 @@ def test_an_app_can_be_closed_while_its_postgres_is_away() -> None:
         async with redrive.open(address, lease=0.5, grace=0) as app:
             flow = await app.start(Sleeps)
             async with asyncio.timeout(10):
-                while app._worker is None or flow.id not in app._worker.runs:  # noqa: ASYNC110 - nobody tells
+                while app._worker is None or flow.id not in app._worker.flows.by_id:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
             await asyncio.to_thread(server.stop)
         await asyncio.to_thread(server.start)

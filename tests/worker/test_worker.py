@@ -1,6 +1,7 @@
 """What a worker keeps in memory, when it looks for more, and whom it answers when it ends."""
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.stores.errors import StoreUnavailable
 from redrive.testing import flow_app
-from redrive.worker.flow_run import FlowRun
 
 
 @action(name="worker.quick")
@@ -74,13 +74,13 @@ def test_a_run_that_is_forgotten_late_leaves_the_next_run_of_its_flow_where_it_w
         async with redrive.open("memory://", grace=0.0) as app:
             handle = await app.start(Sleeps)
             worker = app._worker
-            while worker is None or handle.id not in worker.idle:
+            while worker is None or not worker.flows.is_idle(handle.id):
                 await asyncio.sleep(0.001)
                 worker = app._worker
-            waiting = worker.idle[handle.id]
-            worker.forget(FlowRun(worker, waiting.record, waiting.driver))
-            assert worker.runs[handle.id] is waiting
-            assert worker.idle[handle.id] is waiting
+            waiting = worker.flows.by_id[handle.id]
+            worker.flows.remove(copy.copy(waiting))
+            assert worker.flows.by_id[handle.id] is waiting
+            assert worker.flows.is_idle(handle.id)
 
     asyncio.run(scenario())
 

@@ -179,11 +179,11 @@ def _settle(
     if not flows and chosen and not yes:
         _confirm(what, len(chosen))
 
-    from redrive.worker.dead_letters import settled_in_parts  # loaded here: `redrive --help` is quick
+    from redrive.client.dead_letters import close_in_parts  # loaded here: `redrive --help` is quick
 
     async def settle(app: "App") -> list[str]:
         verb = app.redrive if what == "redrive" else app.discard
-        return await settled_in_parts(verb, chosen, by=name, why=said)
+        return await close_in_parts(verb, chosen, by=name, why=said)
 
     settled = ask(store, settle) if chosen else []
     if as_json:

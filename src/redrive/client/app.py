@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overloa
 import msgspec
 
 from redrive.client.app_life import AppLife
-from redrive.client.eager_start import was_added
 from redrive.client.handle import FlowNotFound, Handle, NotPossible
-from redrive.client.new_flows import FlowSettings, check_queue, new_flow
+from redrive.client.new_flows import FlowSettings, new_flow
 from redrive.client.starting import Starter, started
 from redrive.determinism.clock import whole_microseconds
 from redrive.explain.compensation_words import not_undone, undone_in_words
@@ -28,6 +27,7 @@ from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.signatures import check_signature
 from redrive.flows.workflow import Workflow
 from redrive.stores.interface import Store
+from redrive.stores.queue_names import check_queue
 from redrive.stores.records import (
     DeadLetter,
     DeadQuery,
@@ -39,6 +39,7 @@ from redrive.stores.records import (
     RetryQuery,
     RetryRow,
 )
+from redrive.worker.eager_start import was_added
 from redrive.worker.log_lines import lines_of
 from redrive.worker.settings import WorkerSettings
 
@@ -249,7 +250,7 @@ class App(AppLife):
         self.check_loop()
         if connection is None:
             worker = self._worker
-            begun = worker is not None and worker.claims.caught_up and await worker.own_starts.add(flow)
+            begun = worker is not None and await worker.start_eagerly(flow)
             if begun is None:
                 begun = await was_added(self.store, flow.id)
             flow_id = flow.id if begun else await self._starter.add(flow)

@@ -12,7 +12,7 @@ from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.failures.traces import trace_of
 from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
-from redrive.worker.dependency_guard import dependencies_of_steps, tell_circuits_gone
+from redrive.worker.dependency_guard import dependencies_of_steps, report_circuits_closed
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.worker import Worker
 
@@ -60,7 +60,7 @@ class AppLife(OneLoop):
                 # Whoever is cancelled here does not wait for attempts any more: the worker is cancelled with them.
                 await asyncio.gather(self._working, return_exceptions=True)
         finally:
-            tell_circuits_gone(self._dependencies)
+            report_circuits_closed(self._dependencies)
             await self._results.close()
             await self.store.close()
 

@@ -14,7 +14,7 @@ from redrive.flows.history import Line, fold
 from redrive.flows.json_forms import DEEPEST_JSON, is_too_deep
 from redrive.runners.http.answers import Answer, outcome_of
 from redrive.runners.http.errors import HttpStepError
-from redrive.worker.attempt_outcomes import failure_from
+from redrive.worker.attempt_failures import classify
 
 CompletionOutcome = Literal["accepted", "duplicate", "stale", "unknown"]
 PROBLEM = "application/problem+json"
@@ -85,5 +85,5 @@ def read_completion(body: bytes, content_type: str, wall_now: float) -> tuple[ms
     except HttpStepError as error:
         return msgspec.Raw(b"null"), msgspec.structs.replace(error.failure, error=None, lineage=())
     except Permanent as error:
-        return msgspec.Raw(b"null"), msgspec.structs.replace(failure_from(error, wall_now), error=None, lineage=())
+        return msgspec.Raw(b"null"), msgspec.structs.replace(classify(error, wall_now), error=None, lineage=())
     return msgspec.Raw(str(outputs).encode()), None

@@ -1,7 +1,5 @@
 """What a flow is started with, whatever it runs: checked, and as it is stored."""
 
-import functools
-import re
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -10,14 +8,10 @@ from redrive.failures.duration import read_duration
 from redrive.flows.json_forms import is_storable
 from redrive.flows.retry_policy import Timeout
 from redrive.policies.backoff import LONGEST_WAIT
+from redrive.stores.queue_names import check_queue
 from redrive.stores.records import NewFlow
 
 LARGEST_PRIORITY = 2**31 - 1
-QUEUE_NAME = "use a name of 1 to 200 characters, without control characters and halves of characters"
-
-# Names are printed as they are: a line break would forge a line, an escape sequence would reach the terminal.
-CONTROL_CHARACTERS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 
 
 class FlowSettings(TypedDict, total=False):
@@ -40,7 +34,7 @@ def new_flow(
     delay: Any,
 ) -> NewFlow:
     if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
-        raise ValueError("key: use a text of 1 to 500 characters, without NUL and halves of characters")
+        raise ValueError("key: use a text of 1 to 500 characters, without NUL and unpaired surrogates")
     check_queue(queue)
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
         raise ValueError(
@@ -66,17 +60,3 @@ def new_flow(
         priority=priority,
         key=key,
     )
-
-
-@functools.lru_cache(maxsize=1000)
-def _is_name(queue: str) -> bool:
-    return 0 < len(queue) <= 200 and is_storable(queue) and _CONTROL.search(queue) is None
-
-
-def is_queue(queue: object) -> bool:
-    return isinstance(queue, str) and _is_name(queue)
-
-
-def check_queue(queue: str) -> None:
-    if not is_queue(queue):
-        raise ValueError(f"queue: {QUEUE_NAME}")

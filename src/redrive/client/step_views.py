@@ -15,7 +15,7 @@ from redrive.flows.replay import replay
 from redrive.flows.rewind import without_rewound
 from redrive.policies.eligibility import eligibility
 from redrive.stores.records import FINISHED, FlowRecord
-from redrive.worker.retry_rows import written_off
+from redrive.worker.retry_rows import attempts_before_redrive
 
 
 class ItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,7 +109,7 @@ def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
     policy = item.policy
     state = "abandoned" if item.state == "cancelled" or (ended and item.is_open) else item.state
     under_way = state == "running"
-    most = None if policy.attempts is None else policy.attempts + written_off(item)
+    most = None if policy.attempts is None else policy.attempts + attempts_before_redrive(item)
     answer = eligibility(
         attempts=item.attempt,
         max_attempts=most,

@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Never, cast
 
 from redrive.flows.driver import Handler
@@ -19,12 +19,11 @@ from redrive.flows.events import (
 )
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
-from redrive.runners.runner import Runner
+from redrive.runners.runner import Reports, Runner
 from redrive.stores.errors import LeaseLost
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, Lease, Message
+from redrive.stores.records import Batch, Lease
 from redrive.testing.virtual_clock import VirtualClock
-from redrive.worker.flow_run import FlowRun
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.worker import Worker
 
@@ -133,31 +132,27 @@ class CrashPoint:
         raise LeaseLost("the worker is dead")
 
 
-class WatchedWorker(Worker):
-    """A worker before a witness."""
+def watched_worker(
+    point: CrashPoint, settings: WorkerSettings, on_ended: Callable[[str, AnyEvent], None], clock: VirtualClock
+) -> Worker:
+    """A worker whose attempts and faults the witness sees."""
+    witness = point.witness
 
-    def __init__(
-        self,
-        point: CrashPoint,
-        settings: WorkerSettings,
-        on_ended: Callable[[str, AnyEvent], None],
-        clock: VirtualClock,
-    ) -> None:
-        super().__init__(cast("Store", point), settings, on_ended)
-        self.runner = _WatchedRunner(self, point.witness, clock)
-        self._witness = point.witness
+    def runner(reports: Reports, settings: WorkerSettings) -> Runner:
+        return _WatchedRunner(reports, settings, witness, clock)
 
-    def set_aside(self, run: FlowRun, error: BaseException, mail: Sequence[Message] = ()) -> None:
+    def on_fault(flow_id: str, error: BaseException) -> None:
         told = "".join(traceback.format_exception(error))
-        self._witness.faults.append(f"the engine failed on flow {run.id}:\n{told}")
-        super().set_aside(run, error, mail)
+        witness.faults.append(f"the engine failed on flow {flow_id}:\n{told}")
+
+    return Worker(cast("Store", point), settings, on_ended, runner=runner, on_fault=on_fault)
 
 
 class _WatchedRunner(Runner):
-    """Carries out attempts before a witness; virtual time waits for them."""
+    """Runs attempts before a witness; virtual time waits for them."""
 
-    def __init__(self, worker: Worker, witness: Witness, clock: VirtualClock) -> None:
-        super().__init__(worker, worker.settings.threads, worker.settings.processes, worker.settings.http)
+    def __init__(self, reports: Reports, settings: WorkerSettings, witness: Witness, clock: VirtualClock) -> None:
+        super().__init__(reports, settings.threads, settings.processes, settings.http)
         self._witness = witness
         self._virtual = clock
 

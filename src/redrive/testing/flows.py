@@ -23,7 +23,7 @@ from redrive.pipeline.durable import forgetting_pipelines
 from redrive.pipeline.pipeline import Pipeline
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowRecord, FlowStatus, NewFlow
-from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witness
+from redrive.testing.crash_points import CrashPoint, Side, Witness, watched_worker
 from redrive.testing.flow_outcome import FlowOutcome
 from redrive.testing.in_context import virtual_clock
 from redrive.testing.virtual_clock import VirtualClock, visible_loop
@@ -91,12 +91,12 @@ class FlowApp(App):
         while True:
             record = await self.find(flow_id)
             worker = self._worker
-            run = worker.runs.get(flow_id) if worker is not None else None
+            run = worker.flows.by_id.get(flow_id) if worker is not None else None
             # What is durable may still be to be told, and acted on.
             if worker is None or not worker.joined.is_set() or worker.journal.is_drained:
                 if record.status not in ("ready", "running") and not self._is_due(record):
                     return record.status
-                if run is not None and not run.active:
+                if run is not None and not run.starter.active:
                     return record.status
             until += await self._look_again(flow_id, until)
 
@@ -183,7 +183,7 @@ class FlowApp(App):
 
     async def _live_once(self) -> None:
         point = CrashPoint(self.store, self.witness)
-        worker = WatchedWorker(point, self.settings, self._results.tell, self.clock)
+        worker = watched_worker(point, self.settings, self._results.tell, self.clock)
         life = asyncio.get_running_loop().create_task(worker.run())
         point.kill = life.cancel
         self._point, self._worker = point, worker

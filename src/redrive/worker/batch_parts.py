@@ -1,4 +1,4 @@
-"""A transaction in parts, one for each flow: what one of them wrote must not keep all others from writing."""
+"""Split a transaction by flow, so that rows which the store refuses affect one flow only."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from redrive.stores.records import Batch
 
 
 def flows_in(batch: Batch) -> list[str]:
-    """The flows that a batch writes something of, in order."""
+    """The ids of the flows that a batch has rows of, in order."""
     rows: tuple[Any, ...] = (*batch.events, *batch.flows, *batch.retries, *batch.heartbeats, *batch.dead)
     born = (flow.id for flow in batch.new_flows)
     ids = (
@@ -20,7 +20,7 @@ def flows_in(batch: Batch) -> list[str]:
 
 
 def part_of(batch: Batch, flow_id: str, number: int) -> Batch:
-    """What the batch writes of one flow."""
+    """The rows of one flow, as a batch of their own."""
     read = {message: reader for message, reader in batch.messages_read.items() if reader == flow_id}
     return Batch(
         number=number,
@@ -36,6 +36,6 @@ def part_of(batch: Batch, flow_id: str, number: int) -> Batch:
 
 
 def parts_of(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """One for each flow; their numbers go on from the batch's."""
+    """One batch per flow; their numbers count on from the batch's own."""
     for number, flow_id in enumerate(flows_in(batch), start=batch.number):
         yield flow_id, part_of(batch, flow_id, number)

@@ -1,42 +1,60 @@
-"""A worker asks for flows: when it has room, when someone calls, when one is due, and now and then."""
+"""Claim flows: when there is room, when the store calls, when a flow is due, and every now and then."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
+from redrive.determinism.clock import Clock
 from redrive.flows.registry import known_definitions, registered
-from redrive.worker.journal import patiently
-from redrive.worker.recovery.claimed_flows import adopt
-from redrive.worker.store_outages import store_is_back
-from redrive.worker.timer_queue import Alarm
-
-if TYPE_CHECKING:
-    from redrive.worker.worker import Worker
+from redrive.stores.interface import Store
+from redrive.stores.records import FlowRecord, Lease
+from redrive.worker.flow_table import FlowTable
+from redrive.worker.settings import WorkerSettings
+from redrive.worker.store_outages import log_recovery
+from redrive.worker.store_retries import retry_until_available
+from redrive.worker.timer_queue import Timer, TimerQueue
 
 CLAIMED_AT_ONCE = 500
 
 
-class Claims:
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
+class Claimer:
+    def __init__(
+        self,
+        store: Store,
+        lease: Lease,
+        settings: WorkerSettings,
+        clock: Clock,
+        flows: FlowTable,
+        timers: TimerQueue,
+        load: Callable[[Sequence[FlowRecord]], Awaitable[None]],
+        claim_time: Callable[[float], float],
+    ) -> None:
+        """load: loads claimed flows into memory. claim_time: when to claim a flow that wakes at a given time."""
+        self._store = store
+        self._lease = lease
+        self._settings = settings
+        self._clock = clock
+        self._flows = flows
+        self._timers = timers
+        self._load = load
+        self._claim_time = claim_time
         self._wake = asyncio.Event()
-        self._wants_ends = False
-        """Whether the end of a flow may make it possible to claim another."""
-        self._alarm: Alarm | None = None
-        """For the next look."""
+        self._wakes_on_removal = False
+        """Whether another flow can be claimed once one leaves memory."""
+        self._timer: Timer | None = None
+        """For the next claim."""
         self.caught_up = False
-        """Whether the worker has all that it could claim, and room for more."""
+        """Whether the worker has everything that it could claim, and room for more."""
 
     def wake(self) -> None:
         """There may be something to claim."""
         self._wake.set()
 
-    def flow_ended(self) -> None:
-        if self._wants_ends:
+    def flow_removed(self) -> None:
+        if self._wakes_on_removal:
             self._wake.set()
 
     async def run(self) -> None:
-        worker, lease = self._worker, self._worker.lease
-        assert lease is not None  # noqa: S101 - it was made when the worker began
+        store, clock = self._store, self._clock
         definitions, known = known_definitions(), registered()
         loop = asyncio.get_running_loop()
         while True:
@@ -45,43 +63,41 @@ class Claims:
                 definitions, known = known_definitions(), registered()
             room, more = self._room(), False
             if room > 0:
-                most, queues = min(room, CLAIMED_AT_ONCE), worker.settings.queues
-                with worker.clock.busy():
-                    claimed = await patiently(
-                        worker.store, worker.store.claim, lease, definitions, queues, most, worker.now()
+                most, queues = min(room, CLAIMED_AT_ONCE), self._settings.queues
+                with clock.busy():
+                    claimed = await retry_until_available(
+                        store, store.claim, self._lease, definitions, queues, most, clock.wall()
                     )
-                    store_is_back(worker.store.address)
+                    log_recovery(store.address)
                     if claimed.flows:
-                        await adopt(worker, claimed.flows)
-                # What there is may be locked by others for long: to ask again at once would be in vain.
+                        await self._load(claimed.flows)
+                # Other workers may hold locks on the rest for long: asking again at once would be in vain.
                 more = claimed.more and bool(claimed.flows)
-                self._wants_ends = claimed.limited
+                self._wakes_on_removal = claimed.limited
                 if claimed.next_wake is not None:
-                    self.look_again_at(claimed.next_wake)
+                    self.claim_at(claimed.next_wake)
             self.caught_up = room > 0 and not more
             if room <= 0 or not more:
-                self._wants_ends |= room <= 0
-                poll = loop.call_later(worker.settings.poll, self._wake.set)
+                self._wakes_on_removal |= room <= 0
+                poll = loop.call_later(self._settings.poll, self._wake.set)
                 await self._wake.wait()
                 poll.cancel()
 
     def _room(self) -> int:
-        """How many more flows to claim. Those that wait for a little stay, unless there is hardly anything else."""
-        worker = self._worker
-        most, active = worker.settings.flows, len(worker.runs) - len(worker.idle)
-        return max(most - len(worker.runs), max(1, most // 4) - active)
+        """How many more flows to claim. Idle flows stay in memory, unless there is hardly anything else."""
+        most = self._settings.flows
+        return max(most - len(self._flows), max(1, most // 4) - self._flows.busy)
 
-    def look_again_at(self, when: float) -> None:
-        """When a flow that nobody owns will wake; one alarm at a time is enough."""
-
-        def look() -> None:
-            self._alarm = None
-            self._wake.set()
-
-        when, alarms = self._worker.handing_on.look_at(when), self._worker.alarms
-        if self._alarm is not None:
-            if when >= self._alarm.when:
+    def claim_at(self, when: float) -> None:
+        """Claim when a flow that nobody owns wakes; one timer at a time is enough."""
+        when = self._claim_time(when)
+        if self._timer is not None:
+            if when >= self._timer.when:
                 return
-            # The look that comes first finds out when the next one is to be.
-            alarms.take_back(self._alarm)
-        self._alarm = alarms.at(when, look)
+            # The earlier claim finds out when the next one is due.
+            self._timers.cancel(self._timer)
+        self._timer = self._timers.schedule(when, self._claim_now)
+
+    def _claim_now(self) -> None:
+        self._timer = None
+        self._wake.set()

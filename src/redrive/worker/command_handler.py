@@ -1,75 +1,103 @@
-"""What a flow's code asks for, carried out: work items, timers, that something is dropped, its end."""
+"""Carry out the commands of a flow's definition: schedule items, start timers, cancel items, end the flow."""
+
+from collections.abc import Callable
 
 from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
+from redrive.flows.driver import Driver
 from redrive.flows.endings import ending_of
-from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
+from redrive.flows.events import (
+    FlowCancelled,
+    FlowCompleted,
+    FlowFailed,
+    ItemCancelled,
+    PatchMarked,
+    StepSettled,
+    TimerSet,
+)
 from redrive.flows.history import Item
-from redrive.worker.attempt_starts import AttemptStarts
+from redrive.worker.attempt_starter import AttemptStarter
+from redrive.worker.flow_log import FlowLog
+from redrive.worker.flow_timers import FlowTimers
+from redrive.worker.running_attempts import RunningAttempts
+
+Ending = FlowCompleted | FlowFailed | FlowCancelled
 
 
-class CarriedOut(AttemptStarts):
-    """Logged first; what must wait until that is durable is left with the journal."""
+class CommandHandler:
+    """Logs each command; whatever must wait until it is durable is left to the journal."""
 
-    __slots__ = ()
+    __slots__ = ("_driver", "_log", "_on_ended", "_running", "_starter", "_timers")
 
-    def take(self, commands: list[Command], at: float) -> None:
-        """Log what the flow's code asks for, and have it carried out."""
-        for command in commands:  # which may grow
+    def __init__(
+        self,
+        log: FlowLog,
+        driver: Driver,
+        timers: FlowTimers,
+        starter: AttemptStarter,
+        running: RunningAttempts,
+        on_ended: Callable[[FlowLog, Ending], None],
+    ) -> None:
+        """on_ended: called with the last event of the flow, which is about to be durable."""
+        self._log = log
+        self._driver = driver
+        self._timers = timers
+        self._starter = starter
+        self._running = running
+        self._on_ended = on_ended
+
+    def handle(self, commands: list[Command], at: float) -> None:
+        log, driver = self._log, self._driver
+        for command in commands:  # the list may grow
             if isinstance(command, ScheduleItem):
-                self.add_item(command, at)
+                self._starter.schedule(command, at)
             elif isinstance(command, StartTimer):
-                timer = self.history.last_timer + 1
-                self.driver.bind_timer(command, timer)
-                self.log(at, TimerSet(timer=timer, until=command.time))
+                timer = log.history.last_timer + 1
+                driver.bind_timer(command, timer)
+                log.append(at, TimerSet(timer=timer, until=command.time))
             elif isinstance(command, CancelItem):
                 if self._cancel_item(command, at) and command.lets_run:
-                    commands += self.driver.dropped(command.scheduled.item, at)
+                    commands += driver.dropped(command.scheduled.item, at)
             elif isinstance(command, SettleStep):
-                self.log(at, StepSettled(step=command.step, state=command.state, why=command.why))
+                log.append(at, StepSettled(step=command.step, state=command.state, why=command.why))
             elif isinstance(command, MarkPatch):
-                self.log(at, PatchMarked(patch=command.name))
+                log.append(at, PatchMarked(patch=command.name))
             else:
                 self._end(command, at)
                 return
 
+    def stop_item(self, item: Item) -> None:
+        """Stop the item's attempt, or its wait for a slot, a retry or a callback."""
+        starter = self._starter
+        if item.state == "running" and not item.accepted:
+            starter.active -= 1
+            self._running.stop(self._log.flow_id, item.number)
+        elif item.number in starter.waiting_for_slot:
+            starter.active -= 1
+            del starter.waiting_for_slot[item.number]
+        self._timers.drop(item.number)
+
     def _cancel_item(self, command: CancelItem, at: float) -> bool:
-        """Whether it was cancelled: not when it has ended, nor when an attempt is under way that may end."""
-        item = self.history.items.get(command.scheduled.item)
+        """Cancel the item, unless it is settled or has a running attempt that is allowed to finish."""
+        item = self._log.history.items.get(command.scheduled.item)
         if item is None or not item.is_open or (command.lets_run and item.state == "running"):
             return False
-        self.let_go(item)
-        self.log(at, ItemCancelled(item=item.number))
-        self.item_done(item)
+        self.stop_item(item)
+        self._log.append(at, ItemCancelled(item=item.number))
+        self._starter.forget(item)
         return True
 
-    def let_go(self, item: Item) -> None:
-        """Stop what the item is doing: its attempt, standing in line, waiting."""
-        if item.state == "running" and not item.accepted:
-            self.active -= 1
-            self.desk.under_way.stop(self.id, item.number)
-        elif item.number in self.in_line:
-            self.active -= 1
-            del self.in_line[item.number]
-        self.waits.retries.pop(item.number, None)
-        self.waits.callbacks.pop(item.number, None)
-
     def _end(self, command: EndFlow, at: float) -> None:
-        # First: the places of what is stopped go to whoever stands in line.
-        self.leave_line()
-        for item in self.history.items.values():
+        log, starter = self._log, self._starter
+        # First, so that the slots of stopped attempts go to other flows.
+        starter.stop_waiting_for_slots()
+        for item in log.history.items.values():
             if item.state == "running" and not item.accepted:
-                self.desk.under_way.stop(self.id, item.number)
+                self._running.stop(log.flow_id, item.number)
             if item.is_open:
-                self.item_done(item)
-        event = ending_of(command, self.history)
-        self.log(at, event)
-        self.driver.discard()
-        self.active = 0
-        self.desk.ended(self, event)
-        self.release(command.how, None, at)
-
-    def item_done(self, item: Item) -> None:
-        if item.number in self.shown or item.details is not None or item.number in self.heartbeats:
-            self.shown.pop(item.number, None)
-            self.desk.journal.drop_retry(self.id, item.number)
-            self.heartbeats.pop(item.number, None)
+                starter.forget(item)
+        event = ending_of(command, log.history)
+        log.append(at, event)
+        self._driver.discard()
+        starter.active = 0
+        self._on_ended(log, event)
+        log.release(command.how, None, at)

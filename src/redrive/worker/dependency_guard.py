@@ -1,4 +1,4 @@
-"""Circuits and retry budgets of what steps talk to. Durable work that they hold back waits, and no attempt is spent."""
+"""Apply circuits and retry budgets to steps: work that they hold back waits, and no attempt is spent."""
 
 from redrive.calls.dependencies import DEPENDENCIES
 from redrive.determinism.dice import Dice
@@ -11,17 +11,17 @@ from redrive.resilience.dependencies import Dependencies, Dependency
 from redrive.telemetry.events import CircuitChanged
 from redrive.telemetry.stream import emit
 
-# Who waits for a probe or for the budget looks again after so many seconds or more, each at a time of its own: when the
-# dependency is back, calls come in a ramp.
-LOOK_AGAIN = 1.0
+# An item that waits for a probe or for the budget asks again after this many seconds and a random part of SPREAD, so
+# that calls come back in a ramp.
+ASK_AGAIN = 1.0
 SPREAD = 2.0
 
 _Attempt = tuple[str, int]
-"""Flow and item."""
+"""Flow id and item number."""
 
 
 class Deferred(Exception):
-    """The attempt is not made now."""
+    """The attempt must wait until a given time."""
 
     def __init__(self, until: float, reason: str) -> None:
         super().__init__(reason)
@@ -30,46 +30,46 @@ class Deferred(Exception):
 
 
 def dependencies_of_steps() -> Dependencies:
-    """With circuits of their own: an attempt that is the probe of its step must be let through by calls inside it."""
+    """Dependencies with circuits of their own: guarded calls inside a step's probe must be let through."""
     return Dependencies(like=DEPENDENCIES)
 
 
-def tell_circuits_gone(dependencies: Dependencies) -> None:
-    """Nothing is held back by them any more: else the last word in logs and metrics would be that they are open."""
+def report_circuits_closed(dependencies: Dependencies) -> None:
+    """Report open circuits as closed when their app is closed, so that logs and metrics do not show them as open."""
     for dependency in dependencies.all():
         if dependency.circuit is not None and (before := dependency.circuit.state.phase) != "closed":
             emit(CircuitChanged(dependency=dependency.name, before=before, after="closed", failures=0))
 
 
 class DependencyGuard:
-    """All its times are on one clock, which must not be set."""
+    """Ask circuits and budgets before each attempt of a step, and report its outcome to them. Times are monotonic."""
 
     def __init__(self, dice: Dice, dependencies: Dependencies | None = None) -> None:
         self.dependencies = dependencies or dependencies_of_steps()
         self._dice = dice
         self.permits: dict[_Attempt, tuple[Dependency, circuits.Circuit, circuits.Permit]] = {}
-        """Of attempts under way, with the circuit that gave it. What is not in it need not be reported."""
+        """Of running attempts, with the circuit that issued each. Other attempts need not be reported."""
 
     def admit(self, attempt: _Attempt, name: str, retry: bool, now: float) -> None:
-        """Let an attempt be made, or raise Deferred."""
-        # As where it is defined: a name may be an address, and is told in logs and metrics.
+        """Allow an attempt, or raise Deferred."""
+        # The name may be a URL with a password, and appears in logs and metrics.
         name = redact(name)
         dependency = self.dependencies.get(name)
         circuit = dependency.circuit
         if circuit is not None:
             permit, change = circuit.admit(now)
-            _tell(change)
+            _report_change(change)
             if permit is None:
                 due, state = circuit.probe_due() or now, circuit.state
                 if state.phase == "half_open":
-                    # The longer the probe takes, the more rarely: each look is a line in a log.
-                    due = now + LOOK_AGAIN + max(0.0, now - state.probe_at)
+                    # Ask less often the longer the probe takes: each deferral is an event in the log.
+                    due = now + ASK_AGAIN + max(0.0, now - state.probe_at)
                 raise Deferred(max(due, now) + SPREAD * self._dice(), f"the circuit of {name} is open")
             self.permits[attempt] = dependency, circuit, permit
         if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
             self.ignored(attempt, now)
-            # One after the other: if all looked again at once, their lines would grow with the square of their number.
-            turn = max(dependency.budget.line_up(now), now + LOOK_AGAIN)
+            # One after the other: if all asked again at once, the events would grow with the square of their number.
+            turn = max(dependency.budget.line_up(now), now + ASK_AGAIN)
             raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {name} is spent")
         if dependency.budget is not None:
             dependency.budget.count_request(now)
@@ -81,11 +81,11 @@ class DependencyGuard:
         self._report(attempt, circuit_outcome(policy, failure), now)
 
     def ignored(self, attempt: _Attempt, now: float) -> None:
-        """It ended without telling anything about the dependency."""
+        """The attempt ended without saying anything about the dependency."""
         self._report(attempt, circuits.ignored, now)
 
-    def let_go(self, now: float) -> None:
-        """Nobody reports any more how attempts end: a probe is given back for the next caller."""
+    def release_all(self, now: float) -> None:
+        """Return all permits, so that a probe can be given to the next caller."""
         for attempt in list(self.permits):
             self.ignored(attempt, now)
 
@@ -95,11 +95,11 @@ class DependencyGuard:
             dependency, circuit, permit = known
             change = circuit.report(outcome, permit, now)
             if circuit is dependency.circuit:
-                # Else it was defined anew meanwhile, and nobody asks this one any more.
-                _tell(change)
+                # Otherwise the dependency was redefined, and this circuit is no longer asked.
+                _report_change(change)
 
 
-def _tell(change: circuits.CircuitChange | None) -> None:
+def _report_change(change: circuits.CircuitChange | None) -> None:
     if change is not None:
         emit(
             CircuitChanged(

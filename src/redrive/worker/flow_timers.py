@@ -1,80 +1,89 @@
-"""What a flow waits for: retries of its items, word of how their attempts ended, and timers of its code."""
+"""The times at which a flow goes on by itself: retries, timeouts of accepted attempts, and timers of its code."""
 
 import heapq
 import math
+from typing import Literal
 
 from redrive.flows.driver import Driver
-from redrive.flows.history import FlowHistory
+from redrive.worker.flow_log import FlowLog
 
-# So many that nobody waits for any more may lie among the others before they are cleared away.
+# Entries that no longer count are removed from the heap once there are this many of them.
 _FEW = 100
 
+TimerKind = Literal["retry", "callback", "timer"]
+Due = tuple[float, TimerKind, int]
+"""When, what, and the number of the item or timer."""
 
-class Waits:
-    """Retries by item, beside the timers that the history knows. What comes first is found without a look at all."""
 
-    __slots__ = ("_ahead", "_driver", "_history", "_last_timer", "_most", "callbacks", "retries")
+class FlowTimers:
+    """Retries and callbacks by item, beside the timers in the history. The first one is found without a scan."""
 
-    def __init__(self, history: FlowHistory, driver: Driver) -> None:
+    __slots__ = ("_driver", "_heap", "_last_timer", "_log", "_most", "callbacks", "retries")
+
+    def __init__(self, log: FlowLog, driver: Driver) -> None:
         self.retries: dict[int, float] = {}
         """Item -> when its next attempt may begin."""
         self.callbacks: dict[int, float] = {}
-        """Item -> by when someone must have said how its attempt ended."""
-        self._ahead: list[tuple[float, str, int]] = []
-        """A heap of all of them, and of some that have ended since."""
+        """Item -> when its accepted attempt times out unless its outcome is reported."""
+        self._heap: list[Due] = []
+        """All of them, and some that no longer count."""
         self._most = _FEW
         self._last_timer = 0
-        """The last one in the heap: they are counted."""
-        self._history = history
+        """The newest timer in the heap: timers are numbered in order."""
+        self._log = log
         self._driver = driver
 
     def __bool__(self) -> bool:
-        return bool(self.retries or self.callbacks or self._history.timers)
+        return bool(self.retries or self.callbacks or self._log.history.timers)
 
     def put_retry(self, item: int, when: float) -> None:
         if self.retries.get(item) != when:
             self.retries[item] = when
-            heapq.heappush(self._ahead, (when, "retry", item))
+            heapq.heappush(self._heap, (when, "retry", item))
 
     def put_callback(self, item: int, when: float) -> None:
         if self.callbacks.get(item) != when:
             self.callbacks[item] = when
-            heapq.heappush(self._ahead, (when, "callback", item))
+            heapq.heappush(self._heap, (when, "callback", item))
+
+    def drop(self, item: int) -> None:
+        self.retries.pop(item, None)
+        self.callbacks.pop(item, None)
 
     def first(self) -> float:
-        """When the first of them ends; infinity when there is none. Timers that nobody awaits any more are dropped."""
-        ahead = self._with_new_timers()
-        while ahead and not self._lasts(*ahead[0]):
-            heapq.heappop(ahead)
-        return ahead[0][0] if ahead else math.inf
+        """When the first of them is due; infinity when there is none."""
+        heap = self._with_new_timers()
+        while heap and not self._counts(*heap[0]):
+            heapq.heappop(heap)
+        return heap[0][0] if heap else math.inf
 
-    def due(self, at: float, most: int) -> list[tuple[float, str, int]]:
-        """Take out what has ended by then, in order: its time, "retry", "callback" or "timer", and its number."""
-        ahead = self._with_new_timers()
-        due: list[tuple[float, str, int]] = []
-        while ahead and ahead[0][0] <= at and len(due) < most:
-            one = heapq.heappop(ahead)
-            if self._lasts(*one):
+    def due(self, at: float, most: int) -> list[Due]:
+        """Take out up to `most` that are due, in the order of their times."""
+        heap = self._with_new_timers()
+        due: list[Due] = []
+        while heap and heap[0][0] <= at and len(due) < most:
+            one = heapq.heappop(heap)
+            if self._counts(*one):
                 due.append(one)
         return due
 
-    def _with_new_timers(self) -> list[tuple[float, str, int]]:
-        timers, last = self._history.timers, self._history.last_timer
+    def _with_new_timers(self) -> list[Due]:
+        timers, last = self._log.history.timers, self._log.history.last_timer
         for timer in range(self._last_timer + 1, last + 1):
             if timer in timers:
-                heapq.heappush(self._ahead, (timers[timer], "timer", timer))
+                heapq.heappush(self._heap, (timers[timer], "timer", timer))
         self._last_timer = last
-        if len(self._ahead) > self._most:
-            self._ahead = [one for one in self._ahead if self._lasts(*one)]
-            heapq.heapify(self._ahead)
-            self._most = 2 * len(self._ahead) + _FEW
-        return self._ahead
+        if len(self._heap) > self._most:
+            self._heap = [one for one in self._heap if self._counts(*one)]
+            heapq.heapify(self._heap)
+            self._most = 2 * len(self._heap) + _FEW
+        return self._heap
 
-    def _lasts(self, when: float, what: str, number: int) -> bool:
-        """Whether it is still waited for, and until then."""
-        if what == "timer":
+    def _counts(self, when: float, kind: TimerKind, number: int) -> bool:
+        """Whether the flow still waits for it. A timer that the flow's code no longer awaits is forgotten."""
+        if kind == "timer":
             if self._driver.awaits_timer(number):
                 return True
-            self._history.timers.pop(number, None)
+            self._log.history.timers.pop(number, None)
             return False
-        return (self.retries if what == "retry" else self.callbacks).get(number) == when
+        return (self.retries if kind == "retry" else self.callbacks).get(number) == when

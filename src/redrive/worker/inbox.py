@@ -1,7 +1,7 @@
-"""Messages for a flow, carried out by its owner."""
+"""Carry out the messages that others left for a flow."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -19,107 +19,113 @@ from redrive.flows.messages import (
 )
 from redrive.stores.records import Message
 from redrive.worker.flow_run import FlowRun
-from redrive.worker.manual_resolution import settle
+from redrive.worker.manual_resolution import apply_resolution
 
 log = logging.getLogger("redrive")
 
 
-def deliver(run: FlowRun, message: Message) -> None:
-    """Do what the message says; that it was read becomes durable together with what came of it."""
-    if _needs_the_log(run, message):
-        run.desk.rebuild(run)
-        return
-    said = take_out(run, message)
-    at = run.time()
-    if isinstance(said, Cancel):
-        _cancel(run, said, at)
-    elif isinstance(said, Pause) and not run.history.paused:
-        run.log(at, Paused(by=said.by, why=said.why))
-        run.leave_line()
-    elif isinstance(said, Resume) and (run.history.paused or run.history.parked):
-        run.log(at, Resumed(by=said.by, why=said.why))
-        run.go_on()
-    elif isinstance(said, Completion):
-        run.told(said)
-    elif isinstance(said, ManualResolution):
-        settle(run, said, at)
-    if not run.released:
-        run.settle(at)
+class Inbox:
+    def __init__(self, rebuild: Callable[[FlowRun], None]) -> None:
+        """rebuild: rebuilds a flow from its log, and applies its messages about failed items on the way."""
+        self._rebuild = rebuild
+
+    def deliver(self, run: FlowRun, message: Message) -> None:
+        """Do what the message says. That it was read becomes durable together with its consequences."""
+        if _is_about_failed_item(run, message):
+            self._rebuild(run)
+            return
+        said = take(run, message)
+        at = run.log.now()
+        if isinstance(said, Cancel):
+            _cancel(run, said, at)
+        elif isinstance(said, Pause) and not run.log.history.paused:
+            run.log.append(at, Paused(by=said.by, why=said.why))
+            run.starter.stop_waiting_for_slots()
+        elif isinstance(said, Resume) and (run.log.history.paused or run.log.history.parked):
+            run.log.append(at, Resumed(by=said.by, why=said.why))
+            run.go_on()
+        elif isinstance(said, Completion):
+            run.attempts.complete_accepted(said)
+        elif isinstance(said, ManualResolution):
+            apply_resolution(run, said, at)
+        if not run.log.released:
+            run.rest(at)
+
+    def cancel_without_code(
+        self, run: FlowRun, history: FlowHistory, has_begun: bool, messages: Sequence[Message]
+    ) -> bool:
+        """Whether a message ended the flow without running its code: by force, or because it had not begun."""
+        for message in messages:
+            said = read(message)
+            if isinstance(said, Cancel) and (said.force or not has_begun):
+                run.log.history = history
+                run.starter.find_listed()
+                self.deliver(run, message)
+                return True
+        return False
 
 
-def obey_pause(run: FlowRun, mail: list[Message]) -> None:
-    """Where the last word in the mail is to pause the flow, nothing may begin before that is obeyed."""
-    words = [(message, said) for message in mail if isinstance(said := read(message), Pause | Resume)]
-    if not words or not isinstance(words[-1][1], Pause):
-        return
-    for message, said in words:
-        mail.remove(message)
-        take_out(run, message)
-        if isinstance(said, Pause) != run.history.paused:
-            event = Paused if isinstance(said, Pause) else Resumed
-            run.log(run.time(), event(by=said.by, why=said.why))
-
-
-def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
-    was_paused = run.history.paused
-    runs_code = run.has_begun and not said.force
-    if was_paused and not said.force:
-        # What its code does to clean up must be able to run.
-        run.log(at, Resumed(by=said.by, why=said.why))
-    if runs_code and run.history.cancel_requested is not None:
-        # To cancel it again would cut what it does to clean up.
-        log.info("flow %s is being cancelled already; what %s asked for changes nothing", run.id, said.by or "someone")
-    else:
-        run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
-        run.take(run.driver.cancel(at) if runs_code else [EndFlow("cancelled")], at)
-    if was_paused and not run.released:
-        run.go_on()
-
-
-def end_without_code(run: FlowRun, history: FlowHistory, said: Cancel) -> None:
-    """Cancel a flow that cannot be brought to where its log ends. `history`: what is known of it."""
-    run.history = history
-    run.know_rows()
-    for number in run.shown:
-        run.desk.journal.drop_retry(run.id, number)
-    run.shown.clear()
-    at = run.time()
-    run.log(at, CancelRequested(by=said.by, why=said.why, force=said.force))
-    run.take([EndFlow("cancelled")], at)
-
-
-def cancelled_without_code(run: FlowRun, history: FlowHistory, has_begun: bool, mail: Sequence[Message]) -> bool:
-    """Whether a message ended the flow and none of its code had to run: by force, or because it had not begun."""
-    for message in mail:
-        said = read(message)
-        if isinstance(said, Cancel) and (said.force or not has_begun):
-            run.history = history
-            run.know_rows()
-            deliver(run, message)
-            return True
-    return False
-
-
-def _needs_the_log(run: FlowRun, message: Message) -> bool:
-    """Whether it is about an item that has failed: what came of that is undone from the log."""
+def _is_about_failed_item(run: FlowRun, message: Message) -> bool:
+    """Whether the log must be rewound: what followed from the item's failure no longer holds."""
     said = read(message)
-    item = run.history.items.get(said.item) if isinstance(said, ManualResolution) else None
+    item = run.log.history.items.get(said.item) if isinstance(said, ManualResolution) else None
     return item is not None and item.state == "failed"
 
 
-def take_out(run: FlowRun, message: Message) -> AnyMessage | None:
-    """Read a message and have it removed; None for one that this version cannot read."""
-    run.mail_read += 1
-    run.mail_taken[message.id] = None
-    run.desk.journal.mail_read(run.id, message.id)
+def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
+    was_paused = run.log.history.paused
+    runs_code = run.has_begun and not said.force
+    if was_paused and not said.force:
+        # The code must be able to clean up.
+        run.log.append(at, Resumed(by=said.by, why=said.why))
+    if runs_code and run.log.history.cancel_requested is not None:
+        # A second cancellation would interrupt the clean-up.
+        log.info("flow %s is being cancelled already; the request of %s changes nothing", run.id, said.by or "someone")
+    else:
+        run.log.append(at, CancelRequested(by=said.by, why=said.why, force=said.force))
+        run.commands.handle(run.driver.cancel(at) if runs_code else [EndFlow("cancelled")], at)
+    if was_paused and not run.log.released:
+        run.go_on()
+
+
+def obey_pause(run: FlowRun, messages: list[Message]) -> None:
+    """Pause the flow before anything begins, where the last message about it says so."""
+    words = [(message, said) for message in messages if isinstance(said := read(message), Pause | Resume)]
+    if not words or not isinstance(words[-1][1], Pause):
+        return
+    for message, said in words:
+        messages.remove(message)
+        take(run, message)
+        if isinstance(said, Pause) != run.log.history.paused:
+            event = Paused if isinstance(said, Pause) else Resumed
+            run.log.append(run.log.now(), event(by=said.by, why=said.why))
+
+
+def cancel_unreplayable(run: FlowRun, history: FlowHistory, said: Cancel) -> None:
+    """Cancel a flow whose log cannot be replayed. `history`: what is known of the flow."""
+    run.log.history = history
+    run.starter.find_listed()
+    for number in run.starter.listed:
+        run.log.journal.drop_retry(run.id, number)
+    run.starter.listed.clear()
+    at = run.log.now()
+    run.log.append(at, CancelRequested(by=said.by, why=said.why, force=said.force))
+    run.commands.handle([EndFlow("cancelled")], at)
+
+
+def take(run: FlowRun, message: Message) -> AnyMessage | None:
+    """Mark a message as read and return what it says; None for one that this version cannot read."""
+    run.log.messages_read += 1
+    run.log.messages_taken[message.id] = None
+    run.log.journal.message_read(run.id, message.id)
     said = read(message)
     if said is None:
-        log.error("flow %s: message %s cannot be read and is dropped", run.id, message.id)
+        log.error("flow %s: message %s cannot be read by this version and is dropped", run.id, message.id)
     return said
 
 
 def read(message: Message) -> AnyMessage | None:
-    """What it says; None for one that this version cannot read."""
+    """What a message says; None for one that this version cannot read."""
     try:
         return read_message(message.body)
     except msgspec.MsgspecError:

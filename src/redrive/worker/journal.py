@@ -1,65 +1,42 @@
-"""The journal: one writer, and everything that became ready while it was writing goes into the next transaction."""
+"""The one writer of a worker: group commit.
+
+Everything that becomes ready while a transaction is being written goes into the next one.
+"""
 
 import asyncio
 import functools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from redrive.calls.retrier import Retrier
-from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
-from redrive.failures.matching import Match
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
-from redrive.policies.backoff import Backoff
-from redrive.policies.policy import Policy
 from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
-from redrive.telemetry.stream import hooks_only
 from redrive.worker.batch_parts import parts_of
-from redrive.worker.held_lease import HeldLease
-from redrive.worker.store_outages import hear_of_outage, store_is_away, store_is_back
+from redrive.worker.lease_keeper import HeldLease
+from redrive.worker.store_outages import log_recovery
+from redrive.worker.store_retries import retry_until_available
 
-T = TypeVar("T")
-_Call = tuple[Callable[..., None], tuple[Any, ...]]
+_Callback = tuple[Callable[..., None], tuple[Any, ...]]
 log = logging.getLogger("redrive")
 
-FOLLOWED_AT_ONCE = 50
+CALLED_AT_ONCE = 50
 LARGE = 2**20
-"""Bytes of events with which a row has enough: stores have limits, and actions large arguments."""
+"""Bytes of events after which a new row begins: stores have limits, and actions may have large arguments."""
 LARGEST_COMMIT = 16 * 2**20
-"""Bytes of events that several flows may share a transaction with: the lease is renewed between two of them."""
-_FOR_ALL = (StoreUnavailable, StoreUnusable, LeaseLost)
-"""What a store says of itself, and not of what it was to write."""
-# A named tuple made in one step: there is one for each turn of every flow.
+"""Bytes of events after which each flow gets a transaction of its own, so that the lease is renewed in between."""
+_NOT_ABOUT_ROWS = (StoreUnavailable, StoreUnusable, LeaseLost)
+"""Errors about the store itself, not about the rows that it was given."""
+# Creates the named tuple in one step: there is one for each turn of every flow.
 _row = functools.partial(tuple.__new__, EventRow)
-
-# A store that is away comes back; meanwhile nothing is lost, and the lease says when to stop.
-PATIENCE = Policy(
-    attempts=None,
-    backoff=Backoff("exponential", 0.05),
-    max_wait=1.0,
-    deadline=None,
-    retry_on=Match(types=(StoreUnavailable,)),
-)
-
-
-async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """Ask a store for something; while it is away, ask again."""
-    try:
-        return await verb(*args)
-    except StoreUnavailable as error:
-        store_is_away(store.address, error)
-    retrier = Retrier(PATIENCE, independent=True, on_event=functools.partial(hear_of_outage, store.address))
-    # It comes back in real time, whatever the clock of the flows says.
-    with use_clock(SYSTEM_CLOCK), hooks_only():
-        return await retrier.acall(verb, *args)
 
 
 class _Yield:
-    """Awaited, it gives the loop one turn."""
+    """When awaited, gives the loop one turn."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield
@@ -69,60 +46,61 @@ _YIELD = _Yield()
 
 
 class _Turn:
-    """What one flow logs at one time: it becomes one row."""
+    """The events that one flow logs at one time; they become one row."""
 
     __slots__ = ("at", "events", "flow_id", "seq", "size")
 
     def __init__(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
         self.flow_id = flow_id
         self.seq = seq
-        """Of the last line."""
+        """The number of the last event."""
         self.at = at
         self.events = [event]
         self.size = len(event)
 
 
 class Journal:
-    """Writes batches, one at a time, in order. What must not happen before its event is durable is called back."""
+    """Writes batches in order, one at a time, and calls back what must wait until its events are durable."""
 
     def __init__(
         self,
         store: Store,
         held: HeldLease,
-        refuse: Callable[[Sequence[NewFlow]], None],
-        set_aside: Callable[[str, StoreError], None],
+        on_start_refused: Callable[[Sequence[NewFlow]], None],
+        on_refused: Callable[[str, StoreError], None],
     ) -> None:
-        """`refuse` is told of flows that the store does not take as born: they are not added.
+        """on_start_refused: called with new flows that the store does not accept with their first events.
 
-        `set_aside` is told of flows of which it takes nothing at all, and why.
+        on_refused: called with the id of a flow whose rows the store refuses, and why.
         """
         self.batch = Batch(number=1)
-        """What goes into the next transaction."""
+        """The next transaction."""
         self._turns: list[_Turn] = []
         self._size = 0
-        """Of all their events, in bytes."""
-        self._then: list[_Call] = []
-        self._following: deque[_Call] = deque()
-        """What is durable and has not been called back yet."""
-        self._more_to_follow = asyncio.Event()
+        """Bytes of their events."""
+        self._callbacks: list[_Callback] = []
+        """Called once the next transaction is durable."""
+        self._due: deque[_Callback] = deque()
+        """Callbacks whose transaction is durable."""
+        self._has_due = asyncio.Event()
         self._retries: dict[tuple[str, int], RetryRow] = {}
         self._heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
         self._store = store
-        self._refuse = refuse
-        self._set_aside = set_aside
+        self._on_start_refused = on_start_refused
+        self._on_refused = on_refused
         self._held = held
         self._lease = held.lease
-        self._unknown = False
-        self._is_kicked = False
+        self._outcome_unknown = False
+        self._has_work = False
         self._is_writing = False
-        # A bare future: an event would cost twice as much at each commit.
+        # A bare future: an asyncio.Event would cost twice as much at each commit.
         self._asleep: asyncio.Future[None] | None = None
         self._idle = asyncio.Event()
         self._is_awaited = False
         self._clock = current_clock()
 
-    def log(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
-        """Append a line to a flow's log."""
+    def append(self, flow_id: str, seq: int, at: float, event: bytes) -> None:
+        """Append an event to a flow's log."""
         turns = self._turns
         self._size += len(event)
         if turns and (last := turns[-1]).flow_id == flow_id and last.at == at and last.size < LARGE:
@@ -131,13 +109,13 @@ class Journal:
             last.size += len(event)
         else:
             turns.append(_Turn(flow_id, seq, at, event))
-        if not self._is_kicked:
-            self.kick()
+        if not self._has_work:
+            self.wake()
 
-    def take_back(self, flow_id: str) -> tuple[int, list[int]]:
-        """Do not write what the flow has logged since the last transaction began, nor that it has read its mail.
+    def withdraw(self, flow_id: str) -> tuple[int, list[int]]:
+        """Drop the events that the flow has logged since the last transaction began, and the messages it has read.
 
-        Answers how many lines that was, and which messages.
+        Returns how many events and which messages.
         """
         mine = [turn for turn in self._turns if turn.flow_id == flow_id]
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
@@ -147,53 +125,53 @@ class Journal:
             del batch.messages_read[message]
         return sum(len(turn.events) for turn in mine), mail
 
-    def then(self, callback: Callable[..., None], *args: Any) -> None:
-        """Call back once what is in the batch now is durable."""
-        # A tuple, not a closure: closures are several objects each, and the collector goes through all that wait here.
-        self._then.append((callback, args))
-        if not self._is_kicked:
-            self.kick()
+    def when_durable(self, callback: Callable[..., None], *args: Any) -> None:
+        """Call back once everything in the batch so far is durable."""
+        # A tuple, not a closure: a closure is several objects, and the collector visits all that wait here.
+        self._callbacks.append((callback, args))
+        if not self._has_work:
+            self.wake()
 
     def put_retry(self, row: RetryRow) -> None:
-        """What waits, and until when; the last word of a transaction counts."""
+        """Write a row of the retry queue; the last one per item and transaction counts."""
         self._retries[row.flow_id, row.item] = row
-        self.kick()
+        self.wake()
 
     def drop_retry(self, flow_id: str, item: int) -> None:
         self._retries.pop((flow_id, item), None)
         self._heartbeats.pop((flow_id, item), None)
         self.batch.retries_done.append((flow_id, item))
-        self.kick()
+        self.wake()
 
-    def mail_read(self, flow_id: str, message: int) -> None:
+    def message_read(self, flow_id: str, message: int) -> None:
         self.batch.messages_read[message] = flow_id
-        self.kick()
+        self.wake()
 
     def put_heartbeat(self, row: HeartbeatRow) -> None:
         self._heartbeats[row.flow_id, row.item] = row
-        self.kick()
+        self.wake()
 
-    def kick(self) -> None:
+    def wake(self) -> None:
         """There is something to write."""
-        if not self._is_kicked:
-            self._is_kicked = True
+        if not self._has_work:
+            self._has_work = True
             if self._asleep is not None and not self._asleep.done():
                 self._asleep.set_result(None)
 
     async def run(self) -> None:
-        """Write until cancelled. LeaseLost ends it: nothing of this worker may be written any more."""
+        """Write until cancelled. LeaseLost ends it: this worker may not write any more."""
         loop = asyncio.get_running_loop()
         while True:
-            if not self._is_kicked:
-                # What follows a commit often has its next line ready within a turn of the loop: nobody is to be woken.
+            if not self._has_work:
+                # The next event is often ready within one turn of the loop; yielding is cheaper than sleeping.
                 await _YIELD
-            if not self._is_kicked:
+            if not self._has_work:
                 self._asleep = loop.create_future()
                 await self._asleep
                 self._asleep = None
-            self._is_kicked, self._is_writing = False, True
-            batch, then = self.batch, self._then
-            self.batch, self._then = Batch(number=batch.number + 1), []
+            self._has_work, self._is_writing = False, True
+            batch, callbacks = self.batch, self._callbacks
+            self.batch, self._callbacks = Batch(number=batch.number + 1), []
             size, self._size = self._size, 0
             if self._turns:
                 batch.events = [
@@ -207,99 +185,101 @@ class Journal:
                 batch.heartbeats = list(self._heartbeats.values())
                 self._heartbeats.clear()
             if self._clock is SYSTEM_CLOCK:
-                await self._write_whole(batch, size)
+                await self._write(batch, size)
             else:
                 with self._clock.busy():
-                    await self._write_whole(batch, size)
-            self._following.extend(then)
+                    await self._write(batch, size)
+            self._due.extend(callbacks)
             self._is_writing = False
-            self._follow(FOLLOWED_AT_ONCE)
-            if self._following:
-                self._more_to_follow.set()
-            elif self._is_awaited and not self._is_kicked:
+            self._call_due(CALLED_AT_ONCE)
+            if self._due:
+                self._has_due.set()
+            elif self._is_awaited and not self._has_work:
                 self._is_awaited = False
                 self._idle.set()
 
-    async def follow(self) -> None:
-        """Call back what is durable, a few at a time: while the rest is called, the next transaction is under way."""
+    async def run_callbacks(self) -> None:
+        """Run due callbacks until cancelled, a few at a time, while the next transaction is being written."""
         while True:
-            await self._more_to_follow.wait()
-            self._more_to_follow.clear()
-            while self._following:
-                self._follow(FOLLOWED_AT_ONCE)
+            await self._has_due.wait()
+            self._has_due.clear()
+            while self._due:
+                self._call_due(CALLED_AT_ONCE)
                 await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
             if self.is_drained:
                 self._idle.set()
 
-    def _follow(self, most: int) -> None:
-        following = self._following
-        if following:
-            # Frozen while it was written, it is durable, and others go on from there by now.
+    def _call_due(self, most: int) -> None:
+        due = self._due
+        if due:
+            # The process may have been frozen since the commit: then another worker goes on from there by now.
             self._held.check()
-        for _ in range(min(most, len(following))):
-            callback, args = following.popleft()
+        for _ in range(min(most, len(due))):
+            callback, args = due.popleft()
             try:
                 callback(*args)
-            except Exception as error:  # noqa: BLE001 - the others are told, and nothing is lost
-                log.error("what was to follow a commit failed; the journal goes on\n%s", trace_of(error))
+            except Exception as error:  # noqa: BLE001 - the other callbacks must run, and nothing is lost
+                log.error("a callback after a commit failed; the journal goes on\n%s", trace_of(error))
 
     @property
     def is_drained(self) -> bool:
-        """Whether all that is known is written, and acted on."""
-        return not (self._is_kicked or self._is_writing or self._following)
+        """Whether everything is durable and called back."""
+        return not (self._has_work or self._is_writing or self._due)
 
     async def written(self) -> None:
-        """Wait until what is in the batch now is durable, and acted on: also where there is always more to write."""
+        """Wait until the current batch is durable and called back, even if there is always more to write."""
         done = asyncio.Event()
-        self.then(done.set)
+        self.when_durable(done.set)
         await done.wait()
 
     async def drained(self) -> None:
-        """Wait until all that is known now is written."""
+        """Wait until there is nothing left to write."""
         if not self.is_drained:
             self._idle.clear()
             self._is_awaited = True
             await self._idle.wait()
 
-    async def _write_whole(self, batch: Batch, size: int) -> None:
+    async def _write(self, batch: Batch, size: int) -> None:
         try:
             if size > LARGEST_COMMIT:
-                await self._write_apart(batch)
+                await self._commit_per_flow(batch)
             else:
-                await self._write(batch)
-        except _FOR_ALL:
+                await self._commit_until_known(batch)
+        except _NOT_ABOUT_ROWS:
             raise
         except StoreError as error:
-            await self._write_apart(batch, error)
+            await self._commit_per_flow(batch, error)
 
-    async def _write(self, batch: Batch) -> None:
+    async def _commit_until_known(self, batch: Batch) -> None:
+        """Commit, and retry while the store is unavailable or the outcome of the commit is unknown."""
         try:
             await self._commit(batch)
         except StoreUnavailable as error:
-            self._unknown = isinstance(error, CommitUnknown)
-            await patiently(self._store, self._commit_again, batch)
-            store_is_back(self._store.address)
+            self._outcome_unknown = isinstance(error, CommitUnknown)
+            await retry_until_available(self._store, self._commit_again, batch)
+            log_recovery(self._store.address)
 
-    async def _write_apart(self, batch: Batch, error: StoreError | None = None) -> None:
-        """What each flow wrote is a transaction of its own, and some may be refused: the store refused the whole, with
-        this error, or it is too large.
+    async def _commit_per_flow(self, batch: Batch, error: StoreError | None = None) -> None:
+        """Commit each flow's part by itself, so that a refused part does not affect the others.
+
+        error: why the store refused the whole batch; None when the batch is too large.
         """
         parts = list(parts_of(batch))
         if not parts and error is not None:
             raise error
         for flow_id, part in parts:
-            # Numbers never come twice, so that it is known which of the parts was the last.
+            # Numbers are never reused, so that it is known which part was committed last.
             self.batch.number = part.number + 1
             try:
-                await self._write(part)
-            except _FOR_ALL:
+                await self._commit_until_known(part)
+            except _NOT_ABOUT_ROWS:
                 raise
             except StoreError as refused:
-                self._set_aside(flow_id, refused)
+                self._on_refused(flow_id, refused)
                 self._forget(flow_id)
 
     def _forget(self, flow_id: str) -> None:
-        """Of what is to be written next, too: a log has no gaps."""
+        """Drop what the flow has written since, too: a log has no gaps."""
         self.batch.drop_flows((flow_id,))
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         for rows in (self._retries, self._heartbeats):
@@ -307,28 +287,28 @@ class Journal:
                 del rows[item]
 
     def _commit(self, batch: Batch) -> Awaitable[None]:
-        return self._commit_born(batch) if batch.new_flows else self._store.commit(self._lease, batch)
+        return self._commit_with_new_flows(batch) if batch.new_flows else self._store.commit(self._lease, batch)
 
-    async def _commit_born(self, batch: Batch) -> None:
+    async def _commit_with_new_flows(self, batch: Batch) -> None:
         try:
             await self._store.commit(self._lease, batch)
-        except _FOR_ALL:
+        except _NOT_ABOUT_ROWS:
             raise
         except StoreError:
             born = batch.drop_new_flows()
             for flow in born:
-                # They are added in another way, and their logs begin anew.
+                # They are added in another way, and their logs begin again.
                 self._forget(flow.id)
-            self._refuse(born)
+            self._on_start_refused(born)
             await self._store.commit(self._lease, batch)
 
     async def _commit_again(self, batch: Batch) -> None:
-        if self._unknown:
+        if self._outcome_unknown:
             if await self._store.committed(self._lease, batch):
                 return
-            self._unknown = False
+            self._outcome_unknown = False
         try:
             await self._commit(batch)
         except CommitUnknown:
-            self._unknown = True
+            self._outcome_unknown = True
             raise

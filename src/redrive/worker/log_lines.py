@@ -1,4 +1,4 @@
-"""A flow's log, line by line, from the rows that a store keeps: each has the events that were logged together."""
+"""Read a flow's log from its stored rows; each row has the events that were logged together."""
 
 import contextlib
 from collections.abc import Generator, Iterable, Sequence
@@ -13,7 +13,7 @@ from redrive.stores.records import EventRow
 
 
 def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]:
-    """NotReadable when a newer version wrote some of them."""
+    """Read all lines, in pieces. NotReadable when a newer version wrote some of them."""
     lines: list[Line] = []
     for index, part in enumerate(parts_of(rows)):
         if index:
@@ -30,7 +30,7 @@ def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]
 
 
 def lines_of(rows: Sequence[EventRow]) -> list[Line]:
-    """The same in one piece."""
+    """Read all lines without yielding."""
     return at_once(reading_lines(rows))
 
 
@@ -42,7 +42,7 @@ _naming = msgspec.json.Decoder(list[_Named])
 
 
 def items_named_in(rows: Iterable[EventRow]) -> set[int]:
-    """The items that a log speaks of, as far as can be told where this version cannot read it."""
+    """The items named in a log that this version cannot read."""
     named: set[int] = set()
     for _, _, _, body in rows:
         with contextlib.suppress(msgspec.MsgspecError):

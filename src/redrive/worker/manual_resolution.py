@@ -1,4 +1,4 @@
-"""What someone says of a work item: carried out by the flow's owner, and kept in the log until it can be."""
+"""Reset, complete or resolve a work item by hand; a resolution stays in the log until it can be applied."""
 
 import logging
 
@@ -12,19 +12,19 @@ from redrive.flows.history import FlowHistory, Line
 from redrive.flows.messages import CompleteItem, ManualResolution, Redrive, ResetItem, ResolveItem
 from redrive.flows.registry import UnknownDefinition, action_named
 from redrive.flows.values import NotReadable
-from redrive.worker.attempt_outcomes import gave_up_by_hand
+from redrive.worker.attempt_failures import gave_up_by_hand
 from redrive.worker.flow_run import FlowRun
 
 log = logging.getLogger("redrive")
 
 Outcome = CompleteItem | ResolveItem
-"""What came of an item, instead of another attempt."""
+"""An outcome given by hand, instead of another attempt."""
 
 
 def redriven(
     said: Redrive | ManualResolution, item: int | None, since: int, midway: bool, details: Raw | UnsetType = UNSET
 ) -> Redriven:
-    """The line that tries an item again, or says what came of it, where that was said of this one."""
+    """The event that retries an item, or carries the outcome given by hand if the message is about this item."""
     outcome = said if isinstance(said, Outcome) and said.item == item else None
     return Redriven(
         by=said.by,
@@ -39,7 +39,7 @@ def redriven(
 
 
 def outcomes_in(lines: list[Line], history: FlowHistory) -> list[Outcome]:
-    """What the log says came of items that are still open: said just now, or when the flow could not go on."""
+    """Outcomes given by hand for items that are still open: just now, or while the flow could not go on."""
     last: dict[int, Redriven] = {
         line.event.item: line.event
         for line in lines
@@ -56,31 +56,35 @@ def outcomes_in(lines: list[Line], history: FlowHistory) -> list[Outcome]:
     return told
 
 
-def settle(run: FlowRun, said: ManualResolution, at: float, from_log: bool = False) -> None:
-    """`from_log`: it was said of a flow that had failed or could not go on. Where it cannot be, the item fails: to try
-    it would be against what was said.
+def apply_resolution(run: FlowRun, said: ManualResolution, at: float, from_log: bool = False) -> None:
+    """Reset, complete or resolve an open item.
+
+    `from_log`: the resolution was given while the flow had failed or could not go on. If it is not valid, the item
+    fails: another attempt would contradict the operator.
     """
-    item = run.history.items.get(said.item)
-    if run.released or item is None or not item.is_open:
-        log.warning("flow %s: item %s is done; what %s asked for is not", run.id, said.item, said.by or "someone")
+    item = run.log.history.items.get(said.item)
+    if run.log.released or item is None or not item.is_open:
+        log.warning(
+            "flow %s: item %s is settled; the request of %s is dropped", run.id, said.item, said.by or "someone"
+        )
     elif isinstance(said, ResetItem):
         if item.state == "waiting":
-            run.log(at, redriven(said, item.number, run.seq + 1, midway=True))
-            run.wait_for_retry(item, at, at)
-            run.ring()
+            run.log.append(at, redriven(said, item.number, run.log.seq + 1, midway=True))
+            run.starter.wait_for_retry(item, at, at)
+            run.wake()
     elif isinstance(run.driver, ActionItems) and (why := misfit(item.step, said)):
-        told = f"what {said.by or 'someone'} says came of it was refused: {why}"
+        told = f"the result given by {said.by or 'someone'} was refused: {why}"
         log.warning("flow %s: %s: %s", run.id, item.step, told)
         if from_log:
-            run.give_up(item, gave_up_by_hand(item, OutputError(f"step {item.step}: {told}"), at), at)
+            run.attempts.give_up(item, gave_up_by_hand(item, OutputError(f"step {item.step}: {told}"), at), at)
         else:
-            run.log(at, CompletionRefused(item=item.number, why=told))
+            run.log.append(at, CompletionRefused(item=item.number, why=told))
     else:
-        run.completed_by_hand(item, said)
+        run.attempts.complete_by_hand(item, said)
 
 
 def misfit(step: str, said: ManualResolution) -> str:
-    """Why the action cannot have given that; none where it can, or where this process does not know the action."""
+    """Why the action cannot return such a result; empty when it can, or when this process does not know the action."""
     if isinstance(said, CompleteItem):
         try:
             action_named(step).signature.read_result(bytes(said.result).decode())

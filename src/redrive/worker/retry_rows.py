@@ -1,29 +1,30 @@
-"""A work item that was tried and failed, as the retry queue shows it."""
+"""Describe a work item that failed and will be retried as a row of the retry queue."""
 
 from redrive.flows.history import Item
 from redrive.policies.backoff import Backoff
 from redrive.policies.policy import Policy
 from redrive.stores.records import FlowRecord, RetryRow, RetryStatus
 
-# What a database column holds.
-MOST_SHOWN = 2**62
+# The largest number that a database column holds.
+LARGEST = 2**62
 
 
 def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
     policy = item.policy
     timeouts = item.retries.timeouts if item.retries else 0
     timeout_limit = policy.timeout_retries
-    backoff = _backoff(item)
+    backoff = _backoff(policy, item)
     return RetryRow(
         flow_id=flow.id,
         item=item.number,
         step=item.step,
         queue=flow.queue,
         status=status,
+        # From 0, as document 003 counts: the running attempt, or the last one while it waits.
         attempt_number=item.attempt - (status == "dispatched"),
-        max_retries=_max_retries(policy, written_off(item)),
+        max_retries=_max_retries(policy, attempts_before_redrive(item)),
         timeout_seconds=policy.attempt_timeout,
-        timeout_retry_limit=None if timeout_limit is None else max(0, min(timeout_limit - timeouts, MOST_SHOWN)),
+        timeout_retry_limit=None if timeout_limit is None else max(0, min(timeout_limit - timeouts, LARGEST)),
         backoff_kind=backoff.kind if backoff.base else "none",
         backoff_base_delay_ms=backoff.base * 1000,
         retry_kind=item.retry_kind,
@@ -33,8 +34,8 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
     )
 
 
-def written_off(item: Item) -> int:
-    """Attempts made before a redrive: they are counted on, but the allowance began anew."""
+def attempts_before_redrive(item: Item) -> int:
+    """Attempts made before the last redrive, which renewed the allowance while attempts count on."""
     if item.retries is not None:
         begun = item.retries.attempts - (item.state == "waiting")
     else:
@@ -42,23 +43,22 @@ def written_off(item: Item) -> int:
     return max(0, item.attempt - begun)
 
 
-def _max_retries(policy: Policy, written_off: int) -> int | None:
-    """Retries in all, as far as one number can say it."""
+def _max_retries(policy: Policy, before_redrive: int) -> int | None:
+    """The limit of retries, as far as one number can express it."""
     if policy.attempts is not None:
-        return min(policy.attempts - 1 + written_off, MOST_SHOWN)
+        return min(policy.attempts - 1 + before_redrive, LARGEST)
     limits = [rule.retries for rule in policy.rules]
-    return None if policy.retry_on or not limits else _sum([*limits, written_off])
-
-
-def _sum(limits: list[int | None]) -> int | None:
+    if policy.retry_on or not limits:
+        return None
     known = [limit for limit in limits if limit is not None]
-    return min(sum(known), MOST_SHOWN) if len(known) == len(limits) else None
+    return min(sum(known) + before_redrive, LARGEST) if len(known) == len(limits) else None
 
 
-def _backoff(item: Item) -> Backoff:
-    """That of the rule which answered the last failure."""
-    rule = item.failures[-1].event.decision.because.rule if item.failures else ""
-    for index, one in enumerate(item.policy.rules):
-        if rule == f"rules[{index}]" and one.backoff is not None:
-            return one.backoff
-    return item.policy.backoff
+def _backoff(policy: Policy, item: Item) -> Backoff:
+    """The backoff of the rule that answered the last failure."""
+    if policy.rules and item.failures:
+        rule = item.failures[-1].event.decision.because.rule
+        for index, one in enumerate(policy.rules):
+            if rule == f"rules[{index}]" and one.backoff is not None:
+                return one.backoff
+    return policy.backoff

@@ -1,93 +1,108 @@
-"""The end of a worker that was told to stop: what it has goes to others, and nothing is lost or counted twice."""
+"""Stop a worker: let attempts finish, return the others uncounted, and release all flows."""
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.flows.history import Item
 from redrive.runners.attempt import Attempt
+from redrive.runners.runner import Runner
 from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.worker.flow_run import FlowRun
-from redrive.worker.held_lease import HeldLease
+from redrive.worker.flow_table import FlowTable
+from redrive.worker.journal import Journal
+from redrive.worker.lease_keeper import HeldLease
+from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.settings import WorkerSettings
 from redrive.worker.store_outages import is_away
 
-if TYPE_CHECKING:
-    from redrive.worker.worker import Worker
-
-
-# For what is given back to put away what it holds: whoever comes next begins it anew.
+# Seconds that cancelled attempts have to clean up before another worker repeats them.
 CLEAN_UP = 2.0
-# To say goodbye under a lease that has run out: where nobody has taken over yet, its flows do not count as lost.
-LAST_WORD = 0.5
+# Seconds to release an expired lease: if no other worker has reaped it yet, its flows do not count as lost.
+LAST_CALL = 0.5
 
 
-async def hand_over(worker: "Worker", journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
-    """No new attempts; those that run get the grace period, and those that still do are given back uncounted."""
-    worker.places.closed = True
-    await worker.rebuilding.close()
-    loop = asyncio.get_running_loop()
-    attempts_end = loop.create_task(_end_attempts(worker))
-    # Where this is cancelled, attempts are too, and with them what waits for their end.
-    await asyncio.wait([attempts_end, journal, keeper], return_when=asyncio.FIRST_COMPLETED)
-    if attempts_end.cancel() or journal.done() or keeper.done():
-        return
-    attempts_end.result()
-    for run in list(worker.runs.values()):
-        if not run.released:
-            _take_back_starts(worker, run)
-            run.release("ready", worker.now())
-    ends = [loop.create_task(worker.journal.drained()), journal, keeper]
-    try:
-        while not (await asyncio.wait(ends, timeout=worker.settings.lease, return_when=asyncio.FIRST_COMPLETED))[0]:
-            if is_away(worker.store.address):
-                # For as long as a lease lasts: nothing can be written under this one any more.
-                return
-    finally:
-        ends[0].cancel()
+class Shutdown:
+    def __init__(
+        self,
+        store: Store,
+        settings: WorkerSettings,
+        journal: Journal,
+        runner: Runner,
+        flows: FlowTable,
+        running: RunningAttempts,
+        now: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._journal = journal
+        self._runner = runner
+        self._flows = flows
+        self._running = running
+        self._now = now
 
+    async def run(self, *until: "asyncio.Task[Any]") -> None:
+        """Wait for running attempts, return the others, and release all flows; give up when a task of `until` ends."""
+        loop = asyncio.get_running_loop()
+        attempts_end = loop.create_task(self._end_attempts())
+        # If this is cancelled, so are the attempts, and whatever waits for them.
+        await asyncio.wait([attempts_end, *until], return_when=asyncio.FIRST_COMPLETED)
+        if attempts_end.cancel() or any(task.done() for task in until):
+            return
+        attempts_end.result()
+        for run in self._flows:
+            if not run.log.released:
+                self._return_unstarted(run)
+                run.log.release("ready", self._now())
+        ends = [loop.create_task(self._journal.drained()), *until]
+        try:
+            while not (await asyncio.wait(ends, timeout=self._settings.lease, return_when=asyncio.FIRST_COMPLETED))[0]:
+                if is_away(self._store.address):
+                    # A whole lease has passed: nothing can be written under it any more.
+                    return
+        finally:
+            ends[0].cancel()
 
-async def leave(store: Store, held: HeldLease) -> None:
-    """End the lease. Not for longer than it lasts: then others take over by themselves."""
-    with contextlib.suppress(StoreError, TimeoutError):
-        async with asyncio.timeout(max(LAST_WORD, held.ends - SYSTEM_CLOCK.monotonic())):
-            await store.release_lease(held.lease)
+    async def _end_attempts(self) -> None:
+        running = await self._runner.drain(self._settings.grace)
+        returned = [attempt for attempt in running if self._may_be_returned(attempt)]
+        for attempt in returned:
+            self._runner.cancel(attempt)
+        await self._runner.wait_for(returned, CLEAN_UP)
+        for attempt in returned:
+            # It may have succeeded all the same.
+            if (found := self._find(attempt)) is not None:
+                _return(*found)
 
+    def _may_be_returned(self, attempt: Attempt) -> bool:
+        """False for an attempt that may go on, or take effect twice: its next owner must treat it as lost."""
+        found = self._find(attempt)
+        return found is not None and attempt.executor != "thread" and found[1].policy.idempotent is not False
 
-async def _end_attempts(worker: "Worker") -> None:
-    running = await worker.runner.drain(worker.settings.grace)
-    given_back = [attempt for attempt in running if _can_be_given_back(worker, attempt)]
-    for attempt in given_back:
-        worker.runner.cancel(attempt)
-    await worker.runner.wait_for(given_back, CLEAN_UP)
-    for attempt in given_back:
-        # It may have ended well all the same.
-        if (under_way := _under_way(worker, attempt)) is not None:
-            _return(*under_way)
+    def _find(self, attempt: Attempt) -> tuple[FlowRun, Item] | None:
+        run = self._flows.by_id.get(attempt.flow_id)
+        item = run.log.history.items.get(attempt.item) if run else None
+        if run is None or item is None or item.delivery != attempt.delivery_token or run.log.released:
+            return None
+        return run, item
 
-
-def _can_be_given_back(worker: "Worker", attempt: Attempt) -> bool:
-    """Else it may go on, or have taken effect: whoever comes next must treat it as lost."""
-    under_way = _under_way(worker, attempt)
-    return under_way is not None and attempt.executor != "thread" and under_way[1].policy.idempotent is not False
-
-
-def _under_way(worker: "Worker", attempt: Attempt) -> tuple[FlowRun, Item] | None:
-    run = worker.runs.get(attempt.flow_id)
-    item = run.history.items.get(attempt.item) if run else None
-    if run is None or item is None or item.delivery != attempt.delivery_token or run.released:
-        return None
-    return run, item
-
-
-def _take_back_starts(worker: "Worker", run: FlowRun) -> None:
-    """Attempts that are logged, and were to begin once that is durable: they do not begin any more."""
-    for number in run.running_items() - worker.under_way.items_of(run.id):
-        _return(run, run.history.items[number])
+    def _return_unstarted(self, run: FlowRun) -> None:
+        """Return attempts that are logged but were not dispatched before the worker stopped."""
+        for number in run.starter.running_items() - self._running.items_of(run.id):
+            _return(run, run.log.history.items[number])
 
 
 def _return(run: FlowRun, item: Item) -> None:
-    at = run.time()
-    run.active -= 1
-    run.returned(item, at, at, "its worker was told to stop")
+    at = run.log.now()
+    run.starter.active -= 1
+    run.attempts.return_attempt(item, at, at, "its worker was told to stop")
+
+
+async def release_lease(store: Store, held: HeldLease) -> None:
+    """Release the lease, for no longer than it lasts: after that, other workers reap it."""
+    with contextlib.suppress(StoreError, TimeoutError):
+        async with asyncio.timeout(max(LAST_CALL, held.ends - SYSTEM_CLOCK.monotonic())):
+            await store.release_lease(held.lease)

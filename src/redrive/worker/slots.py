@@ -1,4 +1,4 @@
-"""How many attempts may run at once in a worker, by where they run; who finds no place waits in line."""
+"""Limit how many attempts run at once in a worker, per executor; further attempts wait in line."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,38 +6,38 @@ from collections.abc import Callable
 from redrive.flows.action import Executor
 
 
-class Places:
-    """Places for attempts. `serve` is called with whoever has waited longest, once there is a place for them."""
+class ExecutionSlots:
+    """One slot per running attempt. A freed slot goes to the attempt that has waited longest for that executor."""
 
     def __init__(self, limits: dict[Executor, int]) -> None:
-        self.limits = limits
-        self._taken: dict[Executor, int] = dict.fromkeys(limits, 0)
-        self._lines: dict[Executor, deque[Callable[[], bool]]] = {executor: deque() for executor in limits}
+        self._limits = limits
+        self._in_use: dict[Executor, int] = dict.fromkeys(limits, 0)
+        self._waiting: dict[Executor, deque[Callable[[], bool]]] = {executor: deque() for executor in limits}
         self.closed = False
-        """True: no attempt begins any more."""
+        """True once the worker is stopping: no further attempt gets a slot."""
 
-    def take(self, executor: Executor) -> bool:
-        """Whether an attempt may begin there now; the place is then taken for it."""
-        if self.closed or self._taken[executor] >= self.limits[executor]:
+    def acquire(self, executor: Executor) -> bool:
+        """Take a slot; False when all are in use."""
+        if self.closed or self._in_use[executor] >= self._limits[executor]:
             return False
-        self._taken[executor] += 1
+        self._in_use[executor] += 1
         return True
 
-    def line_up(self, executor: Executor, begin: Callable[[], bool]) -> None:
-        """`begin` is called once a place has been taken for it; False says that it is no longer needed."""
-        self._lines[executor].append(begin)
+    def wait(self, executor: Executor, start: Callable[[], bool]) -> None:
+        """Call `start` once a slot has been acquired for it. `start` returns False when it no longer needs the slot."""
+        self._waiting[executor].append(start)
 
-    def free(self, executor: Executor) -> None:
-        self._taken[executor] -= 1
-        line = self._lines[executor]
-        while line and self.take(executor):
-            if not line.popleft()():
-                self._taken[executor] -= 1
-
-    @property
-    def someone_waits(self) -> bool:
-        return any(self._lines.values())
+    def release(self, executor: Executor) -> None:
+        self._in_use[executor] -= 1
+        waiting = self._waiting[executor]
+        while waiting and self.acquire(executor):
+            if not waiting.popleft()():
+                self._in_use[executor] -= 1
 
     @property
-    def taken(self) -> int:
-        return sum(self._taken.values())
+    def has_waiters(self) -> bool:
+        return any(self._waiting.values())
+
+    @property
+    def in_use(self) -> int:
+        return sum(self._in_use.values())

@@ -1,41 +1,42 @@
-"""How many items of a step run at once in one flow."""
+"""Limit how many items of a step run at once within one flow (`parallelism`)."""
 
 from collections.abc import Callable
 
 
-class Lanes:
-    """One for each step that has a limit. An item in backoff is in none, so that another may run."""
+class StepConcurrency:
+    """Counts the running items of each limited step. An item in backoff is not counted, so another one may run."""
 
-    __slots__ = ("_at_once", "_inside", "_waiting")
+    __slots__ = ("_limit", "_running", "_waiting")
 
-    def __init__(self, at_once: Callable[[str], int | None]) -> None:
-        self._at_once = at_once
-        self._inside: dict[str, set[int]] = {}
+    def __init__(self, limit: Callable[[str], int | None]) -> None:
+        """limit: how many items of a step may run at once; None for any number."""
+        self._limit = limit
+        self._running: dict[str, set[int]] = {}
         self._waiting: dict[str, dict[int, None]] = {}
 
-    def enter(self, step: str, item: int) -> bool:
-        """Whether the item may run now; else it waits until `next` names it."""
-        most = self._at_once(step)
-        if most is None:
+    def acquire(self, step: str, item: int) -> bool:
+        """Whether the item may run now. Otherwise it waits until `next` returns it."""
+        limit = self._limit(step)
+        if limit is None:
             return True
-        inside, waiting = self._inside.setdefault(step, set()), self._waiting.setdefault(step, {})
-        if item in inside or len(inside) < most:
-            inside.add(item)
-            # It may have come by itself, after a pause: who is named later must be one that still waits.
+        running, waiting = self._running.setdefault(step, set()), self._waiting.setdefault(step, {})
+        if item in running or len(running) < limit:
+            running.add(item)
+            # The item may have been waiting when a pause ended; `next` must only return items that still wait.
             waiting.pop(item, None)
             return True
         waiting[item] = None
         return False
 
-    def leave(self, step: str, item: int) -> None:
-        """The item runs no longer."""
-        self._inside.get(step, set()).discard(item)
+    def release(self, step: str, item: int) -> None:
+        """The item no longer runs."""
+        self._running.get(step, set()).discard(item)
 
     def next(self, step: str) -> int | None:
-        """Who may enter next; None when there is no room, or nobody waits."""
+        """The item that may run next; None when the limit is reached or no item waits."""
         waiting = self._waiting.get(step)
-        most = self._at_once(step)
-        if not waiting or (most is not None and len(self._inside[step]) >= most):
+        limit = self._limit(step)
+        if not waiting or (limit is not None and len(self._running[step]) >= limit):
             return None
         item = next(iter(waiting))
         del waiting[item]

@@ -1,4 +1,4 @@
-"""Says that the store is away, in one line now and then, and that it is back."""
+"""Log that the store is unavailable, at most every half minute, and that it is back."""
 
 import logging
 
@@ -9,33 +9,32 @@ from redrive.telemetry.events import AttemptFailed, Event
 
 log = logging.getLogger("redrive")
 
-TELL_EVERY = 30.0
+LOG_EVERY = 30.0
 SOON_OVER = 5.0
-"""Seconds. Where a store comes and goes (a disk that is nearly full), what is over sooner is not told each time."""
+"""Seconds. Shorter outages of a store that comes and goes, as with a disk that is nearly full, are not all logged."""
 
 
 class _Outage:
-    """What is known of a store that was away."""
+    """An outage of a store, or its last one."""
 
     def __init__(self, now: float) -> None:
         self.began: float | None = now
-        """None once it is back."""
-        self.told = now
-        """When something was last said,"""
-        self.said_away = True
-        """and whether it was that the store is away."""
+        """None once the store is back."""
+        self.logged_at = now
+        self.logged_away = True
+        """Whether the last line said that the store is away, not that it is back."""
 
     def is_news(self, now: float) -> bool:
-        new = not self.said_away and self.began is not None and now - self.began >= SOON_OVER
-        return new or now - self.told >= TELL_EVERY
+        new = not self.logged_away and self.began is not None and now - self.began >= SOON_OVER
+        return new or now - self.logged_at >= LOG_EVERY
 
 
 _outages: dict[str, _Outage] = {}
-"""By the address of the store. All that a process wants of a store fails at the same time."""
+"""By the store's address: all of a process's calls to one store fail at the same time."""
 
 
-def store_is_away(address: str, error: object) -> None:
-    """It did not answer, and is asked again; `address` shows no password."""
+def log_outage(address: str, error: object) -> None:
+    """Log that the store did not answer, unless that is known. `address` must not contain a password."""
     now = SYSTEM_CLOCK.monotonic()
     outage = _outages.get(address)
     still = ""
@@ -45,7 +44,7 @@ def store_is_away(address: str, error: object) -> None:
         outage.began = now if outage.began is None else outage.began
         if not outage.is_news(now):
             return
-        outage.told, outage.said_away = now, True
+        outage.logged_at, outage.logged_away = now, True
         still = f" for {format_duration(float(round(now - outage.began)))} now"
     log.warning(
         "the store %s is away%s: %s; nothing is lost, and work goes on when it is back",
@@ -55,15 +54,15 @@ def store_is_away(address: str, error: object) -> None:
     )
 
 
-def store_is_back(address: str) -> None:
-    """It took what was written: one that only answers may have become read-only."""
+def log_recovery(address: str) -> None:
+    """Log that the store is back. Call this after a write: a store that only answers may be read-only."""
     outage = _outages.get(address)
     if outage is None or outage.began is None:
         return
     now, began = SYSTEM_CLOCK.monotonic(), outage.began
     outage.began = None
-    if outage.said_away:
-        outage.told, outage.said_away = now, False
+    if outage.logged_away:
+        outage.logged_at, outage.logged_away = now, False
         log.warning("the store %s is back after %s", address, format_duration(now - began))
 
 
@@ -72,7 +71,7 @@ def is_away(address: str) -> bool:
     return outage is not None and outage.began is not None
 
 
-def hear_of_outage(address: str, event: Event) -> None:
-    """For the hooks of a guarded call to the store."""
+def log_outage_of(address: str, event: Event) -> None:
+    """Log the outage behind an event of a guarded call to the store."""
     if isinstance(event, AttemptFailed):
-        store_is_away(address, event.failure.message)
+        log_outage(address, event.failure.message)

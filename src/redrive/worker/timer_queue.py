@@ -1,4 +1,4 @@
-"""Calls at a time of day: retries that come due, timers, flows that wake. One alarm of the clock serves them all."""
+"""Call back at wall-clock times: flows that wake, retries that come due. One alarm of the clock serves all timers."""
 
 import heapq
 import itertools
@@ -7,85 +7,85 @@ from collections.abc import Callable
 
 from redrive.determinism.clock import Clock
 
-# So many that were taken back may lie among the others before they are cleared away.
+# Cancelled timers are removed from the heap once they outnumber the others, and are more than these.
 _FEW = 100
 
 
-class Alarm:
-    """A call that was asked for; `call` is None once it was made or taken back."""
+class Timer:
+    """A scheduled callback; `callback` is None once it was called or cancelled."""
 
-    __slots__ = ("call", "number", "when")
+    __slots__ = ("callback", "number", "when")
 
-    def __init__(self, when: float, number: int, call: Callable[[], None]) -> None:
+    def __init__(self, when: float, number: int, callback: Callable[[], None]) -> None:
         self.when = when
         self.number = number
-        self.call: Callable[[], None] | None = call
+        self.callback: Callable[[], None] | None = callback
 
-    def __lt__(self, other: "Alarm") -> bool:
+    def __lt__(self, other: "Timer") -> bool:
         return (self.when, self.number) < (other.when, other.number)
 
 
-class Alarms:
+class TimerQueue:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: list[Alarm] = []
-        self._taken_back = 0
+        self._timers: list[Timer] = []
+        self._cancelled = 0
         self._numbers = itertools.count()
         self._armed_for = math.inf
         self._disarm: Callable[[], None] | None = None
 
-    def at(self, when: float, call: Callable[[], None]) -> Alarm:
+    def schedule(self, when: float, callback: Callable[[], None]) -> Timer:
         """Call back once the wall clock has reached `when` (epoch seconds)."""
-        alarm = Alarm(when, next(self._numbers), call)
-        heapq.heappush(self._waiting, alarm)
+        timer = Timer(when, next(self._numbers), callback)
+        heapq.heappush(self._timers, timer)
         if when < self._armed_for:
             self._arm()
-        return alarm
+        return timer
 
-    def take_back(self, alarm: Alarm) -> None:
-        if alarm.call is None:
+    def cancel(self, timer: Timer) -> None:
+        if timer.callback is None:
             return
-        alarm.call = None
-        self._taken_back += 1
-        if self._taken_back > _FEW and self._taken_back * 2 > len(self._waiting):
-            self._waiting = [one for one in self._waiting if one.call is not None]
-            heapq.heapify(self._waiting)
-            self._taken_back = 0
-        if alarm.when <= self._armed_for:
+        timer.callback = None
+        self._cancelled += 1
+        if self._cancelled > _FEW and self._cancelled * 2 > len(self._timers):
+            self._timers = [one for one in self._timers if one.callback is not None]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
+        if timer.when <= self._armed_for:
             self._arm()
 
     def close(self) -> None:
-        self._waiting.clear()
+        self._timers.clear()
         self._arm()
 
     def _arm(self) -> None:
-        """Have the clock ring for the first of them."""
-        waiting = self._waiting
-        while waiting and waiting[0].call is None:
-            heapq.heappop(waiting)
-            self._taken_back = max(0, self._taken_back - 1)
+        """Set the clock's alarm for the first timer."""
+        timers = self._timers
+        while timers and timers[0].callback is None:
+            heapq.heappop(timers)
+            self._cancelled = max(0, self._cancelled - 1)
         if self._disarm is not None:
             self._disarm()
             self._disarm = None
-        self._armed_for = waiting[0].when if waiting else math.inf
-        if waiting:
-            # The clock may be set; what counts is the time of day when it rings.
+        self._armed_for = timers[0].when if timers else math.inf
+        if timers:
+            # Someone may set the clock; what counts is the wall-clock time when the alarm goes off.
             left = max(0.0, self._armed_for - self._clock.wall())
-            self._disarm = self._clock.alarm(self._clock.monotonic() + left, self._ring)
+            self._disarm = self._clock.alarm(self._clock.monotonic() + left, self._fire)
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._disarm = None
-        # While the calls are made no alarm is set; that for what is left comes at the end.
+        # No alarm is set during the callbacks; the one for the remaining timers is set at the end.
         self._armed_for = -math.inf
         now = self._clock.wall()
-        waiting = self._waiting
+        timers = self._timers
         due = []
-        while waiting and waiting[0].when <= now:
-            due.append(heapq.heappop(waiting))
+        while timers and timers[0].when <= now:
+            due.append(heapq.heappop(timers))
         try:
-            for alarm in due:
-                call, alarm.call = alarm.call, None
-                if call is not None:
-                    call()
+            for timer in due:
+                callback, timer.callback = timer.callback, None
+                if callback is not None:
+                    callback()
         finally:
             self._arm()

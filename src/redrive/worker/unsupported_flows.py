@@ -1,59 +1,58 @@
-"""Flows that need actions which this process does not know: they are given back unharmed, for others to take."""
+"""Release flows that need actions which this process does not know, so that other workers can take them."""
 
 import functools
 import logging
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from redrive.failures.redaction import redact
-
-if TYPE_CHECKING:
-    from redrive.worker.flow_run import FlowRun
-    from redrive.worker.worker import Worker
+from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow_table import FlowTable
+from redrive.worker.timer_queue import TimerQueue
 
 log = logging.getLogger("redrive")
 
-ASK_AGAIN = 5.0
-"""Seconds until such a flow may be claimed again; it wakes at a whole second, by which it is told from others."""
+CLAIMED_AGAIN_AFTER = 5.0
+"""Seconds until such a flow may be claimed again. It wakes at a whole second, which tells it from other flows."""
 
-COURTESY = 0.2
-"""So much later a worker that lacks actions asks for such flows: one that knows them goes first."""
+HEAD_START = 0.2
+"""Seconds by which a worker that lacks actions claims such flows later than a worker that knows them."""
 
-MOST_TOLD = 1000
+MOST_WARNINGS = 1000
 
 
-class HandingOn:
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
-        self._told: set[tuple[str, str]] = set()
+class UnsupportedFlows:
+    def __init__(self, flows: FlowTable, timers: TimerQueue, now: Callable[[], float]) -> None:
+        self._flows = flows
+        self._timers = timers
+        self._now = now
+        self._warned: set[tuple[str, str]] = set()
         self._until = 0.0
 
-    def look_at(self, wake: float) -> float:
-        """When to ask for what wakes then."""
-        given_back = wake == int(wake) and wake <= self._until + 2 * ASK_AGAIN
-        return wake + COURTESY if given_back else wake
+    def claim_time(self, wake: float) -> float:
+        """When to claim a flow that wakes at `wake`: later, if this worker has just released it as unsupported."""
+        released = wake == int(wake) and wake <= self._until + 2 * CLAIMED_AGAIN_AFTER
+        return wake + HEAD_START if released else wake
 
-    def hand_on(self, run: "FlowRun", missing: Sequence[str], has_mail: bool) -> None:
-        """Give the flow back, as it was, until a little later."""
-        worker = self._worker
-        until = self._until = float(math.ceil(worker.now() + ASK_AGAIN))
+    def release(self, run: FlowRun, missing: Sequence[str], has_messages: bool) -> None:
+        """Release the flow unchanged for a few seconds."""
+        until = self._until = float(math.ceil(self._now() + CLAIMED_AGAIN_AFTER))
         for name in missing:
-            self._tell(run.record.definition, name)
-        if has_mail:
-            # One with unread mail would be ready at once, and come back here at once.
-            worker.forget(run)
-            worker.alarms.at(until, functools.partial(run.release, "waiting", until))
+            self._warn(run.log.record.definition, name)
+        if has_messages:
+            # A flow with unread messages would be ready at once, and claimed here again.
+            self._flows.remove(run)
+            self._timers.schedule(until, functools.partial(run.log.release, "waiting", until))
         else:
-            run.release("waiting", until)
+            run.log.release("waiting", until)
 
-    def _tell(self, definition: str, name: str) -> None:
-        if (definition, name) in self._told or len(self._told) >= MOST_TOLD:
+    def _warn(self, definition: str, name: str) -> None:
+        if (definition, name) in self._warned or len(self._warned) >= MOST_WARNINGS:
             return
-        self._told.add((definition, name))
+        self._warned.add((definition, name))
         log.warning(
-            "%s needs action %r, which this worker does not know: its flows are left to others; name the module that "
-            "registers it too",
+            "%s needs action %r, which this worker does not know: its flows are left to other workers; start this "
+            "worker with the module that registers it, too",
             redact(definition, 100),
             redact(name, 100),
         )

@@ -9,6 +9,7 @@ from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
 from redrive.client.app import App
+from redrive.client.dead_letters import close_in_parts
 from redrive.client.definition_names import full_name
 from redrive.flows.endings import DeadKind
 from redrive.formatting.times import utc_datetime
@@ -18,7 +19,6 @@ from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_body, read_query
 from redrive.server.served import app_of
 from redrive.stores.records import DeadLetter, DeadQuery, DeadState
-from redrive.worker.dead_letters import settled_in_parts
 
 TAG = "dead letters"
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
@@ -186,7 +186,7 @@ def _settle_many(verb: str, summary: str) -> Any:
         app = app_of(request)
         chosen, more = await _chosen(app, wanted)
         who = by(request, wanted.by)
-        settled = await settled_in_parts(_verb(app, verb), chosen, by=who, why=wanted.why)
+        settled = await close_in_parts(_verb(app, verb), chosen, by=who, why=wanted.why)
         return answer(Settled(settled=settled, more=more))
 
     about = opt(

@@ -1,29 +1,33 @@
-"""Flows that are replayed in pieces: between two of them others have their turn, and nobody may speak to the flow."""
+"""Replay flows in pieces, so that a long log does not hold the event loop."""
 
 import asyncio
 from collections.abc import Iterator
 
 from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow_table import FlowTable
 
 
-class HalfReplayed:
-    def __init__(self, runs: dict[str, FlowRun]) -> None:
-        self._runs = runs
-        self._away: dict[str, FlowRun] = {}
+class MidReplay:
+    """Hides a flow between two pieces of its replay: nobody may speak to it before it has caught up with its log."""
+
+    def __init__(self, flows: FlowTable) -> None:
+        self._flows = flows
+        self._hidden: dict[str, FlowRun] = {}
 
     def get(self, flow_id: str) -> FlowRun | None:
-        """For who must stop it."""
-        return self._away.get(flow_id)
+        """Return a flow that is mid-replay, so it can be stopped."""
+        return self._hidden.get(flow_id)
 
-    async def bring_up(self, run: FlowRun, pieces: Iterator[None]) -> None:
-        """Until it is replayed, or was stopped meanwhile: nothing more may be written of it then."""
+    async def finish(self, run: FlowRun, pieces: Iterator[None]) -> None:
+        """Replay until the end, or until the flow is released meanwhile."""
         for _ in pieces:
-            self._away[run.id] = self._runs.pop(run.id)
+            self._flows.take_out(run)
+            self._hidden[run.id] = run
             try:
                 await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
             finally:
-                del self._away[run.id]
-                if not run.released:
-                    self._runs[run.id] = run
-            if run.released:
+                del self._hidden[run.id]
+                if not run.log.released:
+                    self._flows.add(run)
+            if run.log.released:
                 return

@@ -1,7 +1,7 @@
-"""Bring a flow to where its log ends, and go on from there."""
+"""Replay a flow's log, then continue the flow from where the log ends."""
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
@@ -9,132 +9,137 @@ from redrive.failures.signals import CrashLoop
 from redrive.flows.commands import EndFlow
 from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, Line, fold, folding
-from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
+from redrive.flows.messages import Cancel, ManualResolution
 from redrive.flows.registry import UnknownDefinition, unknown_actions
 from redrive.flows.replay import NonDeterminism, last_word, replay
 from redrive.flows.values import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
-from redrive.worker.attempt_outcomes import lost_attempt
+from redrive.worker.attempt_failures import lost_attempt
 from redrive.worker.flow_run import FlowRun
-from redrive.worker.inbox import (
-    cancelled_without_code,
-    deliver,
-    end_without_code,
-    obey_pause,
-    take_out,
-)
+from redrive.worker.inbox import Inbox, cancel_unreplayable, obey_pause, take
 from redrive.worker.log_lines import items_named_in, reading_lines
-from redrive.worker.manual_resolution import Outcome, outcomes_in, redriven, settle
-from redrive.worker.redrive import reopen, rewind_failures
+from redrive.worker.manual_resolution import apply_resolution, outcomes_in
+from redrive.worker.recovery.unreplayable import park_unreplayable
+from redrive.worker.redrive import redrive_items, reopen
+from redrive.worker.running_attempts import RunningAttempts
 
 log = logging.getLogger("redrive")
 
 
-def going_on(
-    run: FlowRun,
-    rows: list[EventRow],
-    heartbeats: list[HeartbeatRow],
-    mail: list[Message],
-    under_way: Collection[int] = (),
-    crash_loop: CrashLoop | None = None,
-) -> Iterator[None]:
-    """Bring a flow to where its log ends, then do what is due.
+class Replayer:
+    def __init__(
+        self,
+        inbox: Inbox,
+        running: RunningAttempts,
+        release_unsupported: Callable[[FlowRun, Sequence[str], bool], None],
+    ) -> None:
+        """release_unsupported: releases a flow that needs these actions; True when it has unread messages."""
+        self._inbox = inbox
+        self._running = running
+        self._release_unsupported = release_unsupported
 
-    In pieces: a long log takes long to replay, and until it is, nobody may speak to the flow. `under_way`: items whose
-    attempts run in this worker. `crash_loop`: why none of its code is to run any more; the flow fails.
-    """
-    if rows:
-        run.seq, run.last_at = rows[-1].seq, rows[-1].at
-    try:
-        lines = yield from reading_lines(rows)
-    except NotReadable as error:
-        cannot_go_on(run, [], str(error), mail)
-        if run.history.ending is not None:
-            for number in items_named_in(rows):
-                run.desk.journal.drop_retry(run.id, number)
-        return
-    before = yield from folding(lines)
-    if before.ending is None and cancelled_without_code(run, before, _has_begun(lines), mail):
-        return
-    missing = unknown_actions(run.driver.needs())
-    if missing and (before.ending is None or mail):
-        run.desk.hand_on(run, missing, bool(mail))
-        return
-    logged = run.seq
-    if before.ending is not None and not (yield from reopen(run, lines, before.items, mail)):
-        _give_back(run, before.ending, before.ended_at)
-        return
-    yield from rewind_failures(run, lines, mail)
-    if crash_loop is not None:
-        run.history = fold(lines)
-        run.know_rows()
-        run.take([EndFlow("failed", error=crash_loop, kind="poison")], run.time())
-        return
-    run.has_begun = _has_begun(lines)
-    if not run.has_begun:
+    def replay(
+        self,
+        run: FlowRun,
+        rows: list[EventRow],
+        heartbeats: list[HeartbeatRow],
+        messages: list[Message],
+        running_here: Collection[int] = (),
+        crash_loop: CrashLoop | None = None,
+    ) -> Iterator[None]:
+        """Replay the flow's log, deliver its messages, and do what is due.
+
+        In pieces: a long log takes long to replay, and until then nobody may speak to the flow.
+
+        running_here: items whose attempts run in this worker.
+        crash_loop: why none of the flow's code may run any more; the flow fails with it.
+        """
+        if rows:
+            run.log.seq, run.log.last_at = rows[-1].seq, rows[-1].at
+        try:
+            lines = yield from reading_lines(rows)
+        except NotReadable as error:
+            park_unreplayable(run, [], str(error), messages)
+            if run.log.history.ending is not None:
+                for number in items_named_in(rows):
+                    run.log.journal.drop_retry(run.id, number)
+            return
+        before = yield from folding(lines)
+        if before.ending is None and self._inbox.cancel_without_code(run, before, _has_begun(lines), messages):
+            return
+        missing = unknown_actions(run.driver.needs())
+        if missing and (before.ending is None or messages):
+            self._release_unsupported(run, missing, bool(messages))
+            return
+        logged = run.log.seq
+        if before.ending is not None and not (yield from reopen(run, lines, before.items, messages)):
+            _release_ended(run, before.ending, before.ended_at)
+            return
+        yield from redrive_items(run, lines, messages)
+        if crash_loop is not None:
+            _fail_without_code(run, lines, crash_loop, "poison", run.log.now())
+            return
+        run.has_begun = _has_begun(lines)
+        if not run.has_begun:
+            self._begin(run, lines, messages)
+            return
+        told, is_redriven = before, _is_redriven(lines)
+        if is_redriven:
+            before = yield from folding(_before_redrives(lines))
+        if run.log.seq != logged:
+            told = yield from folding(lines)
+        try:
+            open_commands = yield from replay(lines, run.driver, run.log.history, _began_at(lines))
+        except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
+            park_unreplayable(run, lines, str(error), messages)
+            return
+        except NotReadable as error:
+            _fail_with_messages(run, lines, error, messages)
+            return
+        _restore_heartbeats(run, heartbeats)
+        run.starter.find_listed()
+        lost = self._restore_running(run, running_here)
+        if is_redriven or told.parked is not None:
+            # Their rows in the retry queue were dropped by what is rewound, or have another time.
+            for item in [item for item in run.log.history.items.values() if item.state == "waiting"]:
+                run.starter.list_retry(item)
+        obey_pause(run, messages)
+        _log_revived(run, told)
+        run.commands.handle(open_commands, run.log.now())
+        _fail_lost(run, lost, before)
+        run.resume_items()
+        for said in outcomes_in(lines, run.log.history):
+            apply_resolution(run, said, run.log.now(), from_log=True)
+        self._deliver(run, messages)
+        run.wake()
+
+    def _begin(self, run: FlowRun, lines: list[Line], messages: list[Message]) -> None:
+        """Begin a flow whose log has no turn of its code yet."""
         for line in lines:
-            run.history.apply(line.at, line.event)
-        for message in mail:
-            if not run.released:
-                deliver(run, message)
-        if not run.released and not run.has_begun:
+            run.log.history.apply(line.at, line.event)
+        self._deliver(run, messages)
+        if not run.log.released and not run.has_begun:
             run.begin()
-        return
-    told, is_redriven = before, _is_redriven(lines)
-    if is_redriven:
-        before = yield from folding(_before_redrives(lines))
-    if run.seq != logged:
-        told = yield from folding(lines)
-    try:
-        open_commands = yield from replay(lines, run.driver, run.history, _began_at(lines))
-    except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
-        cannot_go_on(run, lines, str(error), mail)
-        return
-    except NotReadable as error:
-        # Unread, it would have the flow taken up again at once.
-        words = [take_out(run, message) for message in mail]
-        for one in words:
-            if isinstance(one, Cancel):
-                end_without_code(run, fold(lines), one)
-                return
-        for one in [one for one in words if isinstance(one, ManualResolution)]:
-            log.error("flow %s fails, and a message to it is dropped: %s", run.id, type(one).__name__)
-        run.history = fold(lines)
-        run.know_rows()
-        run.take([EndFlow("failed", error=error)], run.last_at)
-        return
-    for beat in heartbeats:
-        item = run.history.items.get(beat.item)
-        # One of an earlier attempt is older than what the log has of that attempt's end.
-        if item is not None and item.state == "running" and beat.at >= item.attempt_began:
-            item.details = msgspec.Raw(beat.details.encode())
-    run.know_rows()
-    running = [item for item in run.history.items.values() if item.state == "running"]
-    lost = [item for item in running if not item.accepted and item.number not in under_way]
-    run.active += len(lost)
-    for item in running:
-        if item.accepted:
-            run.stays_in_lane(item)
-            run.wait_for_callback(item)
-        elif item.number in under_way:
-            run.stays_in_lane(item)
-            run.active += 1
-    run.desk.under_way.stop_all_but(run.id, {item.number for item in running})
-    if is_redriven or told.parked is not None:
-        # What is undone took them from the retry queue, or had them wait longer.
-        for item in [item for item in run.history.items.values() if item.state == "waiting"]:
-            run.show_retry(item)
-    obey_pause(run, mail)
-    _tell_revived(run, told)
-    run.take(open_commands, run.time())
-    _count_lost(run, lost, before)
-    run.take_up()
-    for said in outcomes_in(lines, run.history):
-        settle(run, said, run.time(), from_log=True)
-    for message in mail:
-        if not run.released:
-            deliver(run, message)
-    run.ring()
+
+    def _deliver(self, run: FlowRun, messages: list[Message]) -> None:
+        for message in messages:
+            if not run.log.released:
+                self._inbox.deliver(run, message)
+
+    def _restore_running(self, run: FlowRun, running_here: Collection[int]) -> list[Item]:
+        """Count the running items, stop attempts that the log no longer knows, and return the items that were lost."""
+        running = [item for item in run.log.history.items.values() if item.state == "running"]
+        lost = [item for item in running if not item.accepted and item.number not in running_here]
+        run.starter.active += len(lost)
+        for item in running:
+            if item.accepted:
+                run.starter.keep_step(item)
+                run.attempts.await_callback(item)
+            elif item.number in running_here:
+                run.starter.keep_step(item)
+                run.starter.active += 1
+        self._running.stop_all_but(run.id, {item.number for item in running})
+        return lost
 
 
 def _has_begun(lines: list[Line]) -> bool:
@@ -146,74 +151,72 @@ def _began_at(lines: list[Line]) -> float:
 
 
 def _is_redriven(lines: list[Line]) -> bool:
-    """Whether what a redrive asks for is still to be carried out."""
+    """Whether the log ends with a redrive that has not been carried out yet."""
     last = last_word(lines)
     return last is not None and isinstance(last.event, Redriven)
 
 
 def _before_redrives(lines: list[Line]) -> list[Line]:
-    """The log as it was when the redrives at its end were asked for."""
+    """The log as it was before the redrives at its end."""
     end = len(lines)
     while end and isinstance(lines[end - 1].event, Redriven | FlowParked | Resumed):
         end -= 1
     return lines[:end]
 
 
-def _tell_revived(run: FlowRun, told: FlowHistory) -> None:
-    """Items that the flow's code had cancelled, and now has not: only the code knows, and the log must."""
-    for item in run.history.items.values():
+def _restore_heartbeats(run: FlowRun, heartbeats: list[HeartbeatRow]) -> None:
+    for beat in heartbeats:
+        item = run.log.history.items.get(beat.item)
+        # A heartbeat of an earlier attempt is older than what the log has of that attempt's end.
+        if item is not None and item.state == "running" and beat.at >= item.attempt_began:
+            item.details = msgspec.Raw(beat.details.encode())
+
+
+def _log_revived(run: FlowRun, told: FlowHistory) -> None:
+    """Log items that the flow's code had cancelled and, after a redrive, has not: only the code knows."""
+    for item in run.log.history.items.values():
         if item.state == "waiting" and item.retry_at is not None and told.items[item.number].state == "cancelled":
             reason = "what had it cancelled was undone"
-            run.log(run.time(), ItemDeferred(item=item.number, until=item.retry_at, reason=reason))
+            run.log.append(run.log.now(), ItemDeferred(item=item.number, until=item.retry_at, reason=reason))
 
 
-def _count_lost(run: FlowRun, lost: list[Item], before: FlowHistory) -> None:
-    """Attempts that were under way when the last owner was lost: they count, and nobody knows how they ended.
+def _fail_lost(run: FlowRun, lost: list[Item], before: FlowHistory) -> None:
+    """Fail attempts that ran when their worker was lost: they count, and their outcome is unknown.
 
-    Not those that the flow's code had stopped `before` a redrive undid that.
+    Attempts that the flow's code had stopped `before` a redrive rewound that do not count.
     """
     for item in lost:
-        if item.state == "running" and not run.released:
-            at = run.time()
-            run.active -= 1
+        if item.state == "running" and not run.log.released:
+            at = run.log.now()
+            run.starter.active -= 1
             if before.items[item.number].state == "cancelled":
-                run.returned(item, at, at, "what had stopped it was undone")
+                run.attempts.return_attempt(item, at, at, "what had stopped it was undone")
             else:
-                error, failure = lost_attempt("")
-                run.decide(item, error, failure, at)
+                run.attempts.fail(item, *lost_attempt(), at)
 
 
-def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[Message]) -> None:
-    """Park the flow, or end it where the mail says so. The mail is read: it would wake the flow again and again."""
-    parked = fold(lines)
-    run.history.parked = parked.parked
-    for message in mail:
-        said = take_out(run, message)
+def _fail_without_code(run: FlowRun, lines: list[Line], error: Exception, kind: str | None, at: float) -> None:
+    run.log.history = fold(lines)
+    run.starter.find_listed()
+    run.commands.handle([EndFlow("failed", error=error, kind=kind)], at)
+
+
+def _fail_with_messages(run: FlowRun, lines: list[Line], error: NotReadable, messages: list[Message]) -> None:
+    """Fail a flow whose input or results no longer fit its code, unless a message cancels it."""
+    # All are read: an unread one would have the flow claimed again at once.
+    words = [take(run, message) for message in messages]
+    for said in words:
         if isinstance(said, Cancel):
-            run.driver.discard()
-            end_without_code(run, parked, said)
+            cancel_unreplayable(run, fold(lines), said)
             return
-        if isinstance(said, Resume | Redrive):
-            # Who tried is told, though it was in vain.
-            run.log(run.time(), Resumed(by=said.by, why=said.why))
-        elif isinstance(said, ManualResolution) and said.item in parked.items and parked.items[said.item].is_open:
-            # Carried out once the flow goes on, which a redrive before it may wait for, too.
-            last = last_word(lines)
-            since = last.event.since if last is not None and isinstance(last.event, Redriven) else run.seq + 1
-            at, event = run.time(), redriven(said, said.item, since, midway=True)
-            run.write(at, event)
-            parked.apply(at, event)
-            if isinstance(said, Outcome):
-                run.desk.journal.drop_retry(run.id, said.item)
-            else:
-                run.show_retry(parked.items[said.item])
-        elif said is not None:
-            log.error("flow %s cannot go on, and a message to it is dropped: %s", run.id, type(said).__name__)
-    run.park(problem)
+    for said in words:
+        if isinstance(said, ManualResolution):
+            log.error("flow %s fails, and a message to it is dropped: %s", run.id, type(said).__name__)
+    _fail_without_code(run, lines, error, None, run.log.last_at)
 
 
-def _give_back(run: FlowRun, ending: object, ended_at: float | None) -> None:
-    """It had ended already: leave it as it was."""
+def _release_ended(run: FlowRun, ending: object, ended_at: float | None) -> None:
+    """Release a flow that had ended already, as it was."""
     name = type(ending).__name__.removeprefix("Flow").lower()
     status: FlowStatus = next(one for one in FINISHED if one == name)
-    run.release(status, None, ended_at)
+    run.log.release(status, None, ended_at)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from redrive.client.dead_letters import CLOSED_AT_ONCE, close_in_parts
 from redrive.client.handle import NotPossible
-from redrive.worker.dead_letters import SETTLED_AT_ONCE, settled_in_parts
 
 
 async def redrive(flow_ids: Sequence[str], by: str, why: str) -> list[str]:
@@ -17,12 +17,12 @@ async def redrive(flow_ids: Sequence[str], by: str, why: str) -> list[str]:
 
 
 def settled(*flow_ids: str) -> list[str]:
-    return asyncio.run(settled_in_parts(redrive, flow_ids, by="anna", why="the bank is back"))
+    return asyncio.run(close_in_parts(redrive, flow_ids, by="anna", why="the bank is back"))
 
 
 def test_those_before_and_behind_a_part_that_cannot_be_redriven_are() -> None:
-    first, last = [f"a{one}" for one in range(SETTLED_AT_ONCE)], ["b"]
-    assert settled(*first, *["undone"] * SETTLED_AT_ONCE, *last) == [*first, *last]
+    first, last = [f"a{one}" for one in range(CLOSED_AT_ONCE)], ["b"]
+    assert settled(*first, *["undone"] * CLOSED_AT_ONCE, *last) == [*first, *last]
 
 
 def test_where_none_can_be_redriven_that_is_said() -> None:

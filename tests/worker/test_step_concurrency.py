@@ -134,12 +134,12 @@ def test_an_item_that_waited_for_its_lane_in_a_pause_keeps_the_time_of_its_retry
         async with flow_app() as app:
             flow = await app.start_graph(graph, {"lines": [0, 1], "truck": 7})
             await app.until(lambda: len(app.witness.executed) == 2)
-            run = app._worker.runs[flow.id] if app._worker else None
+            run = app._worker.flows.by_id[flow.id] if app._worker else None
             assert run is not None
             await flow.pause()
-            await app.until(lambda: run.history.paused)
+            await app.until(lambda: run.log.history.paused)
             may_end[0].set()
-            await app.until(lambda: run.active == 1)  # the truck keeps the flow in memory
+            await app.until(lambda: run.starter.active == 1)  # the truck keeps the flow in memory
             await flow.resume()
             await app.until(lambda: len(app.witness.executed) >= 3)
             may_end[1].set()

@@ -73,30 +73,30 @@ class SleepsInEach(Workflow):
         return sum(await asyncio.gather(*(asyncio.sleep(seconds, 1) for _ in range(many))))
 
 
-def calls_to_settle(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
+def calls_to_rest(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
     """Function calls that it takes to find out what comes next, each time that something happened."""
     calls = 0
-    really_settle = FlowRun.settle
+    really_rest = FlowRun.rest
 
     def count(_frame: object, event: str, _of: object) -> None:
         nonlocal calls
         calls += event == "call"
 
-    def settle(run: FlowRun, at: float) -> Any:
+    def rest(run: FlowRun, at: float) -> Any:
         sys.setprofile(count)
         try:
-            return really_settle(run, at)
+            return really_rest(run, at)
         finally:
             sys.setprofile(None)
 
-    monkeypatch.setattr(FlowRun, "settle", settle)
+    monkeypatch.setattr(FlowRun, "rest", rest)
     assert run_flow(EachInTime, many).result == many * (many - 1) // 2
     monkeypatch.undo()
     return calls
 
 
 def test_eight_times_as_many_timers_take_about_eight_times_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    few, many = (calls_to_settle(monkeypatch, timers) for timers in (100, 800))
+    few, many = (calls_to_rest(monkeypatch, timers) for timers in (100, 800))
     # Sixty-four times, if each had to look at all of them. How often anyone looks depends on the machine, too.
     assert 0 < many < 24 * few
 
@@ -139,14 +139,14 @@ def test_four_times_as_many_tasks_take_about_four_times_the_work(monkeypatch: py
 def test_others_have_their_turn_though_very_many_timers_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow_run, "DUE_AT_ONCE", 10)
     fired = 0
-    really_fire = FlowRun._fire
+    really_fire = FlowRun._fire_timer
 
     def fire(run: FlowRun, timer: int, at: float) -> None:
         nonlocal fired
         fired += 1
         really_fire(run, timer, at)
 
-    monkeypatch.setitem(flow_run._DUE, "timer", fire)
+    monkeypatch.setattr(FlowRun, "_fire_timer", fire)
 
     async def story() -> list[int]:
         seen: list[int] = []

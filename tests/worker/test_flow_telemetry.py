@@ -17,7 +17,7 @@ from redrive.telemetry import events
 from redrive.telemetry.events import Event
 from redrive.testing import flow_app, run_flow
 from redrive.testing.crash_points import Side
-from redrive.worker.telemetry import tell_flow_parked
+from redrive.worker.flow_telemetry import report_flow_parked
 
 
 @action(name="telling.refuse", retry=RetryPolicy(attempts=2, backoff_seconds=1))
@@ -109,7 +109,7 @@ def test_a_parked_flow_is_a_warning_with_its_problem_and_what_to_do(caplog: pyte
     fields: dict[str, Any] = dict.fromkeys(FlowRecord.__struct_fields__)
     record = FlowRecord(**fields | {"id": "f1", "definition": "workflow:Order"})
     with caplog.at_level(logging.WARNING, logger="redrive"):
-        tell_flow_parked(record, "line 3 of the log says: pay(password=hunter2); the code now says: nothing")
+        report_flow_parked(record, "line 3 of the log says: pay(password=hunter2); the code now says: nothing")
     (told,) = caplog.records
     assert told.levelname == "WARNING"
     assert told.getMessage().startswith("workflow:Order f1: parked: line 3 of the log says: pay(password=***")

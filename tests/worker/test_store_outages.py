@@ -9,7 +9,7 @@ import pytest
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.stores.errors import CommitUnknown, StoreUnavailable, StoreUnusable
 from redrive.worker import store_outages
-from redrive.worker.store_outages import store_is_away, store_is_back
+from redrive.worker.store_outages import log_outage, log_recovery
 
 
 @pytest.fixture(autouse=True)
@@ -24,11 +24,11 @@ def test_an_outage_is_told_of_now_and_then_and_its_end_once(
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="redrive"):
         for _ in range(50):
-            store_is_away("postgresql://db/app", StoreUnavailable("refused, password=hunter2"))
-        monkeypatch.setattr(store_outages, "TELL_EVERY", 0.0)
-        store_is_away("postgresql://db/app", StoreUnavailable("refused"))
-        store_is_back("postgresql://db/app")
-        store_is_back("postgresql://db/app")
+            log_outage("postgresql://db/app", StoreUnavailable("refused, password=hunter2"))
+        monkeypatch.setattr(store_outages, "LOG_EVERY", 0.0)
+        log_outage("postgresql://db/app", StoreUnavailable("refused"))
+        log_recovery("postgresql://db/app")
+        log_recovery("postgresql://db/app")
     first, still, back = [record.getMessage() for record in caplog.records]
     assert first == (
         "the store postgresql://db/app is away: refused, password=***; nothing is lost, and work goes on when it is "
@@ -52,14 +52,14 @@ def test_a_store_that_comes_and_goes_is_not_told_of_each_time_but_one_that_stays
 
     with caplog.at_level(logging.DEBUG, logger="redrive"):
         for _ in range(20):
-            happens(store_is_away, "the disk is full")
+            happens(log_outage, "the disk is full")
             time += 0.5
-            happens(store_is_back)
+            happens(log_recovery)
             time += 0.5
         for _ in range(8):
-            happens(store_is_away, "the disk is full")
+            happens(log_outage, "the disk is full")
             time += 1
-        happens(store_is_back)
+        happens(log_recovery)
     assert told == [
         (0, "the store sqlite:///full.db is away"),
         (0.5, "the store sqlite:///full.db is back after 500ms"),

@@ -47,7 +47,7 @@ async def some_turns() -> None:
 async def idle(app: redrive.App) -> None:
     """Once it is, it begins what is started here in the same commit."""
     async with asyncio.timeout(10):
-        while app._worker is None or not app._worker.claims.caught_up:  # noqa: ASYNC110 - nobody tells
+        while app._worker is None or not app._worker.claimer.caught_up:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
 
 

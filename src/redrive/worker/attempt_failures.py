@@ -1,4 +1,4 @@
-"""From how an attempt ended to the failure that `decide()` is asked about."""
+"""Classify how an attempt ended: the failure that `decide()` is asked about."""
 
 from msgspec import structs
 
@@ -17,22 +17,23 @@ from redrive.resilience.circuit import CircuitOpen
 from redrive.worker.dependency_guard import SPREAD
 
 SHORTEST_SNOOZE = 0.1
-LOST = "what ran it is gone, and nobody knows how the attempt ended"
+LOST = "the process that ran the attempt is gone, and its outcome is unknown"
 
 
-def failure_from(error: BaseException, wall_now: float, *, timed_out: bool = False, poison: bool = False) -> Failure:
+def classify(error: BaseException, wall_now: float, *, timed_out: bool = False, poison: bool = False) -> Failure:
+    """The failure that an error means. `poison`: no other attempt can succeed."""
     failure = DEFAULT_CLASSIFIER.failure_of(error, wall_now, timed_out)
     if poison:
         return structs.replace(failure, category="permanent", reason="no attempt can end otherwise", poison=True)
     if isinstance(error, AttemptLost):
-        # The process of the attempt died: as when its worker does.
+        # The process that ran the action died; the same as when the worker dies.
         return structs.replace(failure, category="transient", reason=LOST, kind="lost")
     return failure
 
 
-def lost_attempt(worker: str) -> tuple[AttemptLost, Failure]:
-    """An attempt whose worker is gone."""
-    error = AttemptLost(f"the worker that made the attempt is gone{worker}")
+def lost_attempt() -> tuple[AttemptLost, Failure]:
+    """The error and the failure of an attempt whose worker is gone."""
+    error = AttemptLost("the worker that made the attempt is gone")
     failure = Failure(
         category="transient",
         reason=LOST,
@@ -45,10 +46,10 @@ def lost_attempt(worker: str) -> tuple[AttemptLost, Failure]:
     return error, failure
 
 
-def comes_back_in(item: Item, error: BaseException, failure: Failure, dice: Dice) -> float | None:
-    """Seconds after which an attempt that does not count is made again; None where it counts.
+def snooze_seconds(item: Item, error: BaseException, failure: Failure, dice: Dice) -> float | None:
+    """Seconds after which an attempt that does not count is made again; None when it counts.
 
-    It asked for that itself, or met an open circuit: nothing was sent, and to try before the probe would be in vain.
+    The action raised Snooze, or met an open circuit: nothing was sent, and a retry before the probe would be wasted.
     """
     if isinstance(error, Snooze):
         seconds = error.seconds
@@ -60,22 +61,22 @@ def comes_back_in(item: Item, error: BaseException, failure: Failure, dice: Dice
 
 
 def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
-    """An item whose next attempt is due after the deadline of them all."""
+    """The event of an item whose next attempt would begin after the deadline."""
     deadline, began = item.policy.deadline or 0.0, item.started_at or at
     last = item.failures[-1].event if item.failures else None
     if last is not None:
         failure, error = last.failure, last.error
     else:
         snoozed = DeadlineExceeded(deadline)
-        failure, error = structs.replace(failure_from(snoozed, at), error=None, lineage=()), store_error(snoozed)
+        failure, error = structs.replace(classify(snoozed, at), error=None, lineage=()), store_error(snoozed)
     left = began + deadline - at
     detail = f"the {deadline:g} s for all attempts were over when the next one could begin"
     return _gave_up(item, failure, error, "deadline", detail, left)
 
 
 def gave_up_by_hand(item: Item, refused: Exception, at: float) -> ItemGaveUp:
-    """An item that is not to be tried again, while what someone said came of it cannot be."""
-    failure = structs.replace(failure_from(refused, at, poison=True), error=None, lineage=())
+    """The event of an item that must not be tried again, though the result given by hand is not valid."""
+    failure = structs.replace(classify(refused, at, poison=True), error=None, lineage=())
     return _gave_up(item, failure, store_error(refused), "permanent", str(refused))
 
 

@@ -1,0 +1,64 @@
+"""Hand an attempt to the runner, once its start is durable."""
+
+from collections.abc import Callable
+from typing import Any
+
+from redrive.flows.action import Executor
+from redrive.flows.driver import Handler
+from redrive.flows.history import Item
+from redrive.flows.registry import UnknownDefinition
+from redrive.runners.attempt import Attempt, Beat
+from redrive.runners.runner import Reports, Runner
+from redrive.worker.flow_log import FlowLog
+from redrive.worker.running_attempts import RunningAttempts
+
+
+class AttemptDispatcher:
+    def __init__(
+        self,
+        runner: Runner,
+        running: RunningAttempts,
+        reports: Reports,
+        on_beat: Beat,
+        on_dispatch: Callable[[str], None],
+    ) -> None:
+        """on_dispatch: called with the id of a flow that runs an attempt now, and so is not idle."""
+        self._runner = runner
+        self._running = running
+        self._reports = reports
+        self._on_beat = on_beat
+        self._on_dispatch = on_dispatch
+
+    def dispatch(
+        self,
+        log: FlowLog,
+        item: Item,
+        handler: Handler | UnknownDefinition,
+        executor: Executor,
+        values: dict[str, Any] | None,
+    ) -> None:
+        """Run the attempt in the slot acquired for it. `values`: its arguments, where they are decoded already."""
+        delivery = item.delivery
+        if log.released or item.state != "running" or delivery is None:
+            # Cancelled or released before the start was durable.
+            self._running.give_back(log.flow_id, item.number, executor)
+            return
+        self._on_dispatch(log.flow_id)
+        attempt = Attempt(
+            flow_id=log.flow_id,
+            item=item.number,
+            step=item.step,
+            number=item.attempt,
+            delivery_token=delivery,
+            policy=item.known_policy or item.policy,
+            timeout=None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began),
+            timeout_at=item.timeout_at,
+            details=item.details,
+            on_beat=self._on_beat,
+            executor=executor,
+        )
+        self._running.add(attempt)
+        if isinstance(handler, UnknownDefinition):
+            self._reports.failed(attempt, handler, poison=True)
+        else:
+            self._runner.start(handler, attempt, bytes(item.args).decode() if values is None else values)

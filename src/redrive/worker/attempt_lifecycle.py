@@ -1,0 +1,261 @@
+"""What each outcome of an attempt leads to: the story of an attempt from its end to the next one's start.
+
+Everything here happens between two awaits. Events go into the journal's next transaction; whatever must not happen
+before they are durable is left to the journal.
+"""
+
+from typing import Any
+
+import msgspec
+
+from redrive.determinism.dice import Dice
+from redrive.failures.failure import Failure
+from redrive.failures.signals import AttemptTimeout
+from redrive.flows.driver import ActionItems, Driver
+from redrive.flows.error_details import kept_text
+from redrive.flows.events import (
+    AttemptAccepted,
+    AttemptFailed,
+    AttemptReturned,
+    CompletionRefused,
+    ItemCompleted,
+    ItemGaveUp,
+)
+from redrive.flows.failed_item import error_of
+from redrive.flows.history import Item
+from redrive.flows.messages import CompleteItem, Completion, ResolveItem
+from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
+from redrive.flows.values import NOT_READ
+from redrive.policies.decide import decide
+from redrive.policies.decision import CLEAR, Conditions, RetryAt
+from redrive.runners.attempt import Attempt
+from redrive.telemetry.events import Event
+from redrive.telemetry.stream import emit
+from redrive.worker.attempt_failures import classify, gave_up_at_deadline, snooze_seconds
+from redrive.worker.attempt_starter import AttemptStarter
+from redrive.worker.command_handler import CommandHandler
+from redrive.worker.flow_log import FlowLog
+from redrive.worker.flow_telemetry import attempt_failed_event
+from redrive.worker.flow_timers import FlowTimers
+from redrive.worker.running_attempts import RunningAttempts
+
+UNWANTED = Conditions(wanted=False)
+
+
+class AttemptLifecycle:
+    __slots__ = ("_commands", "_dice", "_driver", "_log", "_running", "_starter", "_steps", "_timers")
+
+    def __init__(
+        self,
+        log: FlowLog,
+        driver: Driver,
+        timers: FlowTimers,
+        starter: AttemptStarter,
+        commands: CommandHandler,
+        running: RunningAttempts,
+        dice: Dice,
+    ) -> None:
+        self._log = log
+        self._driver = driver
+        self._timers = timers
+        self._starter = starter
+        self._commands = commands
+        self._running = running
+        self._dice = dice
+        # A graph checks outputs and may no longer need an item; plain actions do neither.
+        self._steps = None if isinstance(driver, ActionItems) else driver
+
+    # Outcomes that the runner reports
+
+    def attempt_failed(
+        self,
+        attempt: Attempt,
+        error: BaseException,
+        failure: Failure | None,
+        timed_out: bool,
+        poison: bool,
+    ) -> float:
+        """Classify the error, tell the circuit, handle the failure, and free the slot last. Returns the flow's time."""
+        at = self._log.now()
+        failure = failure or classify(error, at, timed_out=timed_out, poison=poison)
+        if self._running.finish(attempt, failure):
+            try:
+                item = self._awaiting(attempt.item, attempt.delivery_token)
+                if item is not None:
+                    self._starter.active -= 1
+                    self.fail(item, error, failure, at)
+            finally:
+                self._running.free_slot(attempt)
+        return at
+
+    def attempt_succeeded(self, attempt: Attempt, result: str, read: Any) -> float:
+        """`read`: the decoded result, where it is known already. Returns the flow's time."""
+        at = self._log.now()
+        if self._running.finish(attempt):
+            # Freed first, so that the flow's next item can have the slot.
+            self._running.free_slot(attempt)
+            item = self._awaiting(attempt.item, attempt.delivery_token)
+            if item is not None:
+                self._starter.active -= 1
+                self.complete(item, result, at, read)
+        return at
+
+    def attempt_accepted(self, attempt: Attempt) -> float:
+        """The handler has accepted the work and reports its outcome later. Returns the flow's time."""
+        at = self._log.now()
+        if self._running.finish(attempt):
+            self._running.free_slot(attempt)
+            item = self._awaiting(attempt.item, attempt.delivery_token)
+            if item is not None:
+                self._starter.active -= 1
+                self._log.append(at, AttemptAccepted(item=item.number, attempt=item.attempt))
+                self.await_callback(item)
+        return at
+
+    # From a failed attempt to its retry
+
+    def fail(self, item: Item, error: BaseException, failure: Failure, at: float) -> None:
+        """Handle a failed attempt: decide, record, report, then schedule the retry or fail the item."""
+        log, starter = self._log, self._starter
+        so_far = item.so_far
+        assert so_far is not None  # noqa: S101 - an attempt was made
+        wanted = self._steps is None or self._steps.wants(item.number)
+        snoozed = snooze_seconds(item, error, failure, self._dice) if wanted else None
+        if snoozed is not None:
+            self.return_attempt(item, at, at + snoozed, kept_text(str(error)))
+        else:
+            decision = decide(item.policy, so_far, failure, at, self._dice, CLEAR if wanted else UNWANTED)
+            event = AttemptFailed(
+                item=item.number,
+                attempt=item.attempt,
+                failure=msgspec.structs.replace(failure, error=None, lineage=()),
+                error=store_error(error),
+                decision=decision,
+                details=starter.last_details(item),
+            )
+            log.append(at, event)
+            self._report(item, event, at)
+            if not isinstance(decision, RetryAt):
+                self._fail_item(item, event, at)
+            elif decision.when <= at and not log.history.paused:
+                starter.start(item, at)
+            else:
+                starter.wait_for_retry(item, decision.when, at)
+        if starter.concurrency is not None and item.state != "running" and item.number not in starter.waiting_for_slot:
+            # Otherwise its next attempt has begun already, and still counts for its step.
+            starter.release_step(item, at)
+
+    def return_attempt(self, item: Item, at: float, until: float, reason: str) -> None:
+        """The attempt does not count; make it again at `until`."""
+        details = self._starter.last_details(item)
+        self._log.append(
+            at, AttemptReturned(item=item.number, attempt=item.attempt, until=until, reason=reason, details=details)
+        )
+        self._starter.wait_for_retry(item, until, at)
+
+    def retry(self, number: int, at: float) -> None:
+        """A retry is due: begin the next attempt, unless the deadline has passed."""
+        self._timers.retries.pop(number, None)
+        item = self._log.history.items.get(number)
+        if item is None or item.state != "waiting":
+            return
+        if item.is_too_late(at):
+            self.give_up(item, gave_up_at_deadline(item, at), at)
+        else:
+            self._starter.start(item, at)
+
+    def give_up(self, item: Item, event: ItemGaveUp, at: float) -> None:
+        """Fail an item that waits, without another attempt."""
+        self._log.append(at, event)
+        self._report(item, event, at)
+        self._fail_item(item, event, at)
+
+    def _fail_item(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
+        self._starter.forget(item)
+        self._commands.handle(self._driver.failed(item.number, error_of(item, event), at), at)
+
+    def _report(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
+        """Report the failure once it is durable: otherwise the next owner may report the attempt again, as lost."""
+        dependency = None if self._steps is None else self._steps.dependency(item.step)
+        event_out = attempt_failed_event(self._log.flow_id, item, event, dependency, at)
+        self._log.journal.when_durable(_emit_if_stored, self._log, event_out)
+
+    # From a successful attempt to what the definition does next
+
+    def complete(self, item: Item, result: str, at: float, read: Any = NOT_READ) -> None:
+        """Record the result and let the definition go on. A result that the graph refuses fails the attempt."""
+        if self._steps is not None:
+            try:
+                result = self._steps.accept(item.number, result)
+            except ValueError as error:
+                self.fail(item, error, classify(error, at, poison=True), at)
+                return
+        event = ItemCompleted(item=item.number, attempt=item.attempt, result=msgspec.Raw(result.encode()))
+        self._log.append(at, event)
+        self._starter.forget(item)
+        self._commands.handle(self._driver.completed(item.number, result, at, read), at)
+        if self._steps is not None:
+            self._starter.release_step(item, at)
+
+    def complete_by_hand(self, item: Item, message: CompleteItem | ResolveItem) -> None:
+        """Record the outcome that someone gave an open item: a result, or that it does not matter."""
+        at, number = self._log.now(), item.number
+        self._commands.stop_item(item)
+        resolved = isinstance(message, ResolveItem)
+        result = message.result if isinstance(message, CompleteItem) else msgspec.Raw(b"null")
+        self._log.append(
+            at,
+            ItemCompleted(
+                item=number, attempt=item.attempt, result=result, by=message.by, why=message.why, resolved=resolved
+            ),
+        )
+        self._starter.forget(item)
+        if resolved:
+            self._commands.handle(self._driver.resolved(number, at), at)
+        else:
+            self._commands.handle(self._driver.completed(number, bytes(result).decode(), at), at)
+        self._starter.release_step(item, at)
+
+    # Accepted attempts, whose outcome is reported later
+
+    def await_callback(self, item: Item) -> None:
+        if item.timeout_at is not None:
+            self._timers.put_callback(item.number, item.timeout_at)
+
+    def complete_accepted(self, message: Completion) -> None:
+        """Apply an outcome that was reported with the delivery token of an attempt."""
+        at = self._log.now()
+        item = self._awaiting(message.item, message.delivery)
+        if item is None:
+            self._log.append(at, CompletionRefused(item=message.item, why="the attempt is not running any more"))
+            return
+        self._commands.stop_item(item)
+        item.accepted = False
+        if message.failure is None:
+            self.complete(item, bytes(message.outputs).decode(), at)
+        else:
+            failure = message.failure
+            error = rebuild_error(StoredError(type=failure.type, message=failure.message))
+            self.fail(item, error, failure, at)
+
+    def expire_callback(self, number: int, delivery: str | None) -> None:
+        """The outcome of an accepted attempt was not reported in time: the attempt has timed out."""
+        item = self._log.history.items.get(number)
+        if item is None or not item.accepted or item.delivery != delivery:
+            return
+        at = self._log.now()
+        item.accepted = False
+        error = AttemptTimeout((item.timeout_at or 0.0) - item.attempt_began)
+        self.fail(item, error, classify(error, at, timed_out=True), at)
+
+    def _awaiting(self, number: int, delivery: str) -> Item | None:
+        """The item, if it waits for the outcome of the attempt with this token."""
+        item = self._log.history.items.get(number)
+        if self._log.released or item is None or item.state != "running" or item.delivery != delivery:
+            return None
+        return item
+
+
+def _emit_if_stored(log: FlowLog, event: Event) -> None:
+    if log.is_stored:
+        emit(event)

@@ -1,0 +1,289 @@
+"""Decide which attempts of a flow begin now, and which wait: for their time, for a slot, or for their dependency."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from redrive.determinism.ids import random_token
+from redrive.flows.action import Executor
+from redrive.flows.commands import ScheduleItem
+from redrive.flows.driver import ActionItems, Driver, Handler
+from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
+from redrive.flows.graphs.spec import HttpHandler
+from redrive.flows.history import Item
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.stored_policy import write_stored_policy
+from redrive.policies.history import cut_at
+from redrive.worker.attempt_dispatcher import AttemptDispatcher
+from redrive.worker.dependency_guard import Deferred, DependencyGuard
+from redrive.worker.flow_log import FlowLog
+from redrive.worker.flow_timers import FlowTimers
+from redrive.worker.retry_rows import retry_row
+from redrive.worker.slots import ExecutionSlots
+from redrive.worker.step_concurrency import StepConcurrency
+
+# A retry that is due sooner gets no row in the retry queue: it would be gone before anyone looked.
+WORTH_LISTING = 0.05
+
+
+class AttemptStarter:
+    """Each attempt needs a slot of the worker; a graph's step may also limit its items and name a dependency."""
+
+    __slots__ = (
+        "_dispatcher",
+        "_driver",
+        "_guard",
+        "_log",
+        "_monotonic",
+        "_on_slot_unused",
+        "_slots",
+        "_timers",
+        "active",
+        "concurrency",
+        "heartbeats",
+        "listed",
+        "waiting_for_slot",
+    )
+
+    def __init__(
+        self,
+        log: FlowLog,
+        driver: Driver,
+        timers: FlowTimers,
+        slots: ExecutionSlots,
+        guard: DependencyGuard,
+        dispatcher: AttemptDispatcher,
+        monotonic: Callable[[], float],
+        on_slot_unused: Callable[[], None],
+    ) -> None:
+        """on_slot_unused: called when an item that waited for a slot does not begin, and the flow may be idle."""
+        self._log = log
+        self._driver = driver
+        self._timers = timers
+        self._slots = slots
+        self._guard = guard
+        self._dispatcher = dispatcher
+        self._monotonic = monotonic
+        self._on_slot_unused = on_slot_unused
+        self.active = 0
+        """Items that run here or wait for a slot."""
+        self.waiting_for_slot: dict[int, None] = {}
+        self.heartbeats: dict[int, str] = {}
+        """Item -> the details of its running attempt's last heartbeat."""
+        self.listed: dict[int, None] = {}
+        """Items with a row in the retry queue."""
+        # Plain actions have neither concurrency limits nor dependencies of their own.
+        self.concurrency = None if isinstance(driver, ActionItems) else StepConcurrency(driver.at_once)
+
+    # Begin
+
+    def schedule(self, command: ScheduleItem, at: float) -> None:
+        """Log an item that the definition scheduled, and begin its first attempt if it gets a slot."""
+        log, concurrency = self._log, self.concurrency
+        number = log.history.last_item + 1
+        self._driver.bind_item(command, number)
+        args, policy = msgspec.Raw(command.args.encode()), write_stored_policy(command.policy)
+        handler = self._handler(command.step)
+        executor = _executor(handler)
+        may_run = not log.history.paused and (concurrency is None or concurrency.acquire(command.step, number))
+        has_slot = may_run and self._slots.acquire(executor)
+        # The guard is asked last: a probe must not be given to an attempt that cannot use it.
+        deferred = None if concurrency is None or not has_slot else self._deferred(command.step, number, False, at)
+        if has_slot and deferred is None:
+            self.active += 1
+            log.append(
+                at,
+                ItemStarted(
+                    item=number,
+                    step=command.step,
+                    args=args,
+                    policy=policy,
+                    index=command.index,
+                    compensates=command.compensates,
+                    delivery=random_token(),
+                    timeout_at=cut_at(command.policy, None, at),
+                ),
+            )
+            item = log.history.items[number]
+            item.known_policy = command.policy
+            log.journal.when_durable(self._dispatcher.dispatch, log, item, handler, executor, command.values)
+            return
+        log.append(
+            at,
+            ItemQueued(
+                item=number,
+                step=command.step,
+                args=args,
+                policy=policy,
+                index=command.index,
+                compensates=command.compensates,
+            ),
+        )
+        item = log.history.items[number]
+        item.known_policy = command.policy
+        if deferred is not None:
+            self._defer(item, deferred, at)
+            self._slots.release(executor)
+            self.release_step(item, at)
+        elif may_run:
+            self._wait_for_slot(number, executor)
+
+    def start(self, item: Item, at: float) -> None:
+        """Begin the item's next attempt, or wait for a slot or for its dependency."""
+        if not self._start_or_defer(item, at):
+            self.release_step(item, at)
+
+    def release_step(self, item: Item, at: float) -> None:
+        """The item no longer runs: let the next items of its step begin."""
+        concurrency, history = self.concurrency, self._log.history
+        if concurrency is None:
+            return
+        concurrency.release(item.step, item.number)
+        while not self._log.released and not history.paused and (number := concurrency.next(item.step)) is not None:
+            following = history.items.get(number)
+            if (
+                following is not None
+                and following.state in ("queued", "waiting")
+                and not self._start_or_defer(following, at)
+            ):
+                concurrency.release(following.step, number)
+
+    def keep_step(self, item: Item) -> None:
+        """Count an item whose attempt runs already: elsewhere, or here since before the flow was rebuilt."""
+        if self.concurrency is not None:
+            self.concurrency.acquire(item.step, item.number)
+
+    def _start_or_defer(self, item: Item, at: float) -> bool:
+        """False when the item may not begin now, and must release its step."""
+        number, concurrency = item.number, self.concurrency
+        if number in self.waiting_for_slot or (concurrency is not None and not concurrency.acquire(item.step, number)):
+            return True
+        handler = self._handler(item.step)
+        executor = _executor(handler)
+        if not self._slots.acquire(executor):
+            self._wait_for_slot(number, executor)
+            return True
+        if self._begin(item, handler, executor, at):
+            self.active += 1
+            return True
+        self._slots.release(executor)
+        return False
+
+    def _wait_for_slot(self, number: int, executor: Executor) -> None:
+        self.active += 1
+        self.waiting_for_slot[number] = None
+        self._slots.wait(executor, lambda: self._slot_acquired(number, executor))
+
+    def _slot_acquired(self, number: int, executor: Executor) -> bool:
+        """Begin an item that waited for a slot; False when it does not use the slot."""
+        log = self._log
+        if not log.released and number in self.waiting_for_slot:
+            del self.waiting_for_slot[number]
+            item, at = log.history.items[number], log.now()
+            if self._begin(item, self._handler(item.step), executor, at):
+                return True
+            self.active -= 1
+            self.release_step(item, at)
+            self._on_slot_unused()
+        return False
+
+    def _begin(self, item: Item, handler: Handler | UnknownDefinition, executor: Executor, at: float) -> bool:
+        """Begin the next attempt in the slot acquired for it; False when it may not begin now."""
+        if item.is_too_late(at):
+            # The wait took too long. The item is due, and given up, in a turn of its own.
+            self._timers.put_retry(item.number, at)
+            return False
+        # Asked last: the dependency may have failed while the item waited for a slot.
+        if self.concurrency is not None:
+            deferred = self._deferred(item.step, item.number, item.is_retried, at)
+            if deferred is not None:
+                self._defer(item, deferred, at)
+                return False
+        log = self._log
+        log.append(
+            at,
+            AttemptStarted(
+                item=item.number,
+                attempt=item.attempt + 1,
+                delivery=random_token(),
+                timeout_at=cut_at(item.policy, item.so_far, at),
+            ),
+        )
+        if item.number in self.listed:
+            log.journal.put_retry(retry_row(log.record, item, "dispatched"))
+        log.journal.when_durable(self._dispatcher.dispatch, log, item, handler, executor, None)
+        return True
+
+    def _handler(self, step: str) -> Handler | UnknownDefinition:
+        """The step's handler, or why this process has none: then the attempt fails once it is dispatched."""
+        try:
+            return self._driver.handler(step)
+        except UnknownDefinition as error:
+            return error
+
+    # Wait
+
+    def wait_for_retry(self, item: Item, when: float, at: float) -> None:
+        self._timers.put_retry(item.number, when)
+        if when - at >= WORTH_LISTING or item.number in self.listed:
+            self.list_retry(item)
+
+    def list_retry(self, item: Item) -> None:
+        """Add or update the item's row in the retry queue."""
+        self.listed[item.number] = None
+        self._log.journal.put_retry(retry_row(self._log.record, item, "waiting"))
+
+    def find_listed(self) -> None:
+        """After the history was replaced: find the items that have a row in the retry queue."""
+        items = self._log.history.items.values()
+        self.listed.update((item.number, None) for item in items if item.retry_kind)
+
+    def _deferred(self, step: str, number: int, retry: bool, at: float) -> Deferred | None:
+        """Why the step's dependency may not be called now; None when it may."""
+        dependency = self._driver.dependency(step)
+        if dependency is None:
+            return None
+        try:
+            # Circuits run on the process's clock: the wall clock may be set, and a log may hold times of another host.
+            now = self._monotonic()
+            self._guard.admit((self._log.flow_id, number), dependency, retry, now)
+        except Deferred as deferred:
+            return Deferred(at + deferred.until - now, deferred.reason)
+        return None
+
+    def _defer(self, item: Item, deferred: Deferred, at: float) -> None:
+        self._log.append(at, ItemDeferred(item=item.number, until=deferred.until, reason=deferred.reason))
+        self.wait_for_retry(item, deferred.until, at)
+
+    # Stop
+
+    def stop_waiting_for_slots(self) -> None:
+        """Begin nothing more: items in line for a slot go back to waiting."""
+        self.active -= len(self.waiting_for_slot)
+        for number in self.waiting_for_slot:
+            if self.concurrency is not None:
+                self.concurrency.release(self._log.history.items[number].step, number)
+        self.waiting_for_slot.clear()
+
+    def forget(self, item: Item) -> None:
+        """The item is settled: drop its row in the retry queue and its heartbeat."""
+        if item.number in self.listed or item.details is not None or item.number in self.heartbeats:
+            self.listed.pop(item.number, None)
+            self.heartbeats.pop(item.number, None)
+            self._log.journal.drop_retry(self._log.flow_id, item.number)
+
+    def last_details(self, item: Item) -> msgspec.Raw | msgspec.UnsetType:
+        """The details of the last heartbeat, which the next attempt is given."""
+        text = self.heartbeats.pop(item.number, None)
+        if text is not None:
+            return msgspec.Raw(text.encode())
+        return item.details if item.details is not None else msgspec.UNSET
+
+    def running_items(self) -> set[int]:
+        """Items whose attempts this worker executes, or will once their start is durable."""
+        items = self._log.history.items.values()
+        return {item.number for item in items if item.state == "running" and not item.accepted}
+
+
+def _executor(handler: Handler | UnknownDefinition) -> Executor:
+    return "loop" if isinstance(handler, HttpHandler | UnknownDefinition) else handler.executor

@@ -1,0 +1,53 @@
+"""Contain faults of the engine: park the flow on which it failed, so that the other flows go on."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from redrive.failures.redaction import redact
+from redrive.failures.traces import trace_of
+from redrive.stores.records import Message
+from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow_table import FlowTable
+from redrive.worker.recovery.unreplayable import park_unreplayable
+from redrive.worker.running_attempts import RunningAttempts
+
+log = logging.getLogger("redrive")
+
+OnFault = Callable[[str, BaseException], None]
+
+
+class FaultHandler:
+    def __init__(self, flows: FlowTable, running: RunningAttempts, on_fault: OnFault | None = None) -> None:
+        """on_fault: called with the flow's id and the error before the fault is handled; for tests."""
+        self._flows = flows
+        self._running = running
+        self._on_fault = on_fault
+
+    def engine_failed(self, run: FlowRun, error: BaseException, messages: Sequence[Message] = ()) -> None:
+        """Park the flow as its log has it. If that is not possible, leave it until this worker's lease ends.
+
+        messages: those that the engine failed on.
+        """
+        if self._on_fault is not None:
+            self._on_fault(run.id, error)
+        if run.log.is_stored and (run.log.released or self._parked(run, error, messages)):
+            log.error("flow %s: the engine failed\n%s", run.id, trace_of(error))
+            return
+        log.error(
+            "flow %s: the engine failed; the flow is left alone until this worker ends\n%s", run.id, trace_of(error)
+        )
+        run.log.released = True
+        run.driver.discard()
+        self._flows.take_out(run)
+
+    def _parked(self, run: FlowRun, error: BaseException, messages: Sequence[Message]) -> bool:
+        problem = f"the engine failed on it: {redact(repr(error), 500)}; its worker's log says where"
+        try:
+            run.starter.stop_waiting_for_slots()
+            self._running.stop_all_but(run.id, ())
+            # A log with half a turn in it could never be replayed.
+            run.log.withdraw()
+            park_unreplayable(run, [], problem, [one for one in messages if one.id not in run.log.messages_taken])
+        except Exception as failed:  # noqa: BLE001 - the flow is left alone then
+            log.error("flow %s could not be parked\n%s", run.id, trace_of(failed))
+        return run.log.released

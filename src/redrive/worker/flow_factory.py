@@ -1,0 +1,80 @@
+"""Compose a flow's parts from the collaborators that all flows of a worker share."""
+
+import functools
+from collections.abc import Callable
+
+from redrive.determinism.clock import Clock
+from redrive.determinism.dice import Dice
+from redrive.flows.driver import driver_for
+from redrive.stores.records import FlowRecord
+from redrive.worker.attempt_dispatcher import AttemptDispatcher
+from redrive.worker.attempt_lifecycle import AttemptLifecycle
+from redrive.worker.attempt_starter import AttemptStarter
+from redrive.worker.command_handler import CommandHandler, Ending
+from redrive.worker.dependency_guard import DependencyGuard
+from redrive.worker.flow_alarm import FlowAlarm
+from redrive.worker.flow_log import FlowLog
+from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow_timers import FlowTimers
+from redrive.worker.journal import Journal
+from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
+from redrive.worker.timer_queue import TimerQueue
+
+
+class FlowFactory:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        dice: Dice,
+        journal: Journal,
+        slots: ExecutionSlots,
+        guard: DependencyGuard,
+        running: RunningAttempts,
+        dispatcher: AttemptDispatcher,
+        timer_queue: TimerQueue,
+        on_wake: Callable[[FlowRun], None],
+        on_released: Callable[[FlowRun, float | None], None],
+        on_ended: Callable[[FlowLog, Ending], None],
+        keep_in_memory: Callable[[FlowRun], bool],
+        after_inbox: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """on_wake, on_released: called with the flow when its alarm goes off, and once its release is durable."""
+        self._clock = clock
+        self._dice = dice
+        self._journal = journal
+        self._slots = slots
+        self._guard = guard
+        self._running = running
+        self._dispatcher = dispatcher
+        self._timer_queue = timer_queue
+        self._on_wake = on_wake
+        self._on_released = on_released
+        self._on_ended = on_ended
+        self._keep_in_memory = keep_in_memory
+        self._after_inbox = after_inbox
+
+    def create(self, record: FlowRecord) -> FlowRun:
+        """UnknownDefinition when this process does not know the flow's definition."""
+        driver = driver_for(record.definition, record.id, record.input)
+        log = FlowLog(record, self._journal, self._clock.wall)
+        alarm = FlowAlarm(self._timer_queue)
+        timers = FlowTimers(log, driver)
+        starter = AttemptStarter(
+            log,
+            driver,
+            timers,
+            self._slots,
+            self._guard,
+            self._dispatcher,
+            self._clock.monotonic,
+            # In a turn of its own: the attempt that freed the slot may be in the middle of one.
+            on_slot_unused=lambda: alarm.set(log.now()),
+        )
+        commands = CommandHandler(log, driver, timers, starter, self._running, self._on_ended)
+        attempts = AttemptLifecycle(log, driver, timers, starter, commands, self._running, self._dice)
+        run = FlowRun(log, driver, timers, starter, commands, attempts, alarm, self._keep_in_memory, self._after_inbox)
+        alarm.on_wake = functools.partial(self._on_wake, run)
+        log.on_released = functools.partial(self._on_released, run)
+        return run

@@ -1,0 +1,101 @@
+"""The log of a flow that this worker owns."""
+
+from collections.abc import Callable
+
+from redrive.determinism.clock import whole_microseconds
+from redrive.flows.events import AnyEvent, FlowParked, write_event
+from redrive.flows.history import FlowHistory
+from redrive.stores.records import FlowChange, FlowRecord, FlowStatus
+from redrive.worker.flow_telemetry import report_flow_parked
+from redrive.worker.journal import Journal
+
+
+class FlowLog:
+    """Append events to a flow's log, and release the flow.
+
+    An event is folded into the history at once, and becomes durable with the journal's next transaction.
+    """
+
+    __slots__ = (
+        "_now",
+        "flow_id",
+        "history",
+        "is_stored",
+        "journal",
+        "last_at",
+        "messages_read",
+        "messages_taken",
+        "on_released",
+        "record",
+        "released",
+        "seq",
+    )
+
+    def __init__(self, record: FlowRecord, journal: Journal, now: Callable[[], float]) -> None:
+        self.record = record
+        self.flow_id = record.id
+        self.journal = journal
+        self.history = FlowHistory()
+        self.seq = 0
+        self.last_at = record.created_at
+        self.messages_read = record.messages_read
+        self.messages_taken: dict[int, None] = {}
+        """Messages that were delivered: until that is durable, the store still returns them."""
+        self.is_stored = True
+        """False when the store refused to add the flow."""
+        self.released = False
+        """True once the flow is given back, or about to be: whatever comes in is for its next owner."""
+        self.on_released: Callable[[float | None], None]
+        """Called once the release is durable, with the time at which the flow wakes by itself."""
+        self._now = now
+
+    def now(self) -> float:
+        """The flow's time: never before its last event, whatever the clocks of its owners say."""
+        # Stores keep microseconds, and a replay must see the same times.
+        now = whole_microseconds(self._now())
+        return now if now > self.last_at else self.last_at
+
+    def append(self, at: float, event: AnyEvent) -> None:
+        """Apply an event to the history and log it."""
+        self.history.apply(at, event)
+        # The same as `append_applied`: this is called for every event of every flow.
+        written = write_event(event)
+        self.seq += 1
+        self.last_at = at
+        self.journal.append(self.flow_id, self.seq, at, written)
+
+    def append_applied(self, at: float, event: AnyEvent) -> None:
+        """Log an event that the history contains already."""
+        # Encoded first: an event that cannot be encoded must leave no gap in the log.
+        written = write_event(event)
+        self.seq += 1
+        self.last_at = at
+        self.journal.append(self.flow_id, self.seq, at, written)
+
+    def withdraw(self) -> None:
+        """Drop what the flow has logged and read since the last transaction began."""
+        lines, unread = self.journal.withdraw(self.flow_id)
+        self.seq -= lines
+        self.messages_read -= len(unread)
+        for message in unread:
+            self.messages_taken.pop(message, None)
+
+    def release(self, status: FlowStatus, wake_at: float | None, finished_at: float | None = None) -> None:
+        """Give the flow back; its next owner continues from its log."""
+        self.released = True
+        change = FlowChange(
+            flow_id=self.flow_id,
+            status=status,
+            wake_at=wake_at,
+            messages_read=self.messages_read,
+            finished_at=finished_at,
+        )
+        self.journal.batch.flows.append(change)
+        self.journal.when_durable(self.on_released, wake_at if status == "waiting" else None)
+
+    def park(self, problem: str) -> None:
+        """Release a flow that cannot go on until someone fixes the problem."""
+        if self.history.parked != problem:
+            self.append(self.now(), FlowParked(problem=problem))
+            self.journal.when_durable(report_flow_parked, self.record, problem)
+        self.release("parked", None)

@@ -1,0 +1,26 @@
+"""Release the flows of workers whose lease has expired."""
+
+import logging
+from collections.abc import Callable
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import StoreUnavailable
+from redrive.stores.interface import Store
+from redrive.worker.store_outages import log_outage
+
+log = logging.getLogger("redrive")
+
+LONGEST_PAUSE = 0.5
+
+
+async def reap_leases(store: Store, lease_seconds: float, on_flows_released: Callable[[], None]) -> None:
+    """Reap until cancelled. This may wait for locks of other workers, so nothing may wait for it."""
+    reap_every = min(LONGEST_PAUSE, lease_seconds / 4)
+    while True:
+        try:
+            for gone in await store.reap_leases():
+                log.warning("worker %s is gone; %d of its flows are released", gone.worker, gone.flows)
+                on_flows_released()
+        except StoreUnavailable as error:
+            log_outage(store.address, error)
+        await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + reap_every)

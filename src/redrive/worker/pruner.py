@@ -1,0 +1,25 @@
+"""Remove flows that finished long ago."""
+
+from collections.abc import Callable
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import StoreUnavailable
+from redrive.stores.interface import Store
+from redrive.worker.store_outages import log_outage
+
+PRUNED_AT_ONCE = 500
+PRUNE_EVERY = 60.0
+
+
+async def prune_finished(store: Store, keep: float, now: Callable[[], float]) -> None:
+    """Prune until cancelled, a few flows at a time; in between, others may write for as long as that took."""
+    monotonic = SYSTEM_CLOCK.monotonic
+    while True:
+        finished_before, began = now() - keep, monotonic()
+        try:
+            while await store.prune(finished_before, PRUNED_AT_ONCE):
+                await SYSTEM_CLOCK.asleep_until(2 * monotonic() - began)
+                began = monotonic()
+        except StoreUnavailable as error:
+            log_outage(store.address, error)
+        await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PRUNE_EVERY)

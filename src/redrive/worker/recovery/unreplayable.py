@@ -1,0 +1,44 @@
+"""Park a flow whose log cannot be replayed, or end it where a message says so."""
+
+import logging
+from collections.abc import Sequence
+
+from redrive.flows.events import Redriven, Resumed
+from redrive.flows.history import Line, fold
+from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
+from redrive.flows.replay import last_word
+from redrive.stores.records import Message
+from redrive.worker.flow_run import FlowRun
+from redrive.worker.inbox import cancel_unreplayable, take
+from redrive.worker.manual_resolution import Outcome, redriven
+
+log = logging.getLogger("redrive")
+
+
+def park_unreplayable(run: FlowRun, lines: list[Line], problem: str, messages: Sequence[Message]) -> None:
+    """Park the flow. Its messages are read: unread ones would wake the flow again and again."""
+    parked = fold(lines)
+    run.log.history.parked = parked.parked
+    for message in messages:
+        said = take(run, message)
+        if isinstance(said, Cancel):
+            run.driver.discard()
+            cancel_unreplayable(run, parked, said)
+            return
+        if isinstance(said, Resume | Redrive):
+            # Recorded, so that the log shows who tried.
+            run.log.append(run.log.now(), Resumed(by=said.by, why=said.why))
+        elif isinstance(said, ManualResolution) and said.item in parked.items and parked.items[said.item].is_open:
+            # Applied once the flow goes on; a redrive before it may wait for that, too.
+            last = last_word(lines)
+            since = last.event.since if last is not None and isinstance(last.event, Redriven) else run.log.seq + 1
+            at, event = run.log.now(), redriven(said, said.item, since, midway=True)
+            run.log.append_applied(at, event)
+            parked.apply(at, event)
+            if isinstance(said, Outcome):
+                run.log.journal.drop_retry(run.id, said.item)
+            else:
+                run.starter.list_retry(parked.items[said.item])
+        elif said is not None:
+            log.error("flow %s cannot go on, and a message to it is dropped: %s", run.id, type(said).__name__)
+    run.log.park(problem)
