@@ -84,7 +84,7 @@ async def opened(address: str, **settings: Any) -> AsyncIterator[tuple[App, list
 
 async def caught_up(app: App) -> None:
     async with asyncio.timeout(10):
-        while app._worker is None or not app._worker.claimer.caught_up:  # noqa: ASYNC110 - nobody tells
+        while app._worker is None or not app._worker.caught_up:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
 
 

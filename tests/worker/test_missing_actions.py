@@ -90,8 +90,8 @@ def test_flows_wait_for_a_worker_that_knows_all_their_actions(address: str, capl
                 assert [await app.log(flow) for flow in flows] == [[], []]
             warned = [record.getMessage() for record in caplog.records if record.name == "redrive"]
             assert warned == [
-                "script:order needs action 'ma.ship', which this worker does not know: its flows are left to others; "
-                "name the module that registers it too"
+                "script:order needs action 'ma.ship', which this worker does not know: its flows are left to other "
+                "workers; start this worker with the module that registers it, too"
             ]
             outcomes = [await app.outcome(flow) for flow in flows]
             assert [outcome.result for outcome in outcomes] == ["o-1 shipped"] * 2

@@ -47,7 +47,7 @@ async def some_turns() -> None:
 async def idle(app: redrive.App) -> None:
     """Once it is, it begins what is started here in the same commit."""
     async with asyncio.timeout(10):
-        while app._worker is None or not app._worker.claimer.caught_up:  # noqa: ASYNC110 - nobody tells
+        while app._worker is None or not app._worker.caught_up:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
 
 
@@ -217,7 +217,7 @@ class Dies(MemoryStore):
 def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shutdown, "LAST_WORD", 0.01)
+    monkeypatch.setattr(shutdown, "LAST_CALL", 0.01)
 
     async def scenario() -> None:
         store = Dies()

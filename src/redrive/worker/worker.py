@@ -165,11 +165,14 @@ class Worker:
         run = self.flows.by_id.get(flow_id)
         return run is not None and not run.log.released
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether this worker has everything that it could claim, and room for more."""
+        return self.joined.is_set() and self.claimer.caught_up
+
     async def start_eagerly(self, flow: NewFlow) -> bool | None:
         """Add a flow and begin it here. False when it must be added in another way; None when nobody knows."""
-        if not self.joined.is_set() or not self.claimer.caught_up:
-            return False
-        return await self.eager_start.add(flow)
+        return await self.eager_start.add(flow) if self.caught_up else False
 
     async def _join(self) -> Lease | None:
         """Acquire the lease; None when told to stop while the store is unavailable."""
