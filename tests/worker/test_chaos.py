@@ -133,7 +133,7 @@ async def live(program: Any, dies: list[Any], told: Told, after: int, broken: bo
         assert await app.dead_letters() == []
         worker = app._worker
         assert worker is not None
-        await app.until(lambda: not worker.running and not worker.slots.in_use, within=5)
+        await app.until(lambda: not worker.slots.running and not worker.slots.in_use, within=5)
         return outcome
 
 

@@ -41,6 +41,7 @@ HELD_UP = 0.1
 LEASE = 3600.0
 # A flow that was claimed more often, and whose actions are not known, has been given back for that.
 GIVEN_BACK = 2
+AT_REST = (*FINISHED, "parked", "paused")
 
 
 class FlowApp(App):
@@ -109,8 +110,8 @@ class FlowApp(App):
         flow_id = flow if isinstance(flow, str) else flow.id
         until = SYSTEM_CLOCK.monotonic() + (PATIENCE if within is None else within)
         seen, stalled_at = self._progress(), SYSTEM_CLOCK.monotonic() + STALLED_AFTER
-        while (record := await self.find(flow_id)).status not in (*FINISHED, "parked", "paused"):
-            if record.claims > GIVEN_BACK and (
+        while (record := await self._at_rest(flow_id)) is None or record.status not in AT_REST:
+            if record is not None and record.claims > GIVEN_BACK and (
                 missing := unknown_actions(needed_actions(record.definition, record.input))
             ):
                 raise AssertionError(f"it waits for what nothing registers here: action {', '.join(missing)}")
@@ -121,6 +122,13 @@ class FlowApp(App):
             elif within is None and SYSTEM_CLOCK.monotonic() > stalled_at:
                 raise AssertionError(await self._why_stalled(flow_id))
         return await self._seen(flow_id)
+
+    async def _at_rest(self, flow_id: str) -> FlowRecord | None:
+        """The flow as stored; None while the worker has it in memory, and so has more to do."""
+        worker = self._worker
+        if worker is not None and flow_id in worker.flows.by_id:
+            return None
+        return await self.find(flow_id)
 
     def _is_due(self, record: FlowRecord) -> bool:
         """Whether its time has come, so that the worker is about to take it up."""

@@ -1,6 +1,5 @@
 """Hand an attempt to the runner, once its start is durable."""
 
-from collections.abc import Callable
 from typing import Any
 
 from redrive.flows.action import Executor
@@ -10,24 +9,21 @@ from redrive.flows.registry import UnknownDefinition
 from redrive.runners.attempt import Attempt, Beat
 from redrive.runners.runner import Reports, Runner
 from redrive.worker.flow_log import FlowLog
-from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
 
 
 class AttemptDispatcher:
     def __init__(
         self,
         runner: Runner,
-        running: RunningAttempts,
+        slots: ExecutionSlots,
         reports: Reports,
         on_beat: Beat,
-        on_dispatch: Callable[[str], None],
     ) -> None:
-        """on_dispatch: called with the id of a flow that runs an attempt now, and so is not idle."""
         self._runner = runner
-        self._running = running
+        self._slots = slots
         self._reports = reports
         self._on_beat = on_beat
-        self._on_dispatch = on_dispatch
 
     def dispatch(
         self,
@@ -41,9 +37,8 @@ class AttemptDispatcher:
         delivery = item.delivery
         if log.released or item.state != "running" or delivery is None:
             # Cancelled or released before the start was durable.
-            self._running.give_back(log.flow_id, item.number, executor)
+            self._slots.give_back(log.flow_id, item.number, executor)
             return
-        self._on_dispatch(log.flow_id)
         attempt = Attempt(
             flow_id=log.flow_id,
             item=item.number,
@@ -57,7 +52,7 @@ class AttemptDispatcher:
             on_beat=self._on_beat,
             executor=executor,
         )
-        self._running.add(attempt)
+        self._slots.begin(attempt)
         if isinstance(handler, UnknownDefinition):
             self._reports.failed(attempt, handler, poison=True)
         else:

@@ -37,13 +37,13 @@ from redrive.worker.command_handler import CommandHandler
 from redrive.worker.flow_log import FlowLog
 from redrive.worker.flow_telemetry import attempt_failed_event
 from redrive.worker.flow_timers import FlowTimers
-from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
 
 UNWANTED = Conditions(wanted=False)
 
 
 class AttemptLifecycle:
-    __slots__ = ("_commands", "_dice", "_driver", "_log", "_running", "_starter", "_steps", "_timers")
+    __slots__ = ("_commands", "_dice", "_driver", "_log", "_slots", "_starter", "_steps", "_timers")
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class AttemptLifecycle:
         timers: FlowTimers,
         starter: AttemptStarter,
         commands: CommandHandler,
-        running: RunningAttempts,
+        slots: ExecutionSlots,
         dice: Dice,
     ) -> None:
         self._log = log
@@ -60,7 +60,7 @@ class AttemptLifecycle:
         self._timers = timers
         self._starter = starter
         self._commands = commands
-        self._running = running
+        self._slots = slots
         self._dice = dice
         # A graph checks outputs and may no longer need an item; plain actions do neither.
         self._steps = None if isinstance(driver, ActionItems) else driver
@@ -78,22 +78,22 @@ class AttemptLifecycle:
         """Classify the error, tell the circuit, handle the failure, and free the slot last. Returns the flow's time."""
         at = self._log.now()
         failure = failure or classify(error, at, timed_out=timed_out, poison=poison)
-        if self._running.finish(attempt, failure):
+        if self._slots.finish(attempt, failure):
             try:
                 item = self._awaiting(attempt.item, attempt.delivery_token)
                 if item is not None:
                     self._starter.active -= 1
                     self.fail(item, error, failure, at)
             finally:
-                self._running.free_slot(attempt)
+                self._slots.free(attempt)
         return at
 
     def attempt_succeeded(self, attempt: Attempt, result: str, read: Any) -> float:
         """`read`: the decoded result, where it is known already. Returns the flow's time."""
         at = self._log.now()
-        if self._running.finish(attempt):
+        if self._slots.finish(attempt):
             # Freed first, so that the flow's next item can have the slot.
-            self._running.free_slot(attempt)
+            self._slots.free(attempt)
             item = self._awaiting(attempt.item, attempt.delivery_token)
             if item is not None:
                 self._starter.active -= 1
@@ -103,8 +103,8 @@ class AttemptLifecycle:
     def attempt_accepted(self, attempt: Attempt) -> float:
         """The handler has accepted the work and reports its outcome later. Returns the flow's time."""
         at = self._log.now()
-        if self._running.finish(attempt):
-            self._running.free_slot(attempt)
+        if self._slots.finish(attempt):
+            self._slots.free(attempt)
             item = self._awaiting(attempt.item, attempt.delivery_token)
             if item is not None:
                 self._starter.active -= 1

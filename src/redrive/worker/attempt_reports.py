@@ -10,7 +10,7 @@ from redrive.runners.attempt import Attempt
 from redrive.worker.faults import FaultHandler
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
-from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
 
 
 class AttemptReports:
@@ -19,13 +19,13 @@ class AttemptReports:
     def __init__(
         self,
         flows: FlowTable,
-        running: RunningAttempts,
+        slots: ExecutionSlots,
         faults: FaultHandler,
         held: Mapping[str, list[Callable[[], None]]],
     ) -> None:
         """held: takes the reports of flows that are being rebuilt, by flow id."""
         self._flows = flows
-        self._running = running
+        self._slots = slots
         self._faults = faults
         self._held = held
 
@@ -42,7 +42,7 @@ class AttemptReports:
             report = functools.partial(self.failed, timed_out=timed_out, poison=poison, failure=failure)
             held.append(functools.partial(report, attempt, error))
         elif (run := self._flows.by_id.get(attempt.flow_id)) is None:
-            self._running.discard(attempt)
+            self._slots.discard(attempt)
         else:
             try:
                 run.rest(run.attempts.attempt_failed(attempt, error, failure, timed_out, poison))
@@ -53,7 +53,7 @@ class AttemptReports:
         if (held := self._held.get(attempt.flow_id)) is not None:
             held.append(functools.partial(self.succeeded, attempt, result, read))
         elif (run := self._flows.by_id.get(attempt.flow_id)) is None:
-            self._running.discard(attempt)
+            self._slots.discard(attempt)
         else:
             try:
                 run.rest(run.attempts.attempt_succeeded(attempt, result, read))
@@ -64,7 +64,7 @@ class AttemptReports:
         if (held := self._held.get(attempt.flow_id)) is not None:
             held.append(functools.partial(self.accepted, attempt))
         elif (run := self._flows.by_id.get(attempt.flow_id)) is None:
-            self._running.discard(attempt)
+            self._slots.discard(attempt)
         else:
             try:
                 run.rest(run.attempts.attempt_accepted(attempt))
@@ -72,5 +72,5 @@ class AttemptReports:
                 self._contain(run, attempt, fault)
 
     def _contain(self, run: FlowRun, attempt: Attempt, fault: Exception) -> None:
-        self._running.discard(attempt)
+        self._slots.discard(attempt)
         self._faults.engine_failed(run, fault)

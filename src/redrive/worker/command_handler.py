@@ -18,7 +18,7 @@ from redrive.flows.history import Item
 from redrive.worker.attempt_starter import AttemptStarter
 from redrive.worker.flow_log import FlowLog
 from redrive.worker.flow_timers import FlowTimers
-from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
 
 Ending = FlowCompleted | FlowFailed | FlowCancelled
 
@@ -26,7 +26,7 @@ Ending = FlowCompleted | FlowFailed | FlowCancelled
 class CommandHandler:
     """Logs each command; whatever must wait until it is durable is left to the journal."""
 
-    __slots__ = ("_driver", "_log", "_on_ended", "_running", "_starter", "_timers")
+    __slots__ = ("_driver", "_log", "_on_ended", "_slots", "_starter", "_timers")
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class CommandHandler:
         driver: Driver,
         timers: FlowTimers,
         starter: AttemptStarter,
-        running: RunningAttempts,
+        slots: ExecutionSlots,
         on_ended: Callable[[FlowLog, Ending], None],
     ) -> None:
         """on_ended: called with the last event of the flow, which is about to be durable."""
@@ -42,7 +42,7 @@ class CommandHandler:
         self._driver = driver
         self._timers = timers
         self._starter = starter
-        self._running = running
+        self._slots = slots
         self._on_ended = on_ended
 
     def handle(self, commands: list[Command], at: float) -> None:
@@ -70,7 +70,7 @@ class CommandHandler:
         starter = self._starter
         if item.state == "running" and not item.accepted:
             starter.active -= 1
-            self._running.stop(self._log.flow_id, item.number)
+            self._slots.stop(self._log.flow_id, item.number)
         elif item.number in starter.waiting_for_slot:
             starter.active -= 1
             del starter.waiting_for_slot[item.number]
@@ -92,7 +92,7 @@ class CommandHandler:
         starter.stop_waiting_for_slots()
         for item in log.history.items.values():
             if item.state == "running" and not item.accepted:
-                self._running.stop(log.flow_id, item.number)
+                self._slots.stop(log.flow_id, item.number)
             if item.is_open:
                 starter.forget(item)
         event = ending_of(command, log.history)

@@ -9,7 +9,7 @@ from redrive.stores.records import Message
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.recovery.unreplayable import park_unreplayable
-from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
 
 log = logging.getLogger("redrive")
 
@@ -17,10 +17,10 @@ OnFault = Callable[[str, BaseException], None]
 
 
 class FaultHandler:
-    def __init__(self, flows: FlowTable, running: RunningAttempts, on_fault: OnFault | None = None) -> None:
+    def __init__(self, flows: FlowTable, slots: ExecutionSlots, on_fault: OnFault | None = None) -> None:
         """on_fault: called with the flow's id and the error before the fault is handled; for tests."""
         self._flows = flows
-        self._running = running
+        self._slots = slots
         self._on_fault = on_fault
 
     def engine_failed(self, run: FlowRun, error: BaseException, messages: Sequence[Message] = ()) -> None:
@@ -44,7 +44,7 @@ class FaultHandler:
         problem = f"the engine failed on it: {redact(repr(error), 500)}; its worker's log says where"
         try:
             run.starter.stop_waiting_for_slots()
-            self._running.stop_all_but(run.id, ())
+            self._slots.stop_all_but(run.id, ())
             # A log with half a turn in it could never be replayed.
             run.log.withdraw()
             park_unreplayable(run, [], problem, [one for one in messages if one.id not in run.log.messages_taken])

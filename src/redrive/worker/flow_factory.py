@@ -17,7 +17,6 @@ from redrive.worker.flow_log import FlowLog
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.flow_timers import FlowTimers
 from redrive.worker.journal import Journal
-from redrive.worker.running_attempts import RunningAttempts
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.timer_queue import TimerQueue
 
@@ -31,7 +30,6 @@ class FlowFactory:
         journal: Journal,
         slots: ExecutionSlots,
         guard: DependencyGuard,
-        running: RunningAttempts,
         dispatcher: AttemptDispatcher,
         timer_queue: TimerQueue,
         on_wake: Callable[[FlowRun], None],
@@ -46,7 +44,6 @@ class FlowFactory:
         self._journal = journal
         self._slots = slots
         self._guard = guard
-        self._running = running
         self._dispatcher = dispatcher
         self._timer_queue = timer_queue
         self._on_wake = on_wake
@@ -72,8 +69,8 @@ class FlowFactory:
             # In a turn of its own: the attempt that freed the slot may be in the middle of one.
             on_slot_unused=lambda: alarm.set(log.now()),
         )
-        commands = CommandHandler(log, driver, timers, starter, self._running, self._on_ended)
-        attempts = AttemptLifecycle(log, driver, timers, starter, commands, self._running, self._dice)
+        commands = CommandHandler(log, driver, timers, starter, self._slots, self._on_ended)
+        attempts = AttemptLifecycle(log, driver, timers, starter, commands, self._slots, self._dice)
         run = FlowRun(log, driver, timers, starter, commands, attempts, alarm, self._keep_in_memory, self._after_inbox)
         alarm.on_wake = functools.partial(self._on_wake, run)
         log.on_released = functools.partial(self._on_released, run)

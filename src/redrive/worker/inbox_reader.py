@@ -53,6 +53,7 @@ class InboxReader:
         for message in await retry_until_available(self._store, self._store.read_inbox, self._lease):
             run = self._flows.by_id.get(message.flow_id)
             if run is not None and not run.log.released and message.id not in run.log.messages_taken:
+                self._flows.mark_busy(run.id)
                 try:
                     self._inbox.deliver(run, message)
                 except Exception as error:  # noqa: BLE001 - a fault in one flow must not stop the others

@@ -211,9 +211,9 @@ class Journal:
 
     def _call_due(self, most: int) -> None:
         due = self._due
-        if due:
-            # The process may have been frozen since the commit: then another worker goes on from there by now.
-            self._held.check()
+        if due and SYSTEM_CLOCK.monotonic() >= self._held.ends:
+            # The process was frozen since the commit: another worker goes on from there by now.
+            raise self._held.lost()
         for _ in range(min(most, len(due))):
             callback, args = due.popleft()
             try:

@@ -26,15 +26,12 @@ class HeldLease:
     def renewed(self, asked: float) -> None:
         """The store has renewed the lease; it was asked at this time."""
         self.ends = asked + self.seconds
+        """On the monotonic clock: after this, nothing may be written or called."""
         self.not_renewed: StoreUnavailable | None = None
         """Why the store has not renewed it since then."""
 
-    def check(self) -> None:
-        """LeaseLost once the lease has expired: another worker may own the flows, though nobody has said so yet."""
-        if SYSTEM_CLOCK.monotonic() >= self.ends:
-            raise self.lost()
-
     def lost(self) -> LeaseLost:
+        """The error for a lease that has expired: another worker may own the flows, though nobody has said so yet."""
         why = redact(str(self.not_renewed)) if self.not_renewed is not None else "frozen, overloaded or cut off"
         return LeaseLost(
             f"worker {self.lease.worker} lost its lease: it was not renewed within {self.seconds:g} s ({why}); "

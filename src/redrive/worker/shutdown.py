@@ -15,8 +15,8 @@ from redrive.worker.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.journal import Journal
 from redrive.worker.lease_keeper import HeldLease
-from redrive.worker.running_attempts import RunningAttempts
 from redrive.worker.settings import WorkerSettings
+from redrive.worker.slots import ExecutionSlots
 from redrive.worker.store_outages import is_away
 
 # Seconds that cancelled attempts have to clean up before another worker repeats them.
@@ -33,7 +33,7 @@ class Shutdown:
         journal: Journal,
         runner: Runner,
         flows: FlowTable,
-        running: RunningAttempts,
+        slots: ExecutionSlots,
         now: Callable[[], float],
     ) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class Shutdown:
         self._journal = journal
         self._runner = runner
         self._flows = flows
-        self._running = running
+        self._slots = slots
         self._now = now
 
     async def run(self, *until: "asyncio.Task[Any]") -> None:
@@ -91,7 +91,7 @@ class Shutdown:
 
     def _return_unstarted(self, run: FlowRun) -> None:
         """Return attempts that are logged but were not dispatched before the worker stopped."""
-        for number in run.starter.running_items() - self._running.items_of(run.id):
+        for number in run.starter.running_items() - self._slots.items_of(run.id):
             _return(run, run.log.history.items[number])
 
 

@@ -43,7 +43,6 @@ from redrive.worker.recovery.claimed import ClaimedFlows
 from redrive.worker.recovery.mid_replay import MidReplay
 from redrive.worker.recovery.rebuild import Rebuilder
 from redrive.worker.recovery.replay import Replayer
-from redrive.worker.running_attempts import RunningAttempts
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.shutdown import Shutdown, release_lease
 from redrive.worker.slots import ExecutionSlots
@@ -87,17 +86,20 @@ class Worker:
         self.lease: Lease | None = None
         self.joined = asyncio.Event()
         self.stopping = asyncio.Event()
-        self.slots = ExecutionSlots(
-            {"loop": self.settings.concurrency, "thread": self.settings.threads, "process": self.settings.processes}
-        )
         self.guard = DependencyGuard(self.dice, dependencies)
+        limits = self.settings
+        self.slots = ExecutionSlots(
+            {"loop": limits.concurrency, "thread": limits.threads, "process": limits.processes},
+            self.guard,
+            self._cancel,
+            self.clock.monotonic,
+        )
         self.timers = TimerQueue(self.clock)
-        self.running = RunningAttempts(self.slots, self.guard, self._cancel, self.clock.monotonic)
-        self.faults = FaultHandler(self.flows, self.running, on_fault)
+        self.faults = FaultHandler(self.flows, self.slots, on_fault)
         self.mid_replay = MidReplay(self.flows)
         held_reports: dict[str, list[Callable[[], None]]] = {}
         self._held_reports = held_reports
-        self.reports = AttemptReports(self.flows, self.running, self.faults, held_reports)
+        self.reports = AttemptReports(self.flows, self.slots, self.faults, held_reports)
         self.runner = runner(self.reports, self.settings)
         self._on_ended = on_ended
         # The others need the lease.
@@ -196,20 +198,19 @@ class Worker:
     def _assemble(self, lease: Lease, held: HeldLease) -> None:
         """Build the parts that need the lease, and hand each its collaborators."""
         store, settings, clock = self.store, self.settings, self.clock
-        flows, running, faults, timers = self.flows, self.running, self.faults, self.timers
+        flows, slots, faults, timers = self.flows, self.slots, self.faults, self.timers
         journal = self.journal = Journal(store, held, lambda new: self.eager_start.refuse(new), self._rows_refused)
         heartbeats = Heartbeats(flows.by_id.get)
         unsupported = UnsupportedFlows(flows, timers, clock.wall)
-        dispatcher = AttemptDispatcher(self.runner, running, self.reports, heartbeats.beat, flows.mark_busy)
+        dispatcher = AttemptDispatcher(self.runner, slots, self.reports, heartbeats.beat)
         inbox = Inbox(rebuild=lambda run: self.rebuilder.begin(run))
         self.inbox_reader = InboxReader(store, lease, flows, inbox, faults, settings.poll)
         factory = FlowFactory(
             clock=clock,
             dice=self.dice,
             journal=journal,
-            slots=self.slots,
+            slots=slots,
             guard=self.guard,
-            running=running,
             dispatcher=dispatcher,
             timer_queue=timers,
             on_wake=self._wake_flow,
@@ -218,7 +219,7 @@ class Worker:
             keep_in_memory=flows.keep,
             after_inbox=self.inbox_reader.after,
         )
-        replayer = Replayer(inbox, running, unsupported.release)
+        replayer = Replayer(inbox, slots, unsupported.release)
         self.rebuilder = Rebuilder(
             store,
             lease,
@@ -226,7 +227,7 @@ class Worker:
             journal,
             flows,
             factory,
-            running,
+            slots,
             heartbeats,
             replayer,
             self.mid_replay,
@@ -236,14 +237,14 @@ class Worker:
         claimed = ClaimedFlows(store, lease, clock.wall, journal, flows, factory, replayer, self.mid_replay, faults)
         self.claimer = Claimer(store, lease, settings, clock, flows, timers, claimed.load, unsupported.claim_time)
         flows.on_removed = self.claimer.flow_removed
-        self.eager_start = EagerStart(lease, settings, journal, flows, self.slots, self.claimer, claimed.begin)
+        self.eager_start = EagerStart(lease, settings, journal, flows, slots, self.claimer, claimed.begin)
 
     async def _shut_down(self, journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
         self.claimer.caught_up = False
         self.slots.closed = self.flows.closed = True
         await self.rebuilder.close()
         shutdown = Shutdown(
-            self.store, self.settings, self.journal, self.runner, self.flows, self.running, self.clock.wall
+            self.store, self.settings, self.journal, self.runner, self.flows, self.slots, self.clock.wall
         )
         await shutdown.run(journal, keeper)
 

@@ -16,7 +16,7 @@ from redrive.worker.heartbeats import Heartbeats
 from redrive.worker.journal import Journal
 from redrive.worker.recovery.mid_replay import MidReplay
 from redrive.worker.recovery.replay import Replayer
-from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
 from redrive.worker.store_retries import retry_until_available
 
 log = logging.getLogger("redrive")
@@ -33,7 +33,7 @@ class Rebuilder:
         journal: Journal,
         flows: FlowTable,
         factory: FlowFactory,
-        running: RunningAttempts,
+        slots: ExecutionSlots,
         heartbeats: Heartbeats,
         replayer: Replayer,
         mid_replay: MidReplay,
@@ -47,7 +47,7 @@ class Rebuilder:
         self._journal = journal
         self._flows = flows
         self._factory = factory
-        self._running = running
+        self._slots = slots
         self._heartbeats = heartbeats
         self._replayer = replayer
         self._mid_replay = mid_replay
@@ -96,7 +96,7 @@ class Rebuilder:
                 rows = (await retry_until_available(store, store.read_events, [run.id]))[run.id]
                 beats = await retry_until_available(store, store.read_heartbeats, [run.id])
                 unread = await retry_until_available(store, store.read_inbox, self._lease)
-                running = self._running.items_of(run.id)
+                running = self._slots.items_of(run.id)
                 is_all_durable = bool(rows) and rows[-1].seq == run.log.seq == seq
                 if is_all_durable and run.starter.running_items() <= running and not run.log.released:
                     taken = run.log.messages_taken

@@ -21,7 +21,7 @@ from redrive.worker.log_lines import items_named_in, reading_lines
 from redrive.worker.manual_resolution import apply_resolution, outcomes_in
 from redrive.worker.recovery.unreplayable import park_unreplayable
 from redrive.worker.redrive import redrive_items, reopen
-from redrive.worker.running_attempts import RunningAttempts
+from redrive.worker.slots import ExecutionSlots
 
 log = logging.getLogger("redrive")
 
@@ -30,12 +30,12 @@ class Replayer:
     def __init__(
         self,
         inbox: Inbox,
-        running: RunningAttempts,
+        slots: ExecutionSlots,
         release_unsupported: Callable[[FlowRun, Sequence[str], bool], None],
     ) -> None:
         """release_unsupported: releases a flow that needs these actions; True when it has unread messages."""
         self._inbox = inbox
-        self._running = running
+        self._slots = slots
         self._release_unsupported = release_unsupported
 
     def replay(
@@ -138,7 +138,7 @@ class Replayer:
             elif item.number in running_here:
                 run.starter.keep_step(item)
                 run.starter.active += 1
-        self._running.stop_all_but(run.id, {item.number for item in running})
+        self._slots.stop_all_but(run.id, {item.number for item in running})
         return lost
 
 
