@@ -230,6 +230,30 @@ def test_a_waiting_retry_is_a_row_that_says_what_waits_and_until_when() -> None:
     in_virtual_time(scenario)
 
 
+@pytest.mark.promise("R6")
+def test_the_row_of_a_retry_that_runs_names_that_attempt_and_its_token() -> None:
+    tokens: list[str] = []
+    runs, may_end = asyncio.Event(), asyncio.Event()
+
+    @action
+    async def second_time() -> None:
+        if current_attempt().number == 1:
+            raise ConnectionError
+        tokens.append(current_attempt().delivery_token)
+        runs.set()
+        await may_end.wait()
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        await app.submit(second_time(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
+        await runs.wait()
+        (row,) = await app.retries()
+        assert (row.status, row.attempt_number, row.max_retries) == ("dispatched", 1, 2)
+        assert [row.delivery_token] == tokens
+        may_end.set()
+
+    in_virtual_time(scenario)
+
+
 @pytest.mark.promise("P18")
 def test_a_result_that_does_not_fit_its_type_is_poison_and_is_not_tried_again() -> None:
     made = []

@@ -23,6 +23,7 @@ from redrive.stores.records import DeadQuery, FlowQuery
 from redrive.stores.sqlite.log_room import PAGE
 from redrive.stores.sqlite.writing import MOST_PAGES_PRUNED
 from redrive.testing import flow_app
+from redrive.worker import pruner
 from redrive.worker.settings import WorkerSettings
 
 Scenario = Callable[[App], Awaitable[None]]
@@ -570,6 +571,7 @@ def test_a_step_of_a_discarded_flow_is_not_settled_by_hand(address: str) -> None
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 def test_finished_flows_are_removed_after_a_while_and_dead_letters_are_not(address: str) -> None:
     async def scenario() -> None:
         async with opened(address) as app:
@@ -577,14 +579,29 @@ def test_finished_flows_are_removed_after_a_while_and_dead_letters_are_not(addre
             assert await done.result(timeout=10) == 2
             with pytest.raises(redrive.Permanent):
                 await dead.result(timeout=10)
-        if address != "memory://":
-            async with opened(address, keep_finished=0.0) as app:
-                await eventually(lambda: _gone(app, done.id))
-                assert await app.find(dead.id)
+        async with opened(address, keep_finished=0.0) as app:
+            await eventually(lambda: _gone(app, done.id))
+            assert await app.find(dead.id)
 
     asyncio.run(scenario())
 
 
+def test_finished_flows_are_removed_from_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruner, "PRUNE_EVERY", 0.01)
+
+    async def scenario() -> None:
+        async with flow_app(keep_finished="1h") as app:
+            done, dead = await app.submit(double(1)), await app.submit(fail_until_open(1))
+            assert ((await app.outcome(done)).status, (await app.outcome(dead)).status) == ("completed", "failed")
+            assert not await _gone(app, done.id)
+            app.clock.advance(3601)
+            await eventually(lambda: _gone(app, done.id))
+            assert await app.find(dead.id)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 def test_all_finished_flows_are_removed_though_one_fills_a_transaction(address: str) -> None:
     @action
     async def long_text() -> str:

@@ -164,6 +164,32 @@ async def returns(app: redrive.App, flow_id: str) -> int:
     return sum(isinstance(line.event, AttemptReturned) for line in await app.log(flow_id))
 
 
+@action(name="stopping.charges", retry=Policy(attempts=3, idempotent=False))
+async def charges() -> str:
+    CALLS.append("charges")
+    await asyncio.Event().wait()
+    return "unreached"
+
+
+@pytest.mark.promise("A14", "P10")
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+def test_an_attempt_of_work_that_is_not_idempotent_is_lost_not_returned_when_its_worker_stops(address: str) -> None:
+    """It may have taken effect: the next worker must not repeat it as if it had never run."""
+
+    async def scenario() -> None:
+        async with redrive.open(address, poll=0.1, grace=0) as app:
+            handle = await app.submit(charges())
+            while CALLS != ["charges"]:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+        async with redrive.open(address, poll=0.1) as app:
+            with pytest.raises(redrive.AttemptLost):
+                await app.handle(handle.id).result(timeout=10)
+            assert await returns(app, handle.id) == 0
+        assert CALLS == ["charges"]
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 def test_an_app_whose_closing_is_cancelled_leaves_nothing_behind(address: str) -> None:
     async def scenario() -> None:

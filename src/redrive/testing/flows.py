@@ -111,8 +111,10 @@ class FlowApp(App):
         until = SYSTEM_CLOCK.monotonic() + (PATIENCE if within is None else within)
         seen, stalled_at = self._progress(), SYSTEM_CLOCK.monotonic() + STALLED_AFTER
         while (record := await self._at_rest(flow_id)) is None or record.status not in AT_REST:
-            if record is not None and record.claims > GIVEN_BACK and (
-                missing := unknown_actions(needed_actions(record.definition, record.input))
+            if (
+                record is not None
+                and record.claims > GIVEN_BACK
+                and (missing := unknown_actions(needed_actions(record.definition, record.input)))
             ):
                 raise AssertionError(f"it waits for what nothing registers here: action {', '.join(missing)}")
             held_up = await self._look_again(flow_id, until)

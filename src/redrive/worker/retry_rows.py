@@ -20,7 +20,7 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
         step=item.step,
         queue=flow.queue,
         status=status,
-        # From 0, as document 003 counts: the running attempt, or the last one while it waits.
+        # Counted from 0: the running attempt, or the next one while the item waits.
         attempt_number=item.attempt - (status == "dispatched"),
         max_retries=_max_retries(policy, attempts_before_redrive(item)),
         timeout_seconds=policy.attempt_timeout,
