@@ -33,7 +33,7 @@ def redrive_guards() -> Guards:
     return Guards(
         redrive.retry,
         redrive.retry,
-        redrive.retry(attempts=ATTEMPTS, on=ConnectionError, backoff=0, jitter="none", floor=0),
+        redrive.retry(attempts=ATTEMPTS, retry_on=ConnectionError, backoff=0, jitter="none", floor=0),
     )
 
 

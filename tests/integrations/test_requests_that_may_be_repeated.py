@@ -130,7 +130,7 @@ def test_a_body_from_a_generator_is_sent_once(client: Client, trouble: Fault | i
 
 @pytest.mark.promise("P10", "P16")
 def test_an_added_key_is_the_same_on_every_attempt_of_an_outer_call(client: Client) -> None:
-    @redrive.retry(on=redrive.ANYTHING)
+    @redrive.retry(retry_on=redrive.ANYTHING)
     def order() -> None:
         settings = {"idempotency_keys": True}
         client.send("POST", f"{server.url}/hold", body=b"{}", settings=settings)

@@ -36,7 +36,7 @@ def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[
         return response
 
     try:
-        response: R = sync_driver.carry_out(request.call, attempt, (), {})
+        response: R = sync_driver.run_call(request.call, attempt).unwrap()
     except ResultRejected as rejected:
         response = _last_response(request, rejected)
     except BaseException as error:
@@ -65,7 +65,7 @@ async def exchange_async(
         return response
 
     try:
-        response: R = await async_driver.carry_out(request.call, attempt, (), {})
+        response: R = (await async_driver.run_call(request.call, attempt)).unwrap()
     except ResultRejected as rejected:
         response = _last_response(request, rejected)
     except BaseException as error:
