@@ -198,7 +198,7 @@ def test_a_key_function_that_fails_costs_the_last_good_value_only(caplog: pytest
         with pytest.raises(ConnectionError):
             charge({"name": "bob"})
     assert [line for line in caplog.messages if line.startswith("last_good")] == [
-        "last_good does not keep a result: the key of its call raised KeyError"
+        "last_good cannot keep a result: making the key of its call raised KeyError"
     ]
 
 
