@@ -58,7 +58,7 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
         return _describe_failed_attempt(event)
     if isinstance(event, CallRecovered):
         return (
-            f"{event.operation}: succeeded at attempt {event.attempts} after {event.elapsed:.3f} s",
+            f"{event.operation}: succeeded on attempt {event.attempts} after {event.elapsed:.3f} s",
             {
                 "operation": event.operation,
                 "attempt": event.attempts,
@@ -161,7 +161,7 @@ def _describe_stage(
     if isinstance(event, StageRetrySucceeded):
         seconds = event.total_time_ms / 1000
         return (
-            f"stage {event.stage}: succeeded at attempt {event.attempt} after {seconds:.3f} s",
+            f"stage {event.stage}: succeeded on attempt {event.attempt} after {seconds:.3f} s",
             fields | {"attempt": event.attempt, "elapsed_s": seconds},
         )
     fields |= {"error": event.error, "error_type": event.error_type}
