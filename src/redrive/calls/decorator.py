@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, Unpack, get_args, overload
 
-from redrive.calls.guarded_function import Generators
+from redrive.calls.guarded_function import Generators, guarded_function
 from redrive.calls.retrier import Retrier
 from redrive.calls.settings import GuardSettings
 from redrive.policies.policy import Policy
@@ -36,11 +36,11 @@ def retry(target: Any = None, /, *, generators: Generators = "refuse", **setting
     if generators not in get_args(Generators):
         raise ValueError(f'generators: {generators!r} is not allowed; use "refuse" or "restart"')
     if target is None or isinstance(target, Policy):
-        return functools.partial(Retrier(target, **settings).wrap, generators=generators)
+        return functools.partial(guarded_function, Retrier(target, **settings), generators=generators)
     if isinstance(target, Retrier):
         raise TypeError("a Retrier guards functions itself: write @retrier.wrap")
     if not callable(target) and not isinstance(target, staticmethod | classmethod):
         raise TypeError(
             f"retry takes a function or a Policy, not {type(target).__name__}; write @retry(attempts=5) for a setting"
         )
-    return Retrier(**settings).wrap(target, generators=generators)
+    return guarded_function(Retrier(**settings), target, generators)

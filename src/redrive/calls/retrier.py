@@ -8,7 +8,7 @@ from redrive.calls.attempt_loop import Attempts
 from redrive.calls.dependencies import as_dependency
 from redrive.calls.fallback import as_fallback
 from redrive.calls.function_kinds import is_async, operation_name
-from redrive.calls.guarded_function import Generators, guarded_function
+from redrive.calls.guarded_function import guarded_function
 from redrive.calls.settings import PolicySettings, policy_from
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Failure
@@ -96,9 +96,9 @@ class Retrier:
         result: T = (await async_driver.run(self, self._name_of(function), function, args, kwargs)).unwrap()
         return result
 
-    def wrap(self, function: F, *, generators: Generators = "refuse") -> F:
+    def wrap(self, function: F) -> F:
         """Return the guarded version of a function; also as a decorator: `@retrier.wrap`."""
-        guarded: F = guarded_function(self, function, generators)
+        guarded: F = guarded_function(self, function)
         return guarded
 
     def attempts(self) -> Attempts:
