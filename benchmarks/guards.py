@@ -1,6 +1,6 @@
-"""How each system guards one call: three attempts, a connection error retried, no wait where a call fails.
+"""How each system guards one call: three attempts, connection errors retried, and no waits in the failing case.
 
-Each function imports its library itself, so that measuring one system never loads another.
+Each function imports its own library, so that measuring one system never loads another.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ ATTEMPTS = 3
 
 
 class Guards:
-    """What one system offers; None where it cannot do it."""
+    """The guards of one system; None if it has no such guard."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ def redrive_guards() -> Guards:
     return Guards(
         redrive.retry,
         redrive.retry,
-        redrive.retry(attempts=ATTEMPTS, on=ConnectionError, backoff=0, jitter="none", floor=0),
+        redrive.retry(attempts=ATTEMPTS, retry_on=ConnectionError, backoff=0, jitter="none", floor=0),
     )
 
 
@@ -53,7 +53,7 @@ def stamina_guards() -> Guards:
     import stamina
     from stamina.instrumentation import set_on_retry_hooks
 
-    # Nobody else logs in this comparison.
+    # The other systems do not log in this comparison.
     set_on_retry_hooks([])
     usual = stamina.retry(on=ConnectionError, attempts=ATTEMPTS)
     at_once = stamina.retry(on=ConnectionError, attempts=ATTEMPTS, wait_initial=0, wait_max=0, wait_jitter=0)

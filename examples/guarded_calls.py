@@ -63,8 +63,8 @@ def unknown_failure() -> None:
         except WarehouseBusy as error:
             report = redrive.report_of(error)
             say(f"next: {report.next_step if report else ''}")
-        say("now with on=(redrive.TRANSIENT, WarehouseBusy):")
-        declared = redrive.retry(on=(redrive.TRANSIENT, WarehouseBusy))(check_stock)
+        say("now with retry_on=(redrive.TRANSIENT, WarehouseBusy):")
+        declared = redrive.retry(retry_on=(redrive.TRANSIENT, WarehouseBusy))(check_stock)
         say(f"the answer: {declared(server.url)}")
 
 

@@ -30,7 +30,6 @@ LONG = (
     "tests/test_demo.py",
     "tests/server/",
     "tests/flows/scripts/",
-    "tests/calls/test_opening.py",
     "tests/worker/test_scripts.py",
     "tests/worker/test_store_faults.py",
     "tests/stores/test_postgres_faults.py",

@@ -9,7 +9,8 @@ redrive.Retrier(policy).call(function)           guard a call
 from typing import TYPE_CHECKING, Any
 
 from redrive.calls import fallback
-from redrive.calls.attempt_iterator import Attempt, attempts
+from redrive.calls.attempt_iterator import attempts
+from redrive.calls.attempt_loop import GuardedAttempt
 from redrive.calls.decorator import retry
 from redrive.calls.dependencies import define_dependency
 from redrive.calls.retrier import Retrier
@@ -75,7 +76,6 @@ __all__ = [
     "Action",
     "ActionCall",
     "App",
-    "Attempt",
     "AttemptLost",
     "AttemptRecord",
     "AttemptTimeout",
@@ -100,6 +100,7 @@ __all__ = [
     "GiveUp",
     "Graph",
     "GraphError",
+    "GuardedAttempt",
     "Handle",
     "History",
     "HttpSettings",

@@ -181,7 +181,7 @@ def test_failures_that_the_policy_was_told_to_retry_open_it() -> None:
 
     calls = []
 
-    @redrive.retry(on=(redrive.TRANSIENT, BusyError), dependency=dependency(), attempts=2)
+    @redrive.retry(retry_on=(redrive.TRANSIENT, BusyError), dependency=dependency(), attempts=2)
     def call() -> None:
         calls.append(1)
         raise BusyError
@@ -321,7 +321,7 @@ def test_a_broken_predicate_is_raised_with_the_failure_and_gives_the_probe_back(
         with pytest.raises(RuntimeError) as caught:
             redrive.retry(dependency=shared, retry_result=broken)(lambda: "fine")()
         with pytest.raises(RuntimeError) as caught:
-            redrive.retry(on=broken, attempts=2)(_down)()
+            redrive.retry(retry_on=broken, attempts=2)(_down)()
         assert isinstance(caught.value.__context__, ConnectionError)
         assert redrive.retry(dependency=shared)(lambda: "fine")() == "fine"
 
@@ -333,7 +333,7 @@ def test_a_predicate_is_asked_once_about_each_failure() -> None:
         asked.append(error)
         return True
 
-    @redrive.retry(on=note, attempts=2)
+    @redrive.retry(retry_on=note, attempts=2)
     def fail() -> None:
         raise RuntimeError
 

@@ -198,7 +198,7 @@ def test_a_key_function_that_fails_costs_the_last_good_value_only(caplog: pytest
         with pytest.raises(ConnectionError):
             charge({"name": "bob"})
     assert [line for line in caplog.messages if line.startswith("last_good")] == [
-        "last_good does not keep a result: the key of its call raised KeyError"
+        "last_good cannot keep a result: making the key of its call raised KeyError"
     ]
 
 
@@ -237,7 +237,7 @@ def test_a_queue_does_not_get_what_may_be_done_already_and_must_not_be_twice(on:
 
     queue = fallback.queue(lambda call: "queued")
     with virtual_clock(), pytest.raises(ConnectionResetError) as caught:
-        redrive.retry(fallback=queue, on=on, idempotent=False)(charge)(100)
+        redrive.retry(fallback=queue, retry_on=on, idempotent=False)(charge)(100)
     report = redrive.report_of(caught.value)
     assert report is not None
     assert report.made == 1
@@ -296,7 +296,7 @@ def test_an_async_fallback_that_fails_does_not_multiply_the_attempts() -> None:
         calls.append(1)
         raise ConnectionError("down")
 
-    @redrive.retry(on=(Exception,))
+    @redrive.retry(retry_on=(Exception,))
     async def outer() -> str:
         return await inner()
 
@@ -306,7 +306,7 @@ def test_an_async_fallback_that_fails_does_not_multiply_the_attempts() -> None:
 
 
 def test_a_coroutine_function_cannot_answer_for_a_plain_call() -> None:
-    with virtual_clock(), pytest.raises(TypeError, match="plain call needs a plain one") as caught:
+    with virtual_clock(), pytest.raises(TypeError, match="use a plain function") as caught:
         redrive.retry(fallback=afail)(fail)()
     assert isinstance(caught.value.__cause__, ConnectionError)
 

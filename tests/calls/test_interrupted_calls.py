@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import random
 import signal
@@ -97,6 +98,8 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
     def ring(*_: Any) -> None:
         raise Limit
 
+    # Garbage of earlier tests has finalizers, in which Python ignores what a handler raises.
+    gc.collect()
     before = signal.signal(signal.SIGALRM, ring)
     # Again and again: where Python ignores errors, in a finalizer say, one is lost.
     yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds, 0.05) and None

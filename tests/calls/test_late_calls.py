@@ -88,7 +88,7 @@ def test_an_inner_call_after_the_outer_deadline_says_so(independent: bool) -> No
 
         with pytest.raises(redrive.DeadlineExceeded) as caught:
             outer()
-    says = "not called: the deadline of 10 s of the call around it had passed"
+    says = "not called: the enclosing call's deadline of 10 s had passed"
     assert (str(caught.value), caught.value.seconds) == (says, 10)
     assert str(pickle.loads(pickle.dumps(caught.value))) == says  # noqa: S301 - made here
 
@@ -101,5 +101,5 @@ def test_a_request_after_the_outer_deadline_says_so() -> None:
             clock.sleep(11)
             client.get("http://never.called.invalid")
 
-        with pytest.raises(httpx.TimeoutException, match="not called: the deadline of 10 s"):
+        with pytest.raises(httpx.TimeoutException, match="not called: the enclosing call's deadline of 10 s"):
             outer()

@@ -151,7 +151,7 @@ def test_unknown_failures_run_once_and_the_report_says_how_to_declare_them(run: 
     assert "OddError" in report.next_step
     declared = always(OddError(), 2)
     with virtual_clock():
-        assert run(declared, on=(redrive.TRANSIENT, OddError)) == "done"
+        assert run(declared, retry_on=(redrive.TRANSIENT, OddError)) == "done"
 
 
 @every_way
@@ -159,7 +159,7 @@ def test_unknown_failures_run_once_and_the_report_says_how_to_declare_them(run: 
 def test_what_is_not_an_exception_is_never_retried(run: Run, error: BaseException) -> None:
     work = always(error)
     with virtual_clock(), pytest.raises((type(error), BaseExceptionGroup)):
-        run(work, on=redrive.ANYTHING)
+        run(work, retry_on=redrive.ANYTHING)
     assert work.calls == 1
 
 
@@ -194,11 +194,11 @@ def test_retry_after_takes_precedence_over_the_computed_wait(run: Run) -> None:
 @pytest.mark.promise("P7")
 def test_asking_for_a_retry_needs_no_mention_in_on(run: Run) -> None:
     with virtual_clock() as clock:
-        assert run(Flaky(redrive.RetryAfter(3)), on=KeyError) == "done"
+        assert run(Flaky(redrive.RetryAfter(3)), retry_on=KeyError) == "done"
     assert clock.waits == [3]
     only_rules = [redrive.Rule(match=redrive.as_match(KeyError), retries=2)]
     with virtual_clock() as clock:
-        assert run(Flaky(redrive.RetryAfter(3)), on=(), rules=only_rules) == "done"
+        assert run(Flaky(redrive.RetryAfter(3)), retry_on=(), rules=only_rules) == "done"
     assert clock.waits == [3]
 
 
@@ -206,7 +206,7 @@ def test_asking_for_a_retry_needs_no_mention_in_on(run: Run) -> None:
 def test_a_transient_failure_that_the_policy_does_not_name_is_said_to_be_that(run: Run) -> None:
     work = always(ConnectionError())
     with virtual_clock(), pytest.raises(ConnectionError) as caught:
-        run(work, on=KeyError)
+        run(work, retry_on=KeyError)
     assert work.calls == 1
     report = redrive.report_of(caught.value)
     assert report is not None
@@ -447,14 +447,14 @@ class ConflictError(Exception):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: redrive.retry(generators="restart", fallback=1)(_items), "no single result"),
+        (lambda: redrive.retry(generators="restart", fallback=1)(_items), "need a single result"),
         (lambda: redrive.Policy(idempotent=0), "idempotent"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(floor=None), "floor"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(jitter=redrive.Jitter("additive", None)), "jitter"),  # type: ignore[arg-type]
         (lambda: redrive.Match(categories=None), "categories"),  # type: ignore[arg-type]
         (lambda: redrive.Match(statuses=((599, 500),)), "statuses"),
         (lambda: redrive.retry(rules=5), "use a list of Rule"),  # type: ignore[call-overload]
-        (lambda: redrive.retry(on=None), "on"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(retry_on=None), "retry_on"),  # type: ignore[call-overload]
         (lambda: redrive.Match(statuses=(429,)), "statuses"),  # type: ignore[arg-type]
         (lambda: redrive.Match(types=OSError), "types"),  # type: ignore[arg-type]
         (lambda: redrive.Match(names="ValueError"), "names"),  # type: ignore[arg-type]
@@ -478,19 +478,19 @@ class ConflictError(Exception):
         (lambda: redrive.retry(redrive.Retrier()), "retrier.wrap"),  # type: ignore[call-overload]
         (lambda: redrive.attempts(redrive.Retrier()), "retrier.attempts"),  # type: ignore[arg-type]
         (lambda: redrive.Retrier(fallback=1).attempts(), "no result"),
-        (lambda: redrive.Policy(retry_on=ConnectionError), "retry_on"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(retry_on=5.5), "retry_on"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(backoff="1s"), "backoff"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(jitter="full"), "jitter"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(jitter=redrive.Jitter("wild")), "jitter"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(rules=[5]), "rules"),  # type: ignore[arg-type]
-        (lambda: redrive.Rule(match=ConnectionError), "match"),  # type: ignore[arg-type]
+        (lambda: redrive.Rule(match=5.5), "match"),  # type: ignore[arg-type]
         (lambda: redrive.retry(5), "retry takes a function"),  # type: ignore[call-overload]
         (lambda: redrive.retry(attempts=0), "use 1"),
         (lambda: redrive.retry(deadline="soon"), "deadline"),
         (lambda: redrive.retry(tries=3), "tries"),  # type: ignore[call-overload]
-        (lambda: redrive.retry(on=KeyboardInterrupt), "never retried"),
-        (lambda: redrive.retry(on=5.5), "cannot tell"),  # type: ignore[call-overload]
-        (lambda: redrive.retry(jitter="additive"), "how much"),
+        (lambda: redrive.retry(retry_on=KeyboardInterrupt), "never retried"),
+        (lambda: redrive.retry(retry_on=5.5), "cannot tell"),  # type: ignore[call-overload]
+        (lambda: redrive.retry(jitter="additive"), "needs a maximum"),
         (lambda: redrive.retry(int), "guard the methods"),
         (lambda: redrive.Retrier(3), "Policy"),  # type: ignore[arg-type]
         (lambda: list(redrive.attempts(attempt_timeout=1)), "async for"),
@@ -520,7 +520,7 @@ def test_an_attempt_is_made_once() -> None:
     for attempt in redrive.attempts():
         with attempt:
             pass
-        with pytest.raises(RuntimeError, match="an attempt is made once"), attempt:
+        with pytest.raises(RuntimeError, match="already been made"), attempt:
             int("what a second time would hide")
 
 
@@ -530,7 +530,7 @@ def test_a_plain_function_that_returns_a_coroutine_is_refused_everywhere() -> No
 
     guarded = redrive.retry(functools.wraps(fetch)(lambda: fetch()))
     for call in (guarded, redrive.retry(functools.partial(guarded))):
-        with pytest.raises(TypeError, match="returned a coroutine, which only a coroutine function guards"):
+        with pytest.raises(TypeError, match="plain function that returned a coroutine"):
             _ = call()
 
 
@@ -648,8 +648,18 @@ class FrozenError(Exception):
 )
 def test_errors_of_strange_classes_are_raised_as_they_are_with_their_report(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
-        redrive.retry(attempts=2, on=Exception, backoff=0, floor=0, jitter="none")(always(error))()
+        redrive.retry(attempts=2, retry_on=Exception, backoff=0, floor=0, jitter="none")(always(error))()
     assert caught.value is error
     report = redrive.report_of(error)
     assert report is not None
     assert report.made == 2
+
+
+@pytest.mark.parametrize(
+    "failures", [OSError, (KeyError, "builtins.OSError"), redrive.as_match(OSError), lambda error: True, "transient"]
+)
+def test_a_policy_and_a_guard_name_failures_in_the_same_way(failures: Any) -> None:
+    policy = redrive.Policy(retry_on=failures, never_on=failures, rules=(redrive.Rule(match=failures),))
+    settings = redrive.Retrier(retry_on=failures, never_on=failures).policy
+    assert policy.retry_on == policy.never_on == policy.rules[0].match == redrive.as_match(failures)
+    assert (settings.retry_on, settings.never_on) == (policy.retry_on, policy.never_on)

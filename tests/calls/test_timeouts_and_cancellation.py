@@ -288,7 +288,7 @@ async def _cancel_soon(task: "asyncio.Task[Any]") -> None:
 def test_cancelling_a_running_attempt_cancels_the_call(settings: dict[str, Any]) -> None:
     calls = []
 
-    @redrive.retry(on=redrive.ANYTHING, **settings)
+    @redrive.retry(retry_on=redrive.ANYTHING, **settings)
     async def hang() -> None:
         calls.append(1)
         await asyncio.Event().wait()
@@ -417,7 +417,7 @@ def test_work_that_ignores_the_cut_keeps_its_result_and_the_task_stays_usable() 
 def test_trio_cancellation_is_never_swallowed() -> None:
     calls = []
 
-    @redrive.retry(on=redrive.ANYTHING)
+    @redrive.retry(retry_on=redrive.ANYTHING)
     async def hang() -> None:
         calls.append(1)
         await trio.sleep_forever()

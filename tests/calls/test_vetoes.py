@@ -70,7 +70,7 @@ Send = Callable[[str, str, dict[str, str]], None]
 def test_a_request_inside_a_guarded_call(
     send: Send, method: str, headers: dict[str, str], expected: int, reply: Reply
 ) -> None:
-    @redrive.retry(on=redrive.ANYTHING)
+    @redrive.retry(retry_on=redrive.ANYTHING)
     def place_order(url: str) -> None:
         send(url, method, headers)
 
@@ -88,7 +88,7 @@ def test_a_request_that_was_never_sent_is_repeated(send: Send) -> None:
         gone = server.url
     calls = []
 
-    @redrive.retry(on=redrive.ANYTHING)
+    @redrive.retry(retry_on=redrive.ANYTHING)
     def place_order() -> None:
         calls.append(1)
         send(gone, "POST", {})
@@ -101,7 +101,7 @@ def test_a_request_that_was_never_sent_is_repeated(send: Send) -> None:
 def test_what_an_inner_call_never_retries_is_not_retried_outside_either() -> None:
     calls = []
 
-    @redrive.retry(never=ConnectionResetError)
+    @redrive.retry(never_on=ConnectionResetError)
     def inner() -> None:
         calls.append(1)
         raise ConnectionResetError
@@ -147,11 +147,11 @@ def test_a_function_declared_not_idempotent_and_errors_raised_from_its_own() -> 
 
     with virtual_clock():
         with pytest.raises(OrderFailed):
-            redrive.retry(on=OrderFailed)(order)()
+            redrive.retry(retry_on=OrderFailed)(order)()
         assert len(calls) == 1
         # Who knows better says so.
         with pytest.raises(OrderFailed):
-            redrive.retry(on=OrderFailed, idempotent=True)(order)()
+            redrive.retry(retry_on=OrderFailed, idempotent=True)(order)()
         assert len(calls) == 4
 
 
@@ -173,7 +173,7 @@ class Order:
         raise ConnectionResetError("the answer was lost")
 
 
-quick = redrive.retry(on=redrive.ANYTHING, backoff=0, floor=0, jitter="none")
+quick = redrive.retry(retry_on=redrive.ANYTHING, backoff=0, floor=0, jitter="none")
 
 
 def kind_of(error: BaseException) -> str:
@@ -325,7 +325,7 @@ def test_a_post_whose_own_time_is_up_is_not_repeated(send: Any, monkeypatch: pyt
 
 @pytest.mark.parametrize("send", [with_httpx, with_requests, with_aiohttp])
 def test_a_success_that_the_policy_refuses_is_raised_inside_a_guard(send: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ADAPTER_SETTINGS, "settings", {"on": ("transient", "status:202")})
+    monkeypatch.setitem(ADAPTER_SETTINGS, "settings", {"retry_on": ("transient", "status:202")})
 
     @quick
     def poll() -> None:

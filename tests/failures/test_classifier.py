@@ -45,7 +45,7 @@ class TestExceptions:
         failure = failure_of(Odd("x"))
         assert failure.category == "unknown"
         assert f"{Odd.__module__}.Odd is not known" in failure.reason
-        assert "on=(TRANSIENT, Odd)" in failure.reason
+        assert "retry_on=(TRANSIENT, Odd)" in failure.reason
         assert '(Odd, "transient")' in failure.reason
 
     def test_the_type_is_qualified_but_for_builtins(self) -> None:

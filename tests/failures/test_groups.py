@@ -30,7 +30,7 @@ class TestGroups:
         failure = failure_of(ExceptionGroup("several", [ConnectionError("a"), Odd()]))
         assert failure.category == "unknown"
         assert "are not known" in failure.reason
-        assert "on=(TRANSIENT, Odd)" in failure.reason
+        assert "retry_on=(TRANSIENT, Odd)" in failure.reason
 
     def test_rules_are_asked_about_each_error_in_it(self) -> None:
         classifier = Classifier([(Odd, "transient")])

@@ -35,7 +35,7 @@ def test_a_missing_library_names_the_extra_to_install(library: str) -> None:
 @pytest.mark.promise("P16")
 def test_urllib3_must_not_retry_beside_the_policy() -> None:
     for retries in (3, urllib3.Retry(3), urllib3.Retry(0)):
-        with pytest.raises(ValueError, match="say attempts="):
+        with pytest.raises(ValueError, match="use attempts="):
             RetryAdapter(max_retries=retries)
 
 

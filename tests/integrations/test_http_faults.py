@@ -141,7 +141,7 @@ def test_a_permanent_status_is_not_raised_by_the_adapter(client: Client) -> None
     [
         {"statuses": {404: "transient"}},
         {"classifier": redrive.Classifier(statuses={404: "transient"})},
-        {"on": (redrive.TRANSIENT, 404)},
+        {"retry_on": (redrive.TRANSIENT, 404)},
     ],
     ids=["statuses", "classifier", "policy"],
 )
@@ -158,7 +158,9 @@ def test_a_status_can_be_declared_permanent(client: Client) -> None:
         assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("settings", [{"statuses": {202: "transient"}}, {"on": (redrive.TRANSIENT, 202)}], ids=repr)
+@pytest.mark.parametrize(
+    "settings", [{"statuses": {202: "transient"}}, {"retry_on": (redrive.TRANSIENT, 202)}], ids=repr
+)
 def test_an_answer_that_says_not_yet_can_be_asked_for_again(client: Client, settings: dict[str, Any]) -> None:
     with FlakyServer(202, 202, then=200) as server:
         assert client.send("GET", server.url, settings=settings).status == 200
@@ -166,7 +168,7 @@ def test_an_answer_that_says_not_yet_can_be_asked_for_again(client: Client, sett
 
 def test_retrying_anything_does_not_retry_success(client: Client) -> None:
     with FlakyServer(then=200) as server:
-        assert client.send("GET", server.url, settings={"on": redrive.ANYTHING}).status == 200
+        assert client.send("GET", server.url, settings={"retry_on": redrive.ANYTHING}).status == 200
         assert len(server.seen) == 1
 
 
@@ -213,7 +215,7 @@ def test_inside_a_guarded_call_a_request_is_sent_once_an_attempt(client: Client)
 
 @pytest.mark.promise("P16")
 def test_inside_a_guarded_call_a_response_is_returned_to_those_who_say_so(client: Client) -> None:
-    @redrive.retry(on=redrive.ANYTHING)
+    @redrive.retry(retry_on=redrive.ANYTHING)
     def outer() -> None:
         assert client.send("GET", server.url, settings={"raise_on_failure": False}).status == 200
 

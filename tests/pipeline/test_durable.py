@@ -221,7 +221,7 @@ def test_a_stage_knows_its_attempt_its_run_its_inputs_and_what_was_given() -> No
 def test_a_stage_that_retries_nothing_leaves_the_retries_to_the_calls_inside_it() -> None:
     calls: list[int] = []
 
-    @redrive.retry(attempts=3, on=(ConnectionError,))
+    @redrive.retry(attempts=3, retry_on=(ConnectionError,))
     async def call(attempt: int) -> None:
         calls.append(attempt)
         raise ConnectionError("away")

@@ -98,7 +98,7 @@ def cut() -> Exception:
 
 
 def forbidden_to_be_retried() -> Exception:
-    @redrive.retry(never=ConnectionError)
+    @redrive.retry(never_on=ConnectionError)
     async def never(ctx: StageContext) -> None:
         raise ConnectionError
 

@@ -72,7 +72,7 @@ def test_a_pipeline_inside_a_stage_is_tried_as_often_as_its_failure_deserves(
 @pytest.mark.parametrize("on", [None, ConnectionError, PipelineFailed])
 def test_a_guarded_call_around_a_run_owns_its_retries(on: Any) -> None:
     stage = Stage(ConnectionError("away"))
-    guarded = redrive.retry(attempts=3, **({} if on is None else {"on": on}))
+    guarded = redrive.retry(attempts=3, **({} if on is None else {"retry_on": on}))
 
     @guarded
     async def all_of_it() -> None:

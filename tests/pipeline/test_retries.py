@@ -374,7 +374,7 @@ def test_guarded_calls_in_a_stage_that_is_retried_make_one_attempt_each() -> Non
 def test_a_pipeline_in_a_guarded_call_leaves_the_retries_to_it() -> None:
     stage = Stage(ConnectionError())
 
-    @redrive.retry(attempts=2, on=Exception)
+    @redrive.retry(attempts=2, retry_on=Exception)
     async def call() -> None:
         await one(stage).run(interceptors=[RetryInterceptor(max_attempts=5)])
 

@@ -164,7 +164,7 @@ def nested_calls() -> int:
     """How often a guarded call inside makes its attempt."""
     calls = 0
 
-    @redrive.retry(attempts=5, on=(ConnectionError,), backoff=0, jitter="none", floor=0)
+    @redrive.retry(attempts=5, retry_on=(ConnectionError,), backoff=0, jitter="none", floor=0)
     def unreachable() -> None:
         nonlocal calls
         calls += 1

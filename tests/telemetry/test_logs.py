@@ -87,7 +87,7 @@ def test_recovery_is_logged(records: Records) -> None:
 
     with virtual_clock():
         flaky()
-    assert "succeeded at attempt 2" in records[-1].getMessage()
+    assert "succeeded on attempt 2" in records[-1].getMessage()
 
 
 def plant_secrets() -> list[Exception]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, assert_type
 
 import redrive
-from redrive.calls.attempt_iterator import Attempts
+from redrive.calls.attempt_loop import Attempts
 from redrive.calls.fallback import Fallback
 from redrive.pipeline import (
     BaseInterceptor,
@@ -36,7 +36,7 @@ def with_empty_brackets(url: str) -> float:
     return 1.5
 
 
-@redrive.retry(attempts=5, on=(ConnectionError,), deadline="60s", attempt_timeout="5s")
+@redrive.retry(attempts=5, retry_on=(ConnectionError,), deadline="60s", attempt_timeout="5s")
 def with_settings(url: str) -> float:
     return 1.5
 
@@ -133,13 +133,13 @@ async def a_retrier_keeps_types() -> None:
 async def loops_give_attempts() -> None:
     assert_type(redrive.attempts(attempts=5), Attempts)
     for attempt in redrive.attempts(redrive.Policy()):
-        assert_type(attempt, redrive.Attempt)
+        assert_type(attempt, redrive.GuardedAttempt)
         with attempt as entered:
-            assert_type(entered, redrive.Attempt)
+            assert_type(entered, redrive.GuardedAttempt)
             assert_type(entered.number, int)
             assert_type(entered.time_left, float | None)
     async for attempt in redrive.Retrier().attempts():
-        assert_type(attempt, redrive.Attempt)
+        assert_type(attempt, redrive.GuardedAttempt)
 
 
 def code_after_a_loop_is_reachable() -> int:

@@ -1,1 +1,1 @@
-"""Guard one call: decorator, attempt iterator, fallbacks, adapters for HTTP clients."""
+"""Guards one call: decorator, Retrier, loop over attempts, fallbacks."""

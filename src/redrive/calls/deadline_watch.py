@@ -1,133 +1,142 @@
-"""Cuts asyncio attempts at their call's deadline, with one timer for all calls in a loop that have the same.
+"""Cancels asyncio attempts at their call's deadline, with one timer for all calls in a loop that share a deadline.
 
-A timer per call would cost more than all the rest of a guarded call. Of calls with the same deadline, the one that
-began first ends first: one timer, set for the oldest call under way, serves them all.
+A timer per call would cost more than the rest of a guarded call. Among calls with the same deadline, the one that
+began first ends first: one timer, set for the oldest running call, serves them all.
 """
 
 import asyncio
 import sys
-from _thread import get_ident
+from collections.abc import Callable
 from typing import Any
 
-from redrive.calls.opening import LoopPlace
-from redrive.calls.opening_in_python import Stepping
 from redrive.calls.scope import OWNER, STARTED, Scope
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.failures.signals import DeadlineExceeded
+from redrive.determinism.event_loops import under_trio
+
+NO_TIMER: Scope = []
+"""Stands in `DeadlineWatch.only` while no timer is set."""
+_ATTRIBUTE = "_redrive_deadline_watches"
+
+Entry = tuple[Scope, "asyncio.Task[Any]", int]
+"""The scope of a call, its task, and how often that task had been cancelled when the call began."""
 
 
-class _Asking:
-    """asyncio's answer to which task is in the middle of a step."""
+class DeadlineWatch:
+    """The running first attempts of one event loop whose calls have the same deadline.
 
-    def get(self, loop: asyncio.AbstractEventLoop) -> Any:
-        return asyncio.current_task(loop)
+    Usually a single call runs at a time: it is kept in `only`, `task` and `cancelling`, which costs less than an entry
+    in `others`. The fast path reads and writes these fields itself.
+    """
 
-    def __len__(self) -> int:
-        """Of how many loops is not known."""
-        return 0
-
-
-# Before 3.14, where it is not kept any more, asking for its own record takes a fraction of the time.
-STEPPING: Stepping = asyncio.tasks._current_tasks if sys.version_info < (3, 14) else _Asking()  # type: ignore[attr-defined]
-
-ASLEEP: Scope = []
-"""In the place of a running call: no timer is set."""
-_PLACE = "_redrive_deadline_watches"
-
-
-class DeadlineWatch(LoopPlace):
-    """The running first attempts of one event loop whose calls have the same deadline."""
-
-    __slots__ = ("cut", "deadline")
+    __slots__ = ("cancelling", "cut", "deadline", "hook", "loop", "only", "others", "task")
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None, deadline: float | None) -> None:
-        self.loop = loop  # None in the watch that stands in before the first call
-        self.thread = 0
-        self.stepping = STEPPING
-        self.running = asyncio._get_running_loop
+        self.loop = loop
+        """None: no asyncio loop runs here."""
+        self.hook: Callable[..., Any] | None = None
+        """The async generator hook that the loop has installed in its thread for the time it runs.
+
+        The same hook means the same loop, in the same thread. `asyncio.get_running_loop()` would tell that too, but
+        makes a system call on Python 3.11 that takes twice as long.
+        """
         self.deadline = deadline
-        self.only = ASLEEP
-        self.task = None
-        self.before = 0
-        self.more = {}
-        self.cut: dict[int, tuple[Scope, Any, int]] = {}
-        """Those that were cancelled here and have not ended yet; like `more`."""
+        self.only: Scope | None = NO_TIMER
+        self.task: asyncio.Task[Any] | None = None
+        self.cancelling = 0
+        """How often `task` had been cancelled when its call began."""
+        self.others: dict[int, Entry] = {}
+        """The other running calls by the `id` of their scope, oldest first."""
+        self.cut: dict[int, Entry] = {}
+        """Calls that the watch has cancelled and that have not ended yet."""
 
-    def wake_up(self, scope: Scope, task: Any, before: int) -> None:
-        # First of all: where this fails, or is interrupted, nobody is awake yet.
+    def add(self, scope: Scope, task: "asyncio.Task[Any]") -> None:
+        """Register a call that begins while others run, or while no timer is set."""
+        cancelling = task.cancelling()
+        if self.only is not NO_TIMER:
+            self.others[id(scope)] = scope, task, cancelling
+            return
+        # First of all: if this fails or is interrupted, the next call tries again.
         if self.deadline is not None:
-            self._look_after(self.deadline)
-        self.task, self.before, self.only = task, before, scope
+            self._set_timer(self.deadline)
+        self.task, self.cancelling, self.only = task, cancelling, scope
 
-    def leave(self, scope: Scope) -> bool:
-        """An attempt has ended. True when it was cancelled here, and nobody else has cancelled its task meanwhile."""
+    def remove(self, scope: Scope) -> bool:
+        """Forget a call that has ended. True if the watch cancelled it, and nobody else cancelled its task since."""
         if self.only is scope:
             self.only = self.task = None
             return False
         key = id(scope)
-        if self.more.pop(key, None) is not None or key not in self.cut:
+        if self.others.pop(key, None) is not None or key not in self.cut:
             return False
-        _, task, before = self.cut.pop(key)
-        # Of the cancellations from before, some have ended without being taken back.
-        return bool(task.uncancel() <= before)
+        _, task, cancelling = self.cut.pop(key)
+        # Below: some of the earlier cancellations ended without being taken back by `uncancel`.
+        return task.uncancel() <= cancelling
 
-    def meaning_of(self, error: BaseException, scope: Scope) -> BaseException:
-        """What an attempt ended with: the error, or the deadline where it was cut at that and no one else wanted it."""
-        if self.leave(scope) and isinstance(error, asyncio.CancelledError):
-            return DeadlineExceeded(self.deadline or 0.0)
-        return error
-
-    def look(self) -> None:
-        """Cancel the attempts whose deadline has come, and come back for the next."""
+    def _cut_overdue(self) -> None:
+        """Cancel the attempts whose deadline has passed, and set the timer for the next."""
         try:
-            while (entry := self._oldest()) is not None and self._left_of(entry[0]) <= 0.0:
-                self._cut(*entry)
+            while (entry := self._oldest()) is not None and self._time_left(entry[0]) <= 0.0:
+                self._cut(entry)
         finally:
-            # Whatever a task does when it is cancelled, the others have their deadlines.
+            # Even if a task fails to be cancelled, the others keep their deadlines.
             entry = self._oldest()
             if entry is not None:
-                self._look_after(max(0.0, self._left_of(entry[0])))
+                self._set_timer(max(0.0, self._time_left(entry[0])))
             else:
-                self.only = ASLEEP
+                self.only = NO_TIMER
                 _watches_of(self.loop).pop(self.deadline, None)
 
-    def _left_of(self, scope: Scope) -> float:
+    def _time_left(self, scope: Scope) -> float:
         return float(scope[STARTED] + (self.deadline or 0.0) - SYSTEM_CLOCK.monotonic())
 
-    def _oldest(self) -> tuple[Scope, Any, int] | None:
-        """Of the calls that stand here, the one that began first."""
-        more = next(iter(self.more.values()), None)
-        if self.only and (more is None or self.only[STARTED] <= more[0][STARTED]):
-            return self.only, self.task, self.before
-        return more
+    def _oldest(self) -> Entry | None:
+        oldest = next(iter(self.others.values()), None)
+        if self.only and self.task is not None and (oldest is None or self.only[STARTED] <= oldest[0][STARTED]):
+            return self.only, self.task, self.cancelling
+        return oldest
 
-    def _cut(self, scope: Scope, task: Any, before: int) -> None:
+    def _cut(self, entry: Entry) -> None:
+        scope, task, _ = entry
         if self.only is scope:
             self.only = self.task = None
         else:
-            del self.more[id(scope)]
-        # What was interrupted while it began or ended may still stand here, and is over.
+            del self.others[id(scope)]
+        # A call that was interrupted while it began or ended may still be registered here, but has ended.
         if scope[OWNER] is not None:
-            self.cut[id(scope)] = scope, task, before
+            self.cut[id(scope)] = entry
             task.cancel()
 
-    def _look_after(self, seconds: float) -> None:
+    def _set_timer(self, seconds: float) -> None:
         if self.loop is not None:
-            self.loop.call_later(seconds, self.look)
+            self.loop.call_later(seconds, self._cut_overdue)
 
 
-def watch_in(loop: asyncio.AbstractEventLoop, deadline: float | None) -> DeadlineWatch:
-    """The one for this deadline in the loop that runs in this thread. The loop itself keeps it: they end together."""
+NO_LOOP = DeadlineWatch(None, None)
+"""The watch for code that no asyncio loop runs: calls do without the fast path."""
+
+
+def watch_here(deadline: float | None) -> DeadlineWatch:
+    """Return the watch for this deadline in the asyncio loop that runs this code, or NO_LOOP.
+
+    The loop itself holds its watches, so they live as long as the loop does.
+    """
+    hook = sys.get_asyncgen_hooks().firstiter
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return NO_LOOP
+    if hook is None or under_trio():
+        return NO_LOOP
     watches = _watches_of(loop)
     watch = watches.get(deadline)
     if watch is None:
         watch = watches[deadline] = DeadlineWatch(loop, deadline)
-    watch.thread = get_ident()
+    watch.hook = hook
     return watch
 
 
 def _watches_of(loop: asyncio.AbstractEventLoop | None) -> dict[float | None, DeadlineWatch]:
-    """Where the loop has no place for them, none are found, and each guard has its own."""
-    place: dict[str, Any] = getattr(loop, "__dict__", {})
-    watches: dict[float | None, DeadlineWatch] = place.setdefault(_PLACE, {})
+    """Return the watches that the loop holds. A loop that takes no attributes holds none: each guard has its own."""
+    attributes: dict[str, Any] = getattr(loop, "__dict__", {})
+    watches: dict[float | None, DeadlineWatch] = attributes.setdefault(_ATTRIBUTE, {})
     return watches

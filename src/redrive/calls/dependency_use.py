@@ -1,4 +1,4 @@
-"""One call's dealings with its dependency: leave from the circuit for each attempt, retries from the budget."""
+"""What one call holds of its dependency: the circuit's permit for an attempt, and a retry from the budget."""
 
 from redrive.policies.decision import CLEAR, Conditions
 from redrive.resilience.budget import Budget, Reservation
@@ -7,20 +7,20 @@ from redrive.resilience.dependencies import Dependency
 
 
 class DependencyUse:
-    """What the call holds of its dependency right now. Without a dependency it stands in nobody's way."""
+    """Asks circuit and budget for one call. Without a dependency, it allows everything."""
 
     __slots__ = ("_budget", "_circuit", "_dependency", "_permit", "_reservation")
 
     def __init__(self, dependency: Dependency | None) -> None:
         self._dependency = dependency
-        # Those that gave the permit and the retry: settings of the dependency may change while the call runs.
+        # The circuit and budget that granted them: the dependency may get new ones while the call runs.
         self._circuit: Circuit | None = None
         self._budget: Budget | None = None
         self._permit: Permit | None = None
         self._reservation: Reservation | None = None
 
     def begin_attempt(self, now: float, *, first: bool) -> tuple[CircuitOpen | None, CircuitChange | None]:
-        """Ask the circuit for leave: its refusal, or None; and how asking changed it."""
+        """Ask the circuit for a permit. Returns its refusal, if any, and its change of phase, if any."""
         if self._dependency is None:
             return None, None
         change = None
@@ -30,7 +30,7 @@ class DependencyUse:
             if self._permit is None:
                 self.give_back_retry(now)
                 return self._circuit.refusal(now), change
-        # The retry that was reserved is being made.
+        # The reserved retry is being made now.
         self._reservation = None
         if first and self._dependency.budget is not None:
             self._dependency.budget.count_request(now)
@@ -40,13 +40,13 @@ class DependencyUse:
     def holds_permit(self) -> bool:
         return self._permit is not None
 
-    def report(self, how: Report, now: float) -> CircuitChange | None:
-        """Tell the circuit how the attempt ended; returns how that changed it."""
+    def report(self, transition: Report, now: float) -> CircuitChange | None:
+        """Report to the circuit how the attempt ended. Returns the change of phase, if any."""
         permit, self._permit = self._permit, None
-        return None if permit is None or self._circuit is None else self._circuit.report(how, permit, now)
+        return None if permit is None or self._circuit is None else self._circuit.report(transition, permit, now)
 
     def conditions(self, now: float, *, owned_elsewhere: bool, replayable: bool) -> Conditions:
-        """What stands in the way of one more attempt; the retry is reserved, for a call that owns its retries."""
+        """Return the conditions for another attempt. A call that owns its retries reserves one from the budget."""
         if self._dependency is None:
             if not owned_elsewhere and replayable:
                 return CLEAR
@@ -65,7 +65,7 @@ class DependencyUse:
         )
 
     def give_back_retry(self, now: float) -> None:
-        """The retry that was reserved is not made after all."""
+        """Return the reserved retry to the budget: it will not be made."""
         reservation, self._reservation = self._reservation, None
         if reservation is not None and self._budget is not None:
             self._budget.give_back(reservation, now)

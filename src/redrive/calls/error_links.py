@@ -1,23 +1,23 @@
-"""The errors that an error carries: what it was raised from, what it was raised while handling, members of a group."""
+"""The errors that an error contains: its cause, its context, and the members of a group."""
 
 from collections.abc import Iterator
 
-# Wrapping has no natural end; an error that carries more than this is looked at in part.
+# Errors can be wrapped without limit; only the first ones are inspected.
 MOST_LINKS = 50
 
 
 def linked_errors(error: BaseException, *, handled: bool) -> Iterator[BaseException]:
-    """The error itself, then those it carries. `handled`: also those it was raised while handling (`__context__`)."""
-    waiting: list[BaseException | None] = [error]
+    """Yield the error, then the errors it contains; with `handled`, also those it was raised while handling."""
+    pending: list[BaseException | None] = [error]
     seen: set[int] = set()
-    while waiting and len(seen) < MOST_LINKS:
-        link = waiting.pop(0)
+    while pending and len(seen) < MOST_LINKS:
+        link = pending.pop(0)
         if link is None or id(link) in seen:
             continue
         seen.add(id(link))
         yield link
-        waiting.append(link.__cause__)
+        pending.append(link.__cause__)
         if handled:
-            waiting.append(link.__context__)
+            pending.append(link.__context__)
         if isinstance(link, BaseExceptionGroup):
-            waiting.extend(link.exceptions[:MOST_LINKS])
+            pending.extend(link.exceptions[:MOST_LINKS])

@@ -1,8 +1,8 @@
-"""What answers when a call has given up: a value, a function, the last good value, or a queue that does it later.
+"""Fallbacks answer for a call that has given up: with a value, a function, the last good value, or a queue.
 
-A fallback answers for failures that were worth retrying (exhausted, deadline, open circuit, …). A permanent or an
-unknown failure is a fault to be seen, not to be covered, and is raised. A queue does not get work that may be done
-already and must not be done twice.
+A fallback covers failures that were worth retrying (exhausted, deadline, open circuit, …). Permanent and unknown
+failures are raised, so that faults stay visible. A queue never receives work that is not idempotent and may have taken
+effect.
 """
 
 import functools
@@ -23,23 +23,23 @@ log = logging.getLogger("redrive")
 
 
 class GivenUpCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The call that gave up: enough to answer it, or to do it later."""
+    """A call that gave up, with everything needed to answer it or to make it later."""
 
     operation: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     error: Exception
-    """What it would raise, with its report attached (`redrive.report_of`)."""
+    """The error it would raise, with its report attached (`redrive.report_of`)."""
     now: float
     function: Callable[..., Any] | None = None
-    """What was called, in process only."""
+    """The function that was called; None after pickling."""
 
     def __repr__(self) -> str:
         # Arguments may hold secrets.
         return f"GivenUpCall({self.operation!r}, {type(self.error).__name__})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A queue may pickle it, but a function below a decorator cannot be: its name stands for the decorated one.
+        # A queue may pickle the call. A decorated function cannot be pickled: its name refers to the decorated version.
         return _given_up_call, ({**structs.asdict(self), "function": None},)
 
 
@@ -48,16 +48,16 @@ def _given_up_call(fields: dict[str, Any]) -> GivenUpCall:
 
 
 class Fallback:
-    """Answers a call that gave up. The kinds below are made by `value`, `call`, `last_good` and `queue`."""
+    """Answers a call that gave up. `value`, `call`, `last_good` and `queue` make the kinds below."""
 
     kind = "fallback"
     remembers = False
-    """Whether `remember` wants every good result."""
+    """Whether to call `remember` with every good result."""
     repeats = False
-    """Whether it has the work done again, which does harm where it may be done already and must not be twice."""
+    """Whether the fallback makes the call again: not allowed if that is unsafe and the call may have taken effect."""
 
     def answer(self, call: GivenUpCall) -> Any:
-        """The answer; a fallback that has none raises the call's error."""
+        """Return the answer, or raise the call's error if there is none."""
         raise call.error
 
     def remember(
@@ -66,11 +66,11 @@ class Fallback:
         return
 
     def age(self, call: GivenUpCall) -> float | None:
-        """Seconds since the answer was fresh, where that has a meaning."""
+        """Return the age of the answer in seconds, or None if it has no age."""
         return None
 
     def __repr__(self) -> str:
-        # What a fallback holds may be a secret.
+        # The fallback may hold a secret.
         return f"<fallback: {self.kind}>"
 
 
@@ -109,14 +109,14 @@ class _Queue(Fallback):
 
 
 class Aged(msgspec.Struct, frozen=True):
-    """A last good value and how old it is, in seconds."""
+    """A last good value and its age in seconds."""
 
     value: Any
     age: float
 
 
 class LastGood(Fallback):
-    """The last good result of the same function for the same arguments, while it is not older than `max_age`."""
+    """Answers with the last good result of the same function for the same arguments, up to `max_age` old."""
 
     kind = "last good value"
     remembers = True
@@ -126,7 +126,7 @@ class LastGood(Fallback):
         self._with_age = with_age
         self._key = key
         self._limit = limit
-        self._told = False
+        self._warned = False
         self._lock = threading.Lock()
         self._results: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()
 
@@ -140,25 +140,25 @@ class LastGood(Fallback):
                 self._results.move_to_end(key)
                 if len(self._results) > self._limit:
                     self._results.popitem(last=False)
-        except Exception as error:  # noqa: BLE001 - the call has succeeded, whatever its arguments and their key do
-            self._without_key(error)
+        except Exception as error:  # noqa: BLE001 - the call has succeeded, even if its key cannot be made
+            self._warn_once(error)
 
     def answer(self, call: GivenUpCall) -> Any:
-        known = self._known(call)
+        known = self._find(call)
         if known is None:
             raise call.error
         result, since = known
         return Aged(result, call.now - since) if self._with_age else result
 
     def age(self, call: GivenUpCall) -> float | None:
-        known = self._known(call)
+        known = self._find(call)
         return None if known is None else call.now - known[1]
 
-    def _known(self, call: GivenUpCall) -> tuple[Any, float] | None:
+    def _find(self, call: GivenUpCall) -> tuple[Any, float] | None:
         try:
             known = self._results.get(self._key_of(call.function, call.args, call.kwargs))
-        except Exception as error:  # noqa: BLE001 - as above; the call's own error is the one to raise
-            self._without_key(error)
+        except Exception as error:  # noqa: BLE001 - as above; the call's own error is raised
+            self._warn_once(error)
             return None
         if known is None or (self._max_age is not None and call.now - known[1] > self._max_age):
             return None
@@ -171,11 +171,11 @@ class LastGood(Fallback):
             args, kwargs = _as_declared(function, args, kwargs)
         return function, args, tuple(sorted(kwargs.items()))
 
-    def _without_key(self, error: Exception) -> None:
-        """Say once that there are calls whose results cannot be kept: their arguments cannot be told apart."""
-        if not self._told:
-            self._told = True
-            log.warning("last_good does not keep a result: the key of its call raised %s", type(error).__name__)
+    def _warn_once(self, error: Exception) -> None:
+        """Warn that results are not kept, because no key can be made from the arguments of their calls."""
+        if not self._warned:
+            self._warned = True
+            log.warning("last_good cannot keep a result: making the key of its call raised %s", type(error).__name__)
 
 
 def value(value: Any) -> Fallback:
@@ -184,45 +184,45 @@ def value(value: Any) -> Fallback:
 
 
 def call(function: Callable[..., Any], *, with_error: bool = False) -> Fallback:
-    """Answer with what `function` returns for the same arguments (after the error, when `with_error`)."""
+    """Answer with the result of `function`, called with the same arguments; `with_error=True` puts the error first."""
     return _Call(function, with_error)
 
 
 def last_good(
     max_age: Any = None, *, with_age: bool = False, key: Callable[..., Hashable] | None = None, limit: int = 256
 ) -> LastGood:
-    """Answer with the function's last good result for the same arguments; without one, the error is raised.
+    """Answer with the function's last good result for the same arguments, or raise the error if there is none.
 
-    It is at most `max_age` old. `with_age=True` answers with `Aged(value, age)`. `key` makes the cache key from the
-    arguments. The `limit` results used last are kept.
+    The result is at most `max_age` old. `with_age=True` answers with `Aged(value, age)`. `key` makes the cache key from
+    the arguments. The `limit` most recent results are kept.
     """
     return LastGood(None if max_age is None else read_duration(max_age), with_age, key, limit)
 
 
 def queue(enqueue: Callable[[GivenUpCall], Any]) -> Fallback:
-    """Hand the call over to be done later; answers with what `enqueue` returns, such as a job id."""
+    """Enqueue the call for later, and answer with what `enqueue` returns, such as a job id."""
     return _Queue(enqueue)
 
 
-def as_fallback(what: Any) -> Fallback | None:
-    """Read what users write: a Fallback, a function, a plain value, or None for no fallback."""
-    if what is None or isinstance(what, Fallback):
-        return what
-    return call(what) if callable(what) else value(what)
+def as_fallback(setting: Any) -> Fallback | None:
+    """Read a `fallback` setting: a Fallback, a function, a plain value, or None for no fallback."""
+    if setting is None or isinstance(setting, Fallback):
+        return setting
+    return call(setting) if callable(setting) else value(setting)
 
 
 def covers(gave_up: GiveUp | None) -> bool:
-    """Whether a fallback may answer for a call that ended like this."""
+    """Whether a fallback may answer for a call that gave up for this reason."""
     return gave_up is not None and gave_up.kind not in ("permanent", "unknown")
 
 
 def _as_declared(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments, by name only where the function takes them in no other way."""
+    """Return the same arguments, by position wherever the function allows it."""
     try:
         bound = _signature_of(function).bind(*args, **kwargs)
-    except Exception:  # noqa: BLE001 - not every function says what it takes
+    except Exception:  # noqa: BLE001 - not every function has a signature
         return args, kwargs
     return bound.args, bound.kwargs
 

@@ -1,56 +1,49 @@
-"""Restarts a generator from its beginning when it fails; the items it had given come again."""
+"""Guards generators: a generator that fails is restarted from the beginning, so its items may be repeated."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from inspect import isawaitable
 from typing import Any
 
 from redrive.calls.async_driver import NO_CUT
-from redrive.calls.flow import Failed, Outcome, SleepUntil, Succeeded, retry_flow
+from redrive.calls.guard import Guard
 from redrive.calls.guarded_call import GuardedCall
-from redrive.calls.retrier import Retrier
+from redrive.calls.retry_protocol import Failed, Outcome, SleepUntil, Succeeded, failed, retry_steps
 from redrive.calls.scope import CURRENT
-from redrive.calls.sync_driver import read_again
+from redrive.calls.sync_driver import reread_state
 from redrive.determinism.clock import Clock, current_clock
 from redrive.determinism.dice import current_dice
-from redrive.determinism.raising import raise_as_it_is
 from redrive.determinism.thread_cut import CutShort
 
 
-async def until(clock: Clock, when: float | None, item: Awaitable[Any]) -> Any:
-    """Cut the generator's own work on its next item at `when`."""
-    with NO_CUT if when is None else clock.cut_at(when):
-        return await item
-
-
-def guard_generator_function(
-    guard: Retrier, operation: str, function: Callable[..., Any], is_async: bool
+def guarded_generator_function(
+    guard: Guard, operation: str, function: Callable[..., Any], yields_async: bool
 ) -> Callable[..., Any]:
-    # The consumer runs between two items, in the same context: a generator claims no ownership of its retries there.
+    # The consumer runs between two items, in the same context: a generator does not own the consumer's retries.
     if guard.fallback is not None or guard.retry_result is not None:
-        raise TypeError(f"{operation}: a generator has no single result: fallback and retry_result cannot be used")
+        raise TypeError(f"{operation}: fallback and retry_result need a single result, and a generator has none")
     if guard.policy.attempt_timeout is not None:
-        raise TypeError(f"{operation}: attempt_timeout cannot cut a generator; the consumer's time would count too")
+        raise TypeError(f"{operation}: attempt_timeout would include the consumer's time; use deadline for a generator")
 
     reread = guard.reread
 
-    def begin() -> GuardedCall:
+    def new_call() -> GuardedCall:
         return GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
 
     def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        call = begin()
-        flow = retry_flow(call)
+        call = new_call()
+        steps = retry_steps(call)
         try:
-            step = next(flow)
+            step = next(steps)
             while True:
                 if isinstance(step, SleepUntil):
                     call.clock.sleep_until(step.when)
-                    step = flow.send(None)
+                    step = steps.send(None)
                     continue
                 outcome: Outcome
                 source, thrown = function(*args, **kwargs), False
                 try:
                     if step.reread and reread is not None:
-                        read_again(operation, reread)
+                        reread_state(operation, reread)
                     item = next(source)
                     while True:
                         thrown = False
@@ -67,41 +60,43 @@ def guard_generator_function(
                     outcome = Succeeded(stop.value)
                 except Exception as error:
                     if thrown:
-                        # Not its work has failed: it answers to what its consumer threw at it.
+                        # The generator's work has not failed: it raised in response to what its consumer threw.
                         raise
-                    outcome = Failed(error)
+                    outcome = failed(error)
                 finally:
                     source.close()
-                step = flow.send(outcome)
+                step = steps.send(outcome)
         except StopIteration as stop:
             outcome = stop.value
         finally:
-            flow.close()
-        if isinstance(outcome, Failed):
-            raise_as_it_is(outcome.error)
-        return outcome.result
+            steps.close()
+        try:
+            return outcome.unwrap()
+        finally:
+            # The traceback refers to this frame: without this, the error would refer to itself.
+            del outcome
 
     async def async_items(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        call = begin()
-        clock, flow = call.clock, retry_flow(call)
+        call = new_call()
+        clock, steps = call.clock, retry_steps(call)
         try:
-            step = next(flow)
+            step = next(steps)
             while True:
                 if isinstance(step, SleepUntil):
                     await clock.asleep_until(step.when)
-                    step = flow.send(None)
+                    step = steps.send(None)
                     continue
                 outcome: Outcome
-                source, thrown, end = function(*args, **kwargs), False, step.until
+                source, thrown, until = function(*args, **kwargs), False, step.until
                 try:
                     if step.reread and reread is not None:
-                        again = reread()
-                        if isawaitable(again):
-                            await until(clock, end, again)
-                    item = await until(clock, end, anext(source))
+                        returned = reread()
+                        if isawaitable(returned):
+                            await _cut_at(clock, until, returned)
+                    item = await _cut_at(clock, until, anext(source))
                     while True:
                         thrown = False
-                        given = clock.monotonic()
+                        yielded_at = clock.monotonic()
                         try:
                             sent = yield item
                         except GeneratorExit:
@@ -111,10 +106,10 @@ def guard_generator_function(
                             following = source.athrow(error)
                         else:
                             following = source.asend(sent)
-                        if end is not None:
-                            # The consumer's time does not count: closing up after a slow one would be cut at once.
-                            end += clock.monotonic() - given
-                        item = await until(clock, end, following)
+                        if until is not None:
+                            # The consumer's time does not count: cleaning up after a slow one would be cut at once.
+                            until += clock.monotonic() - yielded_at
+                        item = await _cut_at(clock, until, following)
                 except StopAsyncIteration:
                     outcome = Succeeded(None)
                 except CutShort:
@@ -122,15 +117,23 @@ def guard_generator_function(
                 except Exception as error:
                     if thrown:
                         raise
-                    outcome = Failed(error)
+                    outcome = failed(error)
                 finally:
                     await source.aclose()
-                step = flow.send(outcome)
+                step = steps.send(outcome)
         except StopIteration as stop:
             outcome = stop.value
         finally:
-            flow.close()
-        if isinstance(outcome, Failed):
-            raise_as_it_is(outcome.error)
+            steps.close()
+        try:
+            outcome.unwrap()
+        finally:
+            del outcome
 
-    return async_items if is_async else items
+    return async_items if yields_async else items
+
+
+async def _cut_at(clock: Clock, when: float | None, item: Awaitable[Any]) -> Any:
+    """Await the generator's next item, and cancel that at `when`."""
+    with NO_CUT if when is None else clock.cut_at(when):
+        return await item

@@ -1,12 +1,13 @@
-"""The state of one guarded call: asks circuit, budget and `decide()`, keeps the record, tells the event stream."""
+"""The state of one guarded call: asks circuit, budget and `decide()`, records attempts, and emits events."""
 
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
 from redrive.calls.dependency_use import DependencyUse
 from redrive.calls.error_links import linked_errors
+from redrive.calls.guard import Guard
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
 from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_retries, until_of
 from redrive.calls.vetoes import veto, veto_on
@@ -23,31 +24,28 @@ from redrive.resilience.circuit_outcome import circuit_outcome
 from redrive.telemetry.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged
 from redrive.telemetry.stream import correlation_id, emit
 
-if TYPE_CHECKING:
-    from redrive.calls.retrier import Retrier
-
 NEVER_INSIDE = "a guarded call inside never retries it"
 
-# Unlimited retries must not fill the memory: of more attempts, the first and the latest are kept.
+# Unlimited retries must not exhaust memory: beyond this, only the first and the latest attempts are kept.
 KEPT_FIRST = 10
 KEPT_LATEST = 90
 
 
 class OuterDeadlinePassed(DeadlineExceeded):
-    """Nothing was called, and so nothing was cut: the deadline of the call around this one had passed before."""
+    """Nothing was called: the deadline of the enclosing call had already passed."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
-        self.args = (f"not called: the deadline of {seconds:g} s of the call around it had passed",)
+        self.args = (f"not called: the enclosing call's deadline of {seconds:g} s had passed",)
 
 
 class GuardedCall:
-    """One call on its way through its attempts."""
+    """One call and the attempts made for it so far."""
 
     __slots__ = (
-        "_around",
         "_attempt_began",
         "_dependency",
+        "_enclosing",
         "_last_error",
         "_left_out",
         "_outer_deadline",
@@ -69,9 +67,9 @@ class GuardedCall:
     )
 
     def __init__(
-        self, guard: "Retrier", operation: str, clock: Clock, dice: Dice, outer: Scope, scope: Scope | None = None
+        self, guard: Guard, operation: str, clock: Clock, dice: Dice, outer: Scope, scope: Scope | None = None
     ) -> None:
-        """`scope` is the one the first attempt already ran in; without it the call is about to begin."""
+        """`scope` is the scope that the first attempt has already run in; None: the call has not begun."""
         self.guard = guard
         self.operation = operation
         self.clock = clock
@@ -83,18 +81,18 @@ class GuardedCall:
         self._outer_deadline: float | None = None
         outer_until = until_of(outer)
         if outer_until is not None and (self.until is None or self.until > outer_until):
-            # The enclosing call's time is all there is; once it has passed, the least a policy can name.
+            # An inner call cannot outlast the enclosing one. Once that has no time left: the shortest legal deadline.
             self.until = outer_until
             self._outer_deadline = outer_until - float(outer[STARTED])
             self.policy = self.policy.replace(deadline=max(outer_until - started, 1e-9))
         self.scope: Scope = scope or self._new_scope(outer, outer_until, started)
-        # What the enclosing call, if there is one, knows of the work inside it.
-        self._around = keys_of(outer)
+        # The enclosing call's record of the work inside it.
+        self._enclosing = keys_of(outer)
         self.history = History(started)
         self.attempt_until: float | None = None
         self.reread_first = False
         self.replayable = True
-        # True for attempts that keep to `attempt_until` by themselves: no thread is left behind to cut them.
+        # True if attempts respect `attempt_until` by themselves: they need no thread that can be abandoned.
         self.self_limiting = False
         self.gave_up: GiveUp | None = None
         self._attempt_began = started
@@ -105,7 +103,9 @@ class GuardedCall:
         self._dependency = DependencyUse(None if counted_outside else guard.dependency)
 
     def _new_scope(self, outer: Scope, outer_until: float | None, started: float) -> Scope:
-        """An inner call that makes one attempt must not shadow the owner: it has a scope only for a nearer deadline."""
+        """Open a scope. An inner call that makes a single attempt must not hide the owner: it needs one only for an
+        earlier deadline.
+        """
         if not self.single_shot:
             return [self.guard, started, self.until, keys_of_inner_call(outer, self.operation)]
         if self.until == outer_until:
@@ -113,13 +113,13 @@ class GuardedCall:
         return [outer[OWNER], outer[STARTED], self.until, keys_of(outer), outer]
 
     def begin_attempt(self) -> Exception | None:
-        """Get ready for the next attempt; what is returned ends the call instead: too late, or an open circuit."""
+        """Prepare the next attempt. Returns the error that ends the call instead: deadline passed, or circuit open."""
         now = self._attempt_began = self.clock.monotonic()
         until = self.until
         if until is not None and now >= until:
-            return self._too_late(now)
+            return self._missed_deadline(now)
         refusal, change = self._dependency.begin_attempt(now, first=self.history.attempts == 1)
-        self._tell_circuit(change)
+        self._emit_circuit_change(change)
         if refusal is not None:
             return self._refused(refusal, now)
         timeout = attempt_timeout(self.policy, self.history)
@@ -128,17 +128,17 @@ class GuardedCall:
         self.attempt_until = until
         if not self.single_shot and (inside := keys_in(self.scope)) is not None:
             inside.next_attempt()
-        if self._around is not None and self.policy.idempotent is False:
-            self._around.unsafe_work_began(self)
+        if self._enclosing is not None and self.policy.idempotent is False:
+            self._enclosing.unsafe_work_began(self)
         return None
 
     def first_attempt_was_made(self) -> None:
-        """The first attempt was made without asking, as nothing stood in its way: it is counted all the same."""
+        """Count a first attempt that was made without `begin_attempt`, because nothing could have refused it."""
         _, change = self._dependency.begin_attempt(self._attempt_began, first=True)
-        self._tell_circuit(change)
+        self._emit_circuit_change(change)
 
     def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
-        """The error of an attempt that was cut at `attempt_until`: by its own timeout or by the deadline."""
+        """Return the error for an attempt that was cut at `attempt_until`, by its own timeout or by the deadline."""
         timeout = attempt_timeout(self.policy, self.history)
         if timeout is not None and self.attempt_until == self._attempt_began + timeout:
             return AttemptTimeout(timeout)
@@ -147,22 +147,22 @@ class GuardedCall:
         return error
 
     def abandon_attempt(self) -> None:
-        """The attempt ended without an outcome (cancelled): give back what it held."""
+        """Release what the attempt held: it was cancelled and has no outcome."""
         now = self.clock.monotonic()
-        self._tell_circuit(self._dependency.report(circuits.ignored, now))
+        self._emit_circuit_change(self._dependency.report(circuits.ignored, now))
         self._dependency.give_back_retry(now)
         inside = None if self.single_shot else keys_in(self.scope)
-        if self._around is not None and inside is not None and inside.unsafe_work_left():
-            self._around.unsafe_work_began(self)
+        if self._enclosing is not None and inside is not None and inside.unsafe_work_left():
+            self._enclosing.unsafe_work_began(self)
 
     def attempt_returned(self, result: Any) -> ResultRejected | None:
-        """Accept a result, or turn one that `retry_result` refuses into an error."""
+        """Accept a result, or return the error for one that `retry_result` rejects."""
         guard = self.guard
         self._unsafe_work_ended()
-        if guard.retry_result is not None and (refused := guard.retry_result(result)):
-            # Declared as returning a bool, which nobody checks; a coroutine would refuse every result.
-            if isinstance(refused, CoroutineType):
-                refused.close()
+        if guard.retry_result is not None and (rejected := guard.retry_result(result)):
+            # A coroutine is always true: it would reject every result.
+            if isinstance(rejected, CoroutineType):
+                rejected.close()
                 raise TypeError("retry_result returned a coroutine, and nothing awaits it; use a plain function")
             return ResultRejected(result)
         change = self._dependency.report(circuits.succeeded, self.clock.monotonic())
@@ -178,44 +178,43 @@ class GuardedCall:
                 ),
                 *guard.hooks,
             )
-        self._tell_circuit(change)
+        self._emit_circuit_change(change)
         return None
 
-    def retries_are_spent(self, error: Exception) -> None:
-        """The fallback had no answer: the error reaches the enclosing call, but its retries were made here."""
-        if self._around is not None and not self.guard.asked_to_be_independent:
-            veto(error, "never", self._around)
+    def forbid_outer_retries(self, error: Exception) -> None:
+        """Keep the enclosing call from retrying an error that the fallback had no answer to: this call did retry."""
+        if self._enclosing is not None and not self.guard.independent_by_request:
+            veto(error, "never", self._enclosing)
 
-    def may_be_done_already(self) -> bool:
-        """Whether the last attempt may have taken effect, in work that must not be done twice."""
+    def may_have_taken_effect(self) -> bool:
+        """Whether the last attempt may have taken effect, and the work must not be done twice."""
         if not self._records:
             return False
         failure = self._records[-1].failure
-        return self._may_have_done(failure) or (failure.unsafe_to_repeat and not self.policy.idempotent)
+        return self._is_unsafe_to_repeat(failure) or (failure.unsafe_to_repeat and not self.policy.idempotent)
 
     def attempt_failed(self, error: Exception) -> float | None:
-        """Decide about a failed attempt: when to try again, or None after attaching the report to the error."""
+        """Decide about a failed attempt. Returns when to retry, or None after attaching the report to the error."""
         now = self.clock.monotonic()
         self._unsafe_work_ended()
         failure = self._classify(error)
         refusal = _refusal_inside(error)
         change = None
-        # Without a permit nobody wants the outcome; to find it may ask the user's predicate once more.
+        # Only with a permit: finding the outcome may call the user's predicate once more.
         if self._dependency.holds_permit:
             outcome = circuits.ignored if refusal is not None else circuit_outcome(self.policy, failure)
             change = self._dependency.report(outcome, now)
         decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, refusal))
-        began = self.history.started_at
-        attempt = self.history.attempts
+        started, attempt = self.history.started_at, self.history.attempts
         if isinstance(decision, GiveUp):
             self._dependency.give_back_retry(now)
             self.gave_up = decision
             self._veto(error, failure, decision)
             if self.single_shot:
                 # The enclosing call reports this as its own failed attempt.
-                self._tell_circuit(change)
+                self._emit_circuit_change(change)
                 return None
-            # Without the error itself, which is about to carry this record: together they would be a cycle.
+            # Without the error: it is about to refer to this record, and the two would form a cycle.
             self._keep(attempt, structs.replace(failure, error=None), decision, now)
             self._attach_report(error, decision, failure, now)
         else:
@@ -223,23 +222,23 @@ class GuardedCall:
             self._last_error = error
             self.history = self.history.after(decision)
             self.reread_first = self.guard.reread is not None and failure.status == 409
-        self._tell_failed(attempt, failure, decision, now - began)
-        self._tell_circuit(change)
+        self._emit_failed(attempt, failure, decision, now - started)
+        self._emit_circuit_change(change)
         return decision.when if isinstance(decision, RetryAt) else None
 
-    def tell_if_too_late(self, error: Exception) -> None:
-        """Tell that the call ends because no attempt could begin in time; a circuit has told of its refusal already."""
+    def report_missed_deadline(self, error: Exception) -> None:
+        """Emit the failure of a call that ends because its deadline passed; other refusals are emitted elsewhere."""
         gave_up = self.gave_up
         if gave_up is None or gave_up.kind != "deadline" or self.single_shot:
             return
         elapsed = self.clock.monotonic() - self.history.started_at
         if self._records:
             last = self._records[-1]
-            self._tell_failed(last.number, last.failure, gave_up, elapsed)
+            self._emit_failed(last.number, last.failure, gave_up, elapsed)
         else:
-            self._tell_failed(self.history.attempts, self._classify(error), gave_up, elapsed)
+            self._emit_failed(self.history.attempts, self._classify(error), gave_up, elapsed)
 
-    def _tell_failed(self, attempt: int, failure: Failure, decision: Decision, elapsed: float) -> None:
+    def _emit_failed(self, attempt: int, failure: Failure, decision: Decision, elapsed: float) -> None:
         emit(
             AttemptFailed(
                 operation=self.operation,
@@ -265,7 +264,7 @@ class GuardedCall:
         failure = classifier.failure_of(error, self.clock.wall())
         inside = None if self.single_shot else keys_in(self.scope)
         if inside is None:
-            # Nothing inside that could have forbidden anything.
+            # There are no inner calls that could have vetoed a retry.
             return failure
         why = "unsafe" if inside.unsafe_work_left() else veto_on(error, inside)
         if why == "unsafe":
@@ -275,31 +274,31 @@ class GuardedCall:
         return failure
 
     def _veto(self, error: Exception, failure: Failure, decision: GiveUp) -> None:
-        """Tell the calls around this one what they must not repeat."""
-        if self._around is None:
+        """Mark the error for the enclosing call if that must not repeat the work."""
+        if self._enclosing is None:
             return
         subject = error.result if isinstance(error, ResultRejected) else error
-        if self._may_have_done(failure) or failure.unsafe_to_repeat:
-            veto(subject, "unsafe", self._around)
+        if self._is_unsafe_to_repeat(failure) or failure.unsafe_to_repeat:
+            veto(subject, "unsafe", self._enclosing)
         elif decision.because.rule == "never_on" or failure.reason == NEVER_INSIDE:
-            veto(subject, "never", self._around)
+            veto(subject, "never", self._enclosing)
 
-    def _may_have_done(self, failure: Failure) -> bool:
-        """Whether it may have taken effect, and the policy says that doing it twice does harm."""
+    def _is_unsafe_to_repeat(self, failure: Failure) -> bool:
+        """Whether the attempt may have taken effect, and the policy says that the work is not idempotent."""
         return self.policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry
 
     def _conditions(self, now: float, refusal: circuits.CircuitOpen | None) -> Conditions:
         if refusal is not None:
-            # A call inside was refused: to wait here would only find the circuit open again.
+            # An inner call was refused: after a wait here, its circuit would still be open.
             until = now + refusal.retry_in
             return Conditions(circuit="open", circuit_open_until=until, owned_elsewhere=self.single_shot)
         return self._dependency.conditions(now, owned_elsewhere=self.single_shot, replayable=self.replayable)
 
     def _unsafe_work_ended(self) -> None:
-        if self._around is not None:
-            self._around.unsafe_work_ended(self)
+        if self._enclosing is not None:
+            self._enclosing.unsafe_work_ended(self)
 
-    def _tell_circuit(self, change: circuits.CircuitChange | None) -> None:
+    def _emit_circuit_change(self, change: circuits.CircuitChange | None) -> None:
         if change is not None:
             emit(
                 CircuitChanged(
@@ -308,10 +307,10 @@ class GuardedCall:
                 *self.guard.hooks,
             )
 
-    def _too_late(self, now: float) -> Exception:
-        """The wait ended past the deadline, or an enclosing call's deadline has come: no attempt begins any more."""
+    def _missed_deadline(self, now: float) -> Exception:
+        """Return the error of a call whose deadline, or whose enclosing call's, passed before the attempt began."""
         self._dependency.give_back_retry(now)
-        self.gave_up = self._not_begun("deadline", "the deadline had come before the attempt could begin")
+        self.gave_up = self._not_begun("deadline", "the deadline passed before the attempt could begin")
         error = self._last_error
         if error is None and self._outer_deadline is not None:
             error = OuterDeadlinePassed(self._outer_deadline)
@@ -334,7 +333,7 @@ class GuardedCall:
         return GiveUp(kind, because)
 
     def _refused(self, refusal: circuits.CircuitOpen, now: float) -> circuits.CircuitOpen:
-        """The circuit does not let the attempt through: what the caller gets, with what came before."""
+        """Return the circuit's refusal with the report and the last error attached."""
         self.gave_up = self._not_begun("circuit_open", str(refusal))
         self._attach_report(refusal, self.gave_up, None, now)
         refusal.__cause__ = self._last_error
@@ -377,7 +376,7 @@ class GuardedCall:
 
 
 def _refusal_inside(error: BaseException) -> circuits.CircuitOpen | None:
-    """The refusal of a call inside that the error is, carries, or was raised from."""
+    """Return the refusal of an inner call's circuit that the error is, contains, or was raised from."""
     for link in linked_errors(error, handled=False):
         if isinstance(link, circuits.CircuitOpen):
             return link

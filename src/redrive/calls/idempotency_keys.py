@@ -1,11 +1,11 @@
-"""The idempotency keys of the requests made inside one guarded call: a request keeps its key on every attempt.
+"""The idempotency keys of the requests inside one guarded call: a request keeps its key on every attempt.
 
-The code of an attempt makes its requests anew, so there is no request object that could carry a key from one attempt
-to the next. A request is known by where it goes and by its content, because concurrent requests may change their order
-and an attempt may skip what an earlier one finished; one whose content is new (a time in it, say) is known by its turn.
+Each attempt builds its requests anew, so no request object can carry a key to the next attempt. Requests are matched by
+method, address and content, because concurrent requests may change their order and an attempt may skip what an earlier
+one finished. Requests with new content, such as a timestamp, are matched in order.
 
-The same record knows of work inside the call that must not be done twice and has no outcome yet: what is interrupted,
-or left behind in a thread, may still take effect.
+The same object tracks unsafe work inside the call: work that is not idempotent and has no outcome yet. If it is
+interrupted, or abandoned in a thread, it may still take effect.
 """
 
 import threading
@@ -16,65 +16,62 @@ from redrive.calls.scope import CURRENT, KEYS, UNTIL, Scope, base_of_keys, keys_
 from redrive.determinism.ids import new_id
 
 
-class _Handed:
-    """A key that was handed out (or the keys of an inner call), and when it was last."""
+class _IssuedKey:
+    """A key, or the keys of an inner call, and the latest attempt that used it."""
 
-    __slots__ = ("attempt", "content", "what")
+    __slots__ = ("attempt", "content", "key")
 
-    def __init__(self, what: "str | IdempotencyKeys", content: Hashable, attempt: int) -> None:
-        self.what = what
+    def __init__(self, key: "str | IdempotencyKeys", content: Hashable, attempt: int) -> None:
+        self.key = key
         self.content = content
         self.attempt = attempt
 
 
 class IdempotencyKeys:
-    """Hands out the keys of one guarded call, and knows of the unsafe work under way inside it.
-
-    Safe across the threads and tasks of its attempts.
-    """
+    """Issues the keys of one guarded call, and tracks the unsafe work inside it. Safe for use from many threads."""
 
     def __init__(self, base: str | None = None) -> None:
-        """`base` makes the keys the same whenever the same requests are made in the same order."""
+        """With `base`, the same requests in the same order get the same keys, also in another process."""
         self._base = base
         self._made = 0
         self._lock = threading.Lock()
         self._attempt = 1
         self._unsafe: set[Hashable] = set()
-        self._handed: dict[tuple[str, ...], list[_Handed]] = {}
+        self._issued: dict[tuple[str, ...], list[_IssuedKey]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # It goes along on errors that it has marked; in another process it means nothing.
+        # Vetoed errors refer to these keys. In another process the reference has no meaning.
         return type(self), (self._base,)
 
     def next_attempt(self) -> None:
-        """From now on the requests of the next attempt are made: each finds the key it had."""
+        """Begin the next attempt: its requests get the keys they had before."""
         with self._lock:
             self._attempt += 1
             self._unsafe.clear()
 
     def unsafe_work_began(self, call: Hashable) -> None:
-        """A call inside that is not idempotent makes an attempt."""
+        """Record that an inner call that is not idempotent has begun an attempt."""
         with self._lock:
             self._unsafe.add(call)
 
     def unsafe_work_ended(self, call: Hashable) -> None:
-        """It has an outcome, whatever it is; one that was interrupted never says this."""
+        """Record that the attempt has an outcome. An interrupted attempt never gets here."""
         with self._lock:
             self._unsafe.discard(call)
 
     def unsafe_work_left(self) -> bool:
-        """Whether such an attempt was interrupted or still goes on: it may take effect."""
+        """Whether such an attempt was interrupted or is still running: it may take effect."""
         return bool(self._unsafe)
 
     def key_for(self, method: str, address: str, content: Hashable = None) -> str:
-        """The key of a request; `content` (its query and body, say) tells requests to one address apart."""
-        key = self._hand_out((method, address), content, self._new_key)
+        """Return the key of a request; `content`, such as query and body, distinguishes requests to one address."""
+        key = self._issue((method, address), content, self._new_key)
         assert isinstance(key, str)  # noqa: S101 - narrows for mypy
         return key
 
     def of_inner_call(self, operation: str) -> "IdempotencyKeys":
-        """The keys of a call that is made inside this one and retries by itself; they outlive it in the same way."""
-        keys = self._hand_out((operation,), None, self._new_keys)
+        """Return the keys of an inner call that owns its retries; that call gets the same keys on the next attempt."""
+        keys = self._issue((operation,), None, self._new_keys)
         assert isinstance(keys, IdempotencyKeys)  # noqa: S101 - narrows for mypy
         return keys
 
@@ -87,44 +84,44 @@ class IdempotencyKeys:
     def _new_keys(self) -> "IdempotencyKeys":
         return IdempotencyKeys(None if self._base is None else self._new_key())
 
-    def _hand_out(
+    def _issue(
         self, address: tuple[str, ...], content: Hashable, make: "Callable[[], str | IdempotencyKeys]"
     ) -> "str | IdempotencyKeys":
-        # Only whether contents are equal matters, and only in this process.
+        # A hash is enough: contents are only compared, and only in this process.
         content = hash(content)
         with self._lock:
-            known = self._handed.setdefault(address, [])
+            known = self._issued.setdefault(address, [])
             free = [one for one in known if one.attempt < self._attempt]
             found = next((one for one in free if one.content == content), None)
-            turn = len(known) - len(free)
-            if found is None and free and known[turn] is free[0]:
-                # Those before it kept their turns. Where they did not, the free key is another request's, under which
-                # a server would take this one for done.
+            position = len(known) - len(free)
+            if found is None and free and known[position] is free[0]:
+                # All earlier requests kept their order. Otherwise the free key may belong to another request, and a
+                # server that has seen it would skip this one.
                 found = free[0]
             if found is None:
-                found = _Handed(make(), content, self._attempt)
+                found = _IssuedKey(make(), content, self._attempt)
                 known.append(found)
             found.attempt = self._attempt
             found.content = content
-            return found.what
+            return found.key
 
 
 _making = threading.Lock()
 
 
 def current_keys() -> IdempotencyKeys | None:
-    """The keys of the guarded call that this code runs in; None outside of one."""
+    """Return the keys of the guarded call that this code runs in; None outside one."""
     return keys_of(CURRENT.get())
 
 
 def keys_of_inner_call(outer: Scope, operation: str) -> IdempotencyKeys | None:
-    """The keys for a new scope inside `outer`; None when no call is running there."""
+    """Return the keys for a new scope inside `outer`; None if no call is running there."""
     keys = keys_of(outer)
     return None if keys is None else keys.of_inner_call(operation)
 
 
 def keys_of(scope: Scope) -> IdempotencyKeys | None:
-    """The keys of the call whose scope this is, made when they are first asked for; None when it no longer runs."""
+    """Return the keys of the scope's call, creating them on first use; None if the call has ended."""
     if owner_of(scope) is None:
         return None
     with _making:

@@ -1,12 +1,14 @@
-"""A policy with everything a guarded call needs around it: classifier, dependency, fallback, hooks."""
+"""`redrive.Retrier`: a policy with everything that a guarded call needs besides: classifier, dependency, fallback."""
 
-import functools
-import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
+from redrive.calls import async_driver, sync_driver
+from redrive.calls.attempt_loop import Attempts
 from redrive.calls.dependencies import as_dependency
 from redrive.calls.fallback import as_fallback
+from redrive.calls.function_kinds import is_async, operation_name
+from redrive.calls.guarded_function import guarded_function
 from redrive.calls.settings import PolicySettings, policy_from
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Failure
@@ -15,16 +17,13 @@ from redrive.policies.policy import Policy
 from redrive.resilience.dependencies import Dependency
 from redrive.telemetry.stream import Listener
 
-if TYPE_CHECKING:
-    from redrive.calls.attempt_iterator import Attempts
-
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Retrier:
-    """Guards calls with one policy. Make it once, use it from anywhere: it holds no state of a call.
+    """Guards calls with one policy. It holds no state of a call: make it once and use it anywhere.
 
     payments = Retrier(Policy(attempts=5), dependency="payments")
     receipt = payments.call(charge, "u1", cents=100)
@@ -46,16 +45,16 @@ class Retrier:
         **settings: Unpack[PolicySettings],
     ) -> None:
         """
-        policy: the policy, by default the default one; `settings` change it: Retrier(attempts=5).
-        operation: the name in logs and reports; by default the function's.
-        dependency: what is called; its circuit and retry budget are shared by all who name it.
+        policy: the default policy if omitted; `settings` override its fields: Retrier(attempts=5).
+        operation: the name in logs and reports; the function's name if omitted.
+        dependency: the service that is called. All guards that name it share its circuit and retry budget.
         fallback: answers when the call has given up: `redrive.fallback.…`, a function, or a value.
-        classifier: tells transient from permanent failures.
-        retry_result: true for results that count as a failure.
-        reread: declares 409 an optimistic-lock conflict, and refreshes the state before the retry that follows one.
-        independent: retry even inside another guarded attempt, which otherwise owns the retries.
+        classifier: distinguishes transient failures from permanent ones.
+        retry_result: returns true for a result that counts as a failure.
+        reread: declares 409 an optimistic-lock conflict, and refreshes the state before the retry.
+        independent: retry even inside another guarded call, which otherwise owns the retries.
         on_event: hooks for the events of these calls.
-        classify_result: what a refused result means: (result, wall clock) -> Failure; by default it is transient.
+        classify_result: (result, wall-clock time) -> the Failure that a rejected result means; transient if omitted.
         """
         if not isinstance(classifier, Classifier):
             raise TypeError(f"classifier: use a Classifier, not {type(classifier).__name__}")
@@ -69,7 +68,7 @@ class Retrier:
             if function is not None and name != "reread" and is_async(function):
                 raise TypeError(f"{name}: use a plain function; nothing awaits what a coroutine function returns")
         policy = self.policy = policy_from(settings, policy)
-        # Names may be made of what was configured, an address with a password say.
+        # A name may be built from configuration, such as an address that contains a password.
         self.operation = operation if operation is None else redact(str(operation))
         self.dependency = as_dependency(dependency)
         self.dependency_name = None if self.dependency is None else self.dependency.name
@@ -77,45 +76,36 @@ class Retrier:
         self.classifier = classifier if reread is None else classifier.with_lock_conflicts()
         self.retry_result = retry_result
         self.reread = reread
-        # Failures that a fallback covers never reach an enclosing call, so no one else could retry them.
+        # Failures that a fallback covers never reach the enclosing call, so nobody else could retry them.
         self.independent = independent or self.fallback is not None
-        self.asked_to_be_independent = independent
+        self.independent_by_request = independent
         self.hooks = as_hooks(on_event)
         self.classify_result = classify_result
         self.owns_retries = policy.attempts != 1
-        # Whether a first attempt that succeeds needs nothing but being made.
-        self.plain = (
+        self.succeeds_unobserved = (
             self.dependency is None and policy.attempt_timeout is None and retry_result is None and not self.independent
         )
 
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a plain function until it succeeds or the policy gives up; then its last error is raised."""
-        from redrive.calls.sync_driver import run
-
-        result: T = run(self, self.name_of(function), function, args, kwargs)
+        """Call a plain function until it succeeds or the policy gives up; then raise its last error."""
+        result: T = sync_driver.run(self, self._name_of(function), function, args, kwargs).unwrap()
         return result
 
     async def acall(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same for a coroutine function, under asyncio or trio."""
-        from redrive.calls.async_driver import run
-
-        result: T = await run(self, self.name_of(function), function, args, kwargs)
+        """Do the same with a coroutine function, under asyncio or trio."""
+        result: T = (await async_driver.run(self, self._name_of(function), function, args, kwargs)).unwrap()
         return result
 
     def wrap(self, function: F) -> F:
-        """The guarded version of a function or a coroutine function; also as a decorator: `@retrier.wrap`."""
-        from redrive.calls.decorator import guard
-
-        guarded: F = guard(self, function)
+        """Return the guarded version of a function; also as a decorator: `@retrier.wrap`."""
+        guarded: F = guarded_function(self, function)
         return guarded
 
-    def attempts(self) -> "Attempts":
-        """A loop over attempts, as `redrive.attempts` makes it."""
-        from redrive.calls.attempt_iterator import Attempts
-
+    def attempts(self) -> Attempts:
+        """Return a loop over attempts, as `redrive.attempts` does."""
         return Attempts(self)
 
-    def name_of(self, function: Callable[..., Any]) -> str:
+    def _name_of(self, function: Callable[..., Any]) -> str:
         return self.operation or operation_name(function)
 
     def __repr__(self) -> str:
@@ -124,24 +114,9 @@ class Retrier:
 
 
 def as_hooks(on_event: Listener | Iterable[Listener]) -> tuple[Listener, ...]:
-    """Read what users write: a function, or several."""
+    """Read an `on_event` setting: a function, or several."""
     hooks = (on_event,) if callable(on_event) or not isinstance(on_event, Iterable) else tuple(on_event)
     for hook in hooks:
         if not callable(hook):
             raise TypeError(f"on_event: use a function, or several, not {type(hook).__name__}")
     return hooks
-
-
-def operation_name(function: Callable[..., Any]) -> str:
-    """The name of what is called, without its arguments."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return name.replace("<locals>.", "")
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it makes a coroutine; objects with an async `__call__` included."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - asks whether it is async, not whether it exists

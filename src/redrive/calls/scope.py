@@ -1,9 +1,11 @@
-"""Which guarded call this code runs in: the one retry owner, its deadline and its idempotency keys.
+"""The guarded call that this code runs in: who owns the retries, the deadline, and the idempotency keys.
 
-A scope is opened for each guarded call and found through the context, so tasks and threads that inherit the context
-are inside it too. It is a plain list because the success path makes one per call, and a list is made in a fraction
-of the time an object takes; these names are its fields. A scope is never taken out of the context: it is marked as
-ended, so that work that outlives the call (a background task, say) owns its retries again.
+Every guarded call opens a scope and sets it in the context, so tasks and threads that inherit the context are inside
+the call too. A scope is never removed from the context; it is marked as ended instead, so that work which outlives
+the call, such as a background task, owns its retries again.
+
+A scope is a plain list because the success path creates one per call, and a list costs a fraction of an object. The
+constants below name its items.
 """
 
 from contextvars import ContextVar
@@ -12,22 +14,21 @@ from typing import Any
 from redrive.determinism.clock import SYSTEM_CLOCK, Clock, current_clock
 
 Scope = list[Any]
-"""[OWNER, STARTED], and once they are known [OWNER, STARTED, UNTIL, KEYS], maybe with OUTER"""
+"""[OWNER, STARTED], extended to [OWNER, STARTED, UNTIL, KEYS] or [..., KEYS, OUTER] when those are known."""
 
 OWNER = 0
-"""The Retrier of the call while it runs, waits included; None once it has ended."""
+"""The guard of the call while the call runs, waits included; None once the call has ended."""
 STARTED = 1
-"""When its first attempt began."""
+"""When the first attempt began."""
 UNTIL = 2
-"""When its deadline ends, where that is not `STARTED` plus the policy's deadline; see `until_of`."""
+"""The end of the deadline, if it differs from `STARTED` plus the policy's deadline; read it with `until_of`."""
 KEYS = 3
-"""The idempotency keys of its requests, once one was asked for; see `keys_in`."""
-
+"""The idempotency keys of the call's requests, once one has been requested; read them with `keys_in`."""
 OUTER = 4
-"""The scope whose owner this one has, where that is another call's."""
+"""The enclosing scope that owns the retries, if this scope does not."""
 
 NOBODY: Any = object()
-# Calls made in it are no one's inner calls, but they ask for the context's clock: the success path does not.
+# Calls in this scope have no owner, but they must use the context's clock, which the fast path does not look up.
 UNOWNED: Scope = [NOBODY, 0.0]
 NO_SCOPE: Scope = [None, 0.0]
 
@@ -35,21 +36,21 @@ CURRENT: ContextVar[Scope] = ContextVar("redrive_scope", default=NO_SCOPE)
 
 
 def owner_after(clock: Clock) -> Any:
-    """The owner of a scope whose call is over. What outlives it under a test's clock goes on asking for that."""
+    """Return the owner to set once a call has ended: work that outlives it under a test clock keeps that clock."""
     return None if clock is SYSTEM_CLOCK else NOBODY
 
 
 def owner_of(scope: Scope) -> Any:
-    """The Retrier whose call is running; None when none is."""
+    """Return the guard whose call is running, or None."""
     owner = scope[OWNER]
     if owner is NOBODY:
         return None
-    # The call inside may outlive the one around it.
+    # The inner call may outlive the outer one.
     return owner_of(scope[OUTER]) if owner is not None and len(scope) > OUTER else owner
 
 
 def until_of(scope: Scope) -> float | None:
-    """When the deadline of the scope's call ends; None when it has none or no longer runs."""
+    """Return when the call's deadline ends; None if it has no deadline or has ended."""
     owner = scope[OWNER]
     if owner is None or owner is NOBODY:
         return None
@@ -63,21 +64,21 @@ def keys_in(scope: Scope) -> Any:
 
 
 def base_of_keys(scope: Scope) -> str | None:
-    """What the keys are made of where they must be the same on every attempt, and attempts may be made anywhere."""
+    """Return the base for keys that must be the same on every attempt, in whichever process it runs."""
     base: str | None = getattr(scope[OWNER], "receipt_token", None)
     return base
 
 
 def owns_retries(scope: Scope) -> bool:
-    """Whether a running call has claimed the retries of everything called inside it."""
+    """Whether a running call owns the retries of everything that is called inside it."""
     owner = owner_of(scope)
     return owner is not None and bool(owner.owns_retries)
 
 
 def time_left() -> float | None:
-    """Seconds left to the guarded call that this code runs in; None outside of one, or when it has no deadline.
+    """Return the seconds left to the guarded call that this code runs in; None outside one, or without a deadline.
 
-    A plain function cannot be cut short: use this to bound what it waits for.
+    A plain function cannot be cancelled: use this to limit what it waits for.
     """
     until = until_of(CURRENT.get())
     return None if until is None else max(0.0, until - current_clock().monotonic())

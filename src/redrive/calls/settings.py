@@ -1,4 +1,4 @@
-"""Keyword settings of `retry(...)`, `attempts(...)` and `Retrier(...)`, and the policy they make."""
+"""The keyword settings of `retry(...)`, `attempts(...)` and `Retrier(...)`, and the policy that they describe."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from redrive.failures.classifier import Classifier
 from redrive.failures.duration import read_duration
-from redrive.failures.matching import Match, as_match
+from redrive.failures.matching import Failures
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter, JitterKind
 from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
@@ -15,49 +15,45 @@ from redrive.telemetry.stream import Listener
 
 JITTERS: tuple[JitterKind, ...] = ("none", "full", "equal", "decorrelated")
 
-
 Duration = float | timedelta | str
 """Seconds, a timedelta, or text such as "30s"."""
 
-Failures = type[BaseException] | str | int | Match | Callable[[Any], bool] | Iterable[Any]
-"""Exception classes, names, statuses, predicates, a Match, or several of them."""
-
 
 class PolicySettings(TypedDict, total=False):
-    """What may be written instead of a Policy; durations are seconds, timedeltas or texts such as "30s"."""
+    """The fields of a Policy as keyword arguments. A duration is seconds, a timedelta, or text such as "30s"."""
 
     attempts: int | None
-    """Attempts in all, the first included; None: no limit."""
-    on: Failures
-    """The failures to retry: exception classes, names, statuses, predicates; by default the transient ones."""
-    never: Failures
+    """Total attempts, including the first; None: no limit."""
+    retry_on: Failures
+    """The failures to retry: exception classes, names, statuses or predicates; transient failures by default."""
+    never_on: Failures
     """The failures never to retry."""
     deadline: Duration | None
-    """Time for all attempts and waits together; None: no limit."""
+    """Limit for all attempts and waits together; None: no limit."""
     attempt_timeout: Duration | None
-    """Time for one attempt."""
+    """Limit for one attempt."""
     backoff: Backoff | Duration
-    """A Backoff, or the base of an exponential one."""
+    """A Backoff, or the base of exponential backoff."""
     jitter: Jitter | Duration
-    """A Jitter, "none", "full", "equal" or "decorrelated", or the most that additive jitter adds."""
+    """A Jitter; "none", "full", "equal" or "decorrelated"; or the maximum that additive jitter adds."""
     max_wait: Duration | None
     """The longest wait between two attempts; None: no limit."""
     max_retry_after: Duration | None
-    """The longest Retry-After that is obeyed; None: any."""
+    """The longest Retry-After to obey; None: any."""
     floor: Duration
-    """What a zero wait is lifted to."""
+    """The minimum wait."""
     timeout_retries: int | None
-    """Retries granted to attempts that were cut by their timeout."""
+    """Maximum retries after attempts that `attempt_timeout` cut."""
     rules: Iterable[Rule]
-    """Asked in order before `on`."""
+    """Checked in order, before `retry_on`."""
     timeout_growth: float
-    """After the first timeout, attempts get this many times `attempt_timeout`."""
+    """After the first timeout, `attempt_timeout` is multiplied by this, once."""
     idempotent: bool | None
-    """False: a failure that may have taken effect is not retried."""
+    """False: do not retry a failure that may have taken effect."""
 
 
 class LoopSettings(PolicySettings, total=False):
-    """What may be said about a loop over attempts; see Retrier."""
+    """The settings of a loop over attempts; see Retrier."""
 
     operation: str | None
     dependency: str | Dependency | None
@@ -68,32 +64,26 @@ class LoopSettings(PolicySettings, total=False):
 
 
 class GuardSettings(LoopSettings, total=False):
-    """What may be said about a guarded function; see Retrier."""
+    """The settings of a guarded function; see Retrier."""
 
     fallback: Any
     retry_result: Callable[[Any], bool] | None
 
 
 DURATIONS = ("deadline", "attempt_timeout", "max_wait", "max_retry_after", "floor")
-
-
 SETTING_NAMES = tuple(PolicySettings.__annotations__)
 
 
 def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
-    """`base` (the default policy) with these settings; a setting that cannot be meant is refused by its name."""
+    """Return `base`, or the default policy, with these settings; PolicyError names a setting that is invalid."""
     if base is not None and not isinstance(base, Policy):
         raise TypeError(
-            f"policy: {type(base).__name__} is not a Policy; write Policy(attempts=5), or name the setting it is for"
+            f"policy: {type(base).__name__} is not a Policy; write Policy(attempts=5), or a keyword: attempts=5"
         )
     changes: dict[str, Any] = {}
     for name, value in settings.items():
         try:
-            if name == "on":
-                changes["retry_on"] = as_match(value)
-            elif name == "never":
-                changes["never_on"] = as_match(value)
-            elif name == "backoff":
+            if name == "backoff":
                 changes["backoff"] = _backoff(value)
             elif name == "jitter":
                 changes["jitter"] = _jitter(value)
@@ -103,10 +93,10 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
                 if not isinstance(value, Iterable):
                     raise TypeError("use a list of Rule(match=..., retries=...)")
                 changes["rules"] = tuple(value)
-            elif name in ("attempts", "timeout_retries", "timeout_growth", "idempotent"):
+            elif name in SETTING_NAMES:
                 changes[name] = value
             else:
-                raise TypeError(f"{name!r} is not a setting here; of the policy there are {', '.join(SETTING_NAMES)}")
+                raise TypeError(f"{name!r} is not a setting; the settings of a policy are {', '.join(SETTING_NAMES)}")
         except PolicyError:
             raise
         except (ValueError, TypeError) as error:
@@ -131,8 +121,8 @@ def _jitter(value: Any) -> Jitter:
     if value in JITTERS:
         return Jitter(value)
     if value == "additive":
-        raise ValueError('say how much additive jitter adds at most: jitter="250ms"')
+        raise ValueError('additive jitter needs a maximum: write jitter="250ms"')
     try:
         return Jitter("additive", read_duration(value))
     except ValueError:
-        raise ValueError(f'use {", ".join(JITTERS)}, a Jitter, or the most to add, such as "250ms"') from None
+        raise ValueError(f'use {", ".join(JITTERS)}, a Jitter, or the maximum to add, such as "250ms"') from None

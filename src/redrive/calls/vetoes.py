@@ -1,8 +1,8 @@
-"""What an inner call forbids the calls around it: to repeat what must not be repeated.
+"""Vetoes: an inner call keeps the enclosing call from repeating work that must not be repeated.
 
-An enclosing call owns the retries, but it sees only the error. So an inner call that would not retry leaves a mark:
-"unsafe" when it is not idempotent and may have taken effect, "never" when its policy says never to retry this. The
-mark names the enclosing call: the same error object, raised again elsewhere, means nothing there.
+The enclosing call owns the retries, but it sees only the error. So an inner call that would not retry marks the error:
+"unsafe" if the work is not idempotent and may have taken effect, "never" if the inner policy never retries it. The mark
+names the enclosing call, so it has no effect if the same error object is raised again in another one.
 """
 
 from typing import Literal
@@ -15,16 +15,16 @@ Veto = Literal["unsafe", "never"]
 MARK = "redrive_veto"
 
 
-def veto(what: object, why: Veto, enclosing: object) -> None:
-    """Mark an error, or a response that is a failure, for the enclosing call."""
+def veto(subject: object, why: Veto, enclosing: object) -> None:
+    """Mark an error, or a response that counts as a failure, for the enclosing call."""
     try:
-        object.__setattr__(what, MARK, (why, enclosing))
-    except Exception:  # noqa: BLE001 - a class that takes no attributes; there is nothing else to hold on to
+        object.__setattr__(subject, MARK, (why, enclosing))
+    except Exception:  # noqa: BLE001 - the class takes no attributes, so it cannot be marked
         return
 
 
 def veto_on(error: BaseException, call: object) -> Veto | None:
-    """The mark for `call` on the error, on an error it carries, or on the response that one of them is about."""
+    """Return the veto for `call` on the error, on an error it contains, or on the response of one of them."""
     for link in linked_errors(error, handled=True):
         for subject in (link, attribute(link, "response")):
             mark = attribute(subject, MARK)
@@ -35,7 +35,7 @@ def veto_on(error: BaseException, call: object) -> Veto | None:
 
 
 def carry_veto(source: object, target: object) -> None:
-    """Put the mark of one thing (a response, say) on another that stands for it (the status error about it)."""
+    """Copy a veto, for example from a response to the status error that is raised for it."""
     mark = attribute(source, MARK)
     if isinstance(mark, tuple):
         veto(target, mark[0], mark[1])

@@ -230,7 +230,7 @@ def _not_known(error: BaseException) -> Verdict:
     return Verdict(
         category="unknown",
         reason=f"{qualified_name(type(error)).removeprefix('builtins.')} is not known to pass or to stay: "
-        f'declare it with on=(TRANSIENT, {name}), or with a classifier rule ({name}, "transient")',
+        f'declare it with retry_on=(TRANSIENT, {name}), or with a classifier rule ({name}, "transient")',
     )
 
 

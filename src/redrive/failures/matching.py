@@ -85,6 +85,9 @@ def _is_range(value: Any) -> bool:
     return bool(100 <= value[0] <= value[1] <= 599)
 
 
+Failures = type[BaseException] | str | int | Match | Callable[[Any], bool] | Iterable[Any]
+"""Exception classes, names, statuses, predicates, a Match, or several of them."""
+
 NOTHING = Match()
 TRANSIENT = Match(categories=("transient",))
 UNKNOWN = Match(categories=("unknown",))

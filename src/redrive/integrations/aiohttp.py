@@ -2,8 +2,8 @@
 
 session = aiohttp.ClientSession(middlewares=(retry_middleware(attempts=5, dependency="per-host"),))
 
-When the retries end on a response, that response is returned, and `redrive.report_of(response)` says why they ended.
-The session's own timeouts hold as they always do: `connect` and `sock_read` for each attempt, `total` for all of them.
+When the retries end with a response, the middleware returns it, and `redrive.report_of(response)` says why they ended.
+The session's own timeouts still apply: `connect` and `sock_read` to each attempt, `total` to all of them together.
 """
 
 import asyncio
@@ -34,21 +34,23 @@ from redrive.policies.policy import Policy
 from redrive.policies.report import attach, report_of
 from redrive.resilience import circuit
 
+__all__ = ["AttemptTimeout", "CircuitOpen", "DeadlineExceeded", "RetryMiddleware", "retry_middleware"]
+
 
 class AttemptTimeout(signals.AttemptTimeout, aiohttp.ServerTimeoutError):
-    """An attempt took longer than its `attempt_timeout`; aiohttp code catches it as a ServerTimeoutError."""
+    """An attempt took longer than its `attempt_timeout`; caught as aiohttp.ServerTimeoutError too."""
 
 
 class DeadlineExceeded(signals.DeadlineExceeded, aiohttp.ServerTimeoutError):
-    """The deadline came while an attempt was running; aiohttp code catches it as a ServerTimeoutError."""
+    """The deadline passed while an attempt was running; caught as aiohttp.ServerTimeoutError too."""
 
 
 class CircuitOpen(circuit.CircuitOpen, aiohttp.ClientConnectionError):
-    """The request was not sent: the circuit is open; aiohttp code catches it as a ClientConnectionError."""
+    """The request was not sent because the circuit is open; caught as aiohttp.ClientConnectionError too."""
 
 
-class _SessionTimeIsUp(signals.Permanent):
-    """The session's total timeout is over, which covers all the attempts."""
+class _SessionTimeout(signals.Permanent):
+    """The session's total timeout, which covers all attempts, has expired."""
 
 
 AIOHTTP: ClientLibrary[aiohttp.ClientResponse] = ClientLibrary(
@@ -62,23 +64,23 @@ AIOHTTP: ClientLibrary[aiohttp.ClientResponse] = ClientLibrary(
 
 
 def retry_middleware(policy: Policy | None = None, /, **settings: Unpack[AdapterSettings]) -> "RetryMiddleware":
-    """For `ClientSession(middlewares=...)`: send each request until it succeeds or the policy gives up.
+    """Return a middleware for `ClientSession(middlewares=...)` that retries each request as the policy says.
 
-    Put it first: what comes after it runs in every attempt.
+    Put it first: the middlewares after it run in every attempt.
     """
     return RetryMiddleware(policy, **settings)
 
 
 class RetryMiddleware:
-    """What `retry_middleware` makes."""
+    """Sends each request of a session until it succeeds or the policy gives up; made by `retry_middleware`."""
 
     def __init__(self, policy: Policy | None = None, /, **settings: Unpack[AdapterSettings]) -> None:
         self._guard = HttpGuard(AIOHTTP, policy, **settings)
-        self._ended = _EndedCalls()
+        self._failed = _FailedRequests()
 
     async def __call__(self, request: aiohttp.ClientRequest, handler: ClientHandlerType) -> aiohttp.ClientResponse:
-        if (ended := self._ended.take(request)) is not None:
-            raise ended
+        if (earlier := self._failed.take(request)) is not None:
+            raise earlier
         guard = self._guard
         url = request.url
         guarded = guard.begin(
@@ -94,7 +96,7 @@ class RetryMiddleware:
 
         async def send() -> aiohttp.ClientResponse:
             if not guarded.first_attempt:
-                # The last attempt's writer may still be at work on the body.
+                # The last attempt may still be writing the body.
                 await request.close()
             try:
                 response = await handler(request)
@@ -102,8 +104,8 @@ class RetryMiddleware:
                 if wanted:
                     await read_ahead(response, wanted)
             except TimeoutError as error:
-                if _session_time_is_up(request):
-                    raise _SessionTimeIsUp("the session's total timeout is over") from error
+                if _session_timed_out(request):
+                    raise _SessionTimeout("the session's total timeout has expired") from error
                 raise
             finally:
                 if sent_once(request.body):
@@ -112,10 +114,10 @@ class RetryMiddleware:
 
         try:
             response = await exchange_async(guarded, send, _release)
-        except _SessionTimeIsUp as error:
-            raise _as_aiohttp_says_it(error) from error.__cause__
+        except _SessionTimeout as error:
+            raise _as_timeout_error(error) from error.__cause__
         except aiohttp.ClientError as error:
-            self._ended.remember(request, error)
+            self._failed.remember(request, error)
             raise
         if guarded.raises:
             _raise_status(response)
@@ -135,14 +137,14 @@ def _raise_status(response: aiohttp.ClientResponse) -> None:
     except aiohttp.ClientResponseError as error:
         carry_over(response, error)
         raise
-    # Refused by the policy, though the library takes its status for a success.
+    # The policy rejects the response, although its status is not an error for the library.
     rejected = ResultRejected(response)
     carry_over(response, rejected)
     raise rejected
 
 
-def _session_time_is_up(request: aiohttp.ClientRequest) -> bool:
-    # Not public, but the only trace of the total timeout: what follows it would be sent, and given up at once.
+def _session_timed_out(request: aiohttp.ClientRequest) -> bool:
+    # Private, but the only sign of the total timeout. Another attempt would be sent, and then cancelled at once.
     timer = getattr(request, "_timer", None)
     try:
         if timer is not None:
@@ -152,20 +154,20 @@ def _session_time_is_up(request: aiohttp.ClientRequest) -> bool:
     return False
 
 
-def _as_aiohttp_says_it(error: _SessionTimeIsUp) -> TimeoutError:
+def _as_timeout_error(error: _SessionTimeout) -> TimeoutError:
     timeout = TimeoutError(str(error))
     report = report_of(error)
     if report is not None:
-        step = "allow a longer ClientTimeout(total=...): it covers all the attempts and the waits between them"
+        step = "use a longer ClientTimeout(total=...): it covers all attempts and the waits between them"
         attach(timeout, msgspec.structs.replace(report, next_step=step))
     return timeout
 
 
-class _EndedCalls:
-    """How calls ended that aiohttp is about to make again.
+class _FailedRequests:
+    """The errors of requests that aiohttp is about to send again.
 
-    After a lost connection a session sends an idempotent request once more by itself, through the middlewares again.
-    That would be a second retry owner. The repetition is recognised, and ends as its call did.
+    After a lost connection, a session itself repeats an idempotent request once, through the middlewares. That would
+    be a second retry owner, so the repetition is recognised and fails with the same error.
     """
 
     def __init__(self) -> None:
@@ -185,5 +187,5 @@ class _EndedCalls:
 
 
 def _mark_of(request: aiohttp.ClientRequest) -> object:
-    # One list for all the requests that a single `session.get(...)` makes; aiohttp has no public name for that.
+    # The same list object for all requests of one `session.get(...)`; aiohttp has no public way to tell.
     return getattr(request, "_traces", None)

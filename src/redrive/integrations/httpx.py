@@ -1,10 +1,10 @@
-"""Retries for httpx, as transports to give to a client (`pip install 'redrive[httpx]'`).
+"""Retries for httpx, as transports for its clients (`pip install 'redrive[httpx]'`).
 
 client = httpx.Client(transport=RetryTransport(attempts=5))
 client = httpx.AsyncClient(transport=AsyncRetryTransport(dependency="per-host", idempotency_keys=True))
 
-When the retries end on a response, that response is returned, and `redrive.report_of(response)` (also
-`response.extensions["redrive"]`) says why they ended. A single request may differ from its transport:
+When the retries end with a response, the transport returns it, and `redrive.report_of(response)` (also
+`response.extensions["redrive"]`) says why they ended. A single request can override the settings of its transport:
 `client.post(url, extensions={"redrive": {"idempotent": True, "buffer_limit": 0}})`.
 """
 
@@ -29,22 +29,24 @@ from redrive.integrations.http_client.http_guard import (
     HttpGuard,
 )
 from redrive.integrations.http_client.httpx_streams import read_ahead, read_ahead_async, rewind_of_stream
-from redrive.integrations.http_client.rewinding import Rewind, as_it_is
+from redrive.integrations.http_client.rewinding import Rewind, no_rewind
 from redrive.policies.policy import Policy
 from redrive.policies.report import ATTRIBUTE, report_of
 from redrive.resilience import circuit
 
+__all__ = ["AsyncRetryTransport", "AttemptTimeout", "CircuitOpen", "DeadlineExceeded", "RetryTransport"]
+
 
 class AttemptTimeout(signals.AttemptTimeout, httpx.TimeoutException):
-    """An attempt took longer than its `attempt_timeout`; httpx code catches it as a TimeoutException."""
+    """An attempt took longer than its `attempt_timeout`; caught as httpx.TimeoutException too."""
 
 
 class DeadlineExceeded(signals.DeadlineExceeded, httpx.TimeoutException):
-    """The deadline came while an attempt was running; httpx code catches it as a TimeoutException."""
+    """The deadline passed while an attempt was running; caught as httpx.TimeoutException too."""
 
 
 class CircuitOpen(circuit.CircuitOpen, httpx.TransportError):
-    """The request was not sent: the circuit is open; httpx code catches it as a TransportError."""
+    """The request was not sent because the circuit is open; caught as httpx.TransportError too."""
 
 
 HTTPX: ClientLibrary[httpx.Response] = ClientLibrary(
@@ -58,10 +60,10 @@ HTTPX: ClientLibrary[httpx.Response] = ClientLibrary(
 
 
 class RetryTransport(httpx.BaseTransport):
-    """Sends each request of a `httpx.Client` through `transport` until it succeeds or the policy gives up.
+    """Sends each request of an `httpx.Client` through `transport` until it succeeds or the policy gives up.
 
-    The timeouts of a request are shortened to the time that is left, so that the deadline holds. What httpx itself has
-    no timeout for (looking up a name, say) cannot be cut.
+    The timeouts of a request are limited to the time left, so that the deadline holds. Operations without a timeout in
+    httpx, such as name resolution, cannot be interrupted.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class RetryTransport(httpx.BaseTransport):
 
 
 class AsyncRetryTransport(httpx.AsyncBaseTransport):
-    """The same for `httpx.AsyncClient`, under asyncio and trio; an attempt whose time is up is cancelled."""
+    """Does the same for `httpx.AsyncClient`, under asyncio and trio. An attempt whose time is up is cancelled."""
 
     def __init__(
         self,
@@ -191,13 +193,13 @@ def _begin(guard: HttpGuard[httpx.Response], request: httpx.Request) -> tuple[Gu
         replayable=rewind is not None,
         idempotent=_options(request).get("idempotent"),
     )
-    return guarded, rewind or as_it_is
+    return guarded, rewind or no_rewind
 
 
 def _outgoing(
     guarded: GuardedRequest[httpx.Response], request: httpx.Request, timeout: dict[str, float | None]
 ) -> httpx.Request:
-    """A copy to send: the caller may send the original again, and that would be another request with another key."""
+    """Return a copy to send. If the caller sends the original again, that is a new request with a new key."""
     outgoing = httpx.Request(
         request.method,
         request.url,
@@ -222,7 +224,7 @@ def _options(request: httpx.Request) -> dict[str, Any]:
 
 
 def _show_report(response: httpx.Response, request: httpx.Request) -> None:
-    """Put the report where httpx users look for it."""
+    """Add the report to the response's extensions."""
     response.request = request
     report = report_of(response)
     if report is not None:
@@ -235,7 +237,7 @@ def _raise_status(response: httpx.Response) -> None:
     except httpx.HTTPStatusError as error:
         carry_over(response, error)
         raise
-    # Refused by the policy, though the library takes its status for a success.
+    # The policy rejects the response, although its status is not an error for the library.
     rejected = ResultRejected(response)
     carry_over(response, rejected)
     raise rejected
@@ -243,11 +245,11 @@ def _raise_status(response: httpx.Response) -> None:
 
 def _check_single_owner(transport: object) -> None:
     if getattr(getattr(transport, "_pool", None), "_retries", 0):
-        raise ValueError("the inner transport retries by itself: build it with retries=0, this one owns the retries")
+        raise ValueError("the inner transport retries too; build it with retries=0, since RetryTransport does")
 
 
 class _TimeLimits(dict[str, float | None]):
-    """The request's own timeouts, each at most the time that is left when it is asked for."""
+    """The request's own timeouts, each limited to the time left when it is read."""
 
     def __init__(self, own: dict[str, float | None], time_left: Callable[[], float | None]) -> None:
         super().__init__(own)

@@ -1,4 +1,4 @@
-"""Events as Prometheus metrics (`pip install redrive[metrics]`).
+"""Exports events as Prometheus metrics (`pip install 'redrive[metrics]'`).
 
 from redrive.integrations.prometheus import export
 export()
@@ -25,11 +25,13 @@ from redrive.telemetry.events import (
 )
 from redrive.telemetry.stream import listen
 
+__all__ = ["export"]
+
 CIRCUIT_PHASES = ("closed", "half_open", "open")
 
 
 def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Count every event of this process in `registry`; what is returned ends that."""
+    """Record every event of this process in `registry`. Returns a function that stops it and removes the metrics."""
     retries = Counter(
         "redrive_retries", "Retries scheduled after a failed attempt.", ["operation", "error_type"], registry=registry
     )
@@ -40,22 +42,22 @@ def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
     refused = Counter("redrive_refused_calls", "Calls refused by an open circuit.", ["dependency"], registry=registry)
     waits = Histogram("redrive_retry_wait_seconds", "Waits before a retry.", ["operation"], registry=registry)
     parked = Counter(
-        "redrive_parked_flows", "Flows whose code no longer fits their log.", ["definition"], registry=registry
+        "redrive_parked_flows", "Flows whose code deviates from their log.", ["definition"], registry=registry
     )
     circuit = Gauge(
-        "redrive_circuit_state", "1 for the phase the circuit is in.", ["dependency", "phase"], registry=registry
+        "redrive_circuit_state", "1 for the circuit's current phase.", ["dependency", "phase"], registry=registry
     )
     stage_retries = Counter(
         "redrive_retry_attempts", "Retries of pipeline stages.", ["stage", "error_type"], registry=registry
     )
     stage_recoveries = Counter(
-        "redrive_retry_success", "Stages that succeeded by a retry.", ["stage", "attempt"], registry=registry
+        "redrive_retry_success", "Stages that succeeded after a retry.", ["stage", "attempt"], registry=registry
     )
     stage_delays = Histogram(
         "redrive_retry_delay_seconds", "Waits before a retry of a stage.", ["stage"], registry=registry
     )
     stage_attempts = Histogram(
-        "redrive_stage_attempt_seconds", "How long attempts at stages took.", ["stage", "outcome"], registry=registry
+        "redrive_stage_attempt_seconds", "Duration of attempts at stages.", ["stage", "outcome"], registry=registry
     )
     metrics = (
         *(retries, recovered, given_up, refused, waits, parked, circuit),

@@ -1,9 +1,9 @@
-"""Retries for requests, as an adapter to mount on a session (`pip install 'redrive[requests]'`).
+"""Retries for requests, as an adapter for its sessions (`pip install 'redrive[requests]'`).
 
 session = requests.Session()
 session.mount("https://", RetryAdapter(attempts=5, dependency="per-host"))
 
-When the retries end on a response, that response is returned, and `redrive.report_of(response)` says why they ended.
+When the retries end with a response, the adapter returns it, and `redrive.report_of(response)` says why they ended.
 With `stream=True` the body of an accepted response is not read here, and reading it is not retried.
 """
 
@@ -32,29 +32,31 @@ from redrive.integrations.http_client.rewinding import rewind_of
 from redrive.policies.policy import Policy
 from redrive.resilience import circuit
 
+__all__ = ["AttemptTimeout", "CircuitOpen", "DeadlineExceeded", "RetryAdapter"]
+
 
 class AttemptTimeout(signals.AttemptTimeout, requests.Timeout):
-    """An attempt took longer than its `attempt_timeout`; requests code catches it as a Timeout."""
+    """An attempt took longer than its `attempt_timeout`; caught as requests.Timeout too."""
 
     request = None
     response = None
 
 
 class DeadlineExceeded(signals.DeadlineExceeded, requests.Timeout):
-    """The deadline came while an attempt was running; requests code catches it as a Timeout."""
+    """The deadline passed while an attempt was running; caught as requests.Timeout too."""
 
     request = None
     response = None
 
 
 class CircuitOpen(circuit.CircuitOpen, requests.ConnectionError):
-    """The request was not sent: the circuit is open; requests code catches it as a ConnectionError."""
+    """The request was not sent because the circuit is open; caught as requests.ConnectionError too."""
 
 
 REQUESTS: ClientLibrary[requests.Response] = ClientLibrary(
     status_of=lambda response: response.status_code,
     headers_of=lambda response: response.headers,
-    # A timeout while the body is read comes as a ConnectionError.
+    # requests raises a ConnectionError for a timeout while reading the body.
     timeouts=(requests.Timeout, requests.ConnectionError),
     attempt_timeout=AttemptTimeout,
     deadline_exceeded=DeadlineExceeded,
@@ -65,9 +67,9 @@ REQUESTS: ClientLibrary[requests.Response] = ClientLibrary(
 class RetryAdapter(HTTPAdapter):
     """Sends each request of a session until it succeeds or the policy gives up.
 
-    The timeouts of a request are shortened to the time that is left, so that the deadline holds. What requests itself
-    has no timeout for (looking up a name, a body that comes byte by byte) cannot be cut. urllib3's own retries are
-    off: a call has one retry owner.
+    The timeouts of a request are limited to the time left, so that the deadline holds. Operations without a timeout in
+    requests (name resolution, a body that arrives byte by byte) cannot be interrupted. urllib3's own retries are off: a
+    call has one retry owner.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class RetryAdapter(HTTPAdapter):
     ) -> None:
         if max_retries != 0:
             raise ValueError(
-                "max_retries is urllib3's own retrying, beside the policy's: leave it out, and say attempts=... instead"
+                "max_retries would make urllib3 retry besides the policy; remove it, and use attempts=... instead"
             )
         self._guard = HttpGuard(REQUESTS, policy, **settings)
         super().__init__(pool_connections=pool_connections, pool_maxsize=pool_maxsize, pool_block=pool_block)
@@ -102,7 +104,7 @@ class RetryAdapter(HTTPAdapter):
         guarded = _begin(guard, request, rewind is not None)
         outgoing = request
         if guarded.new_key is not None:
-            # A copy: the caller may send the original again, and that would be another request with another key.
+            # A copy: if the caller sends the original again, that is a new request with a new key.
             outgoing = request.copy()
             outgoing.headers[IDEMPOTENCY_KEY] = guarded.new_key
         send_once = super().send
@@ -113,7 +115,7 @@ class RetryAdapter(HTTPAdapter):
             response = send_once(outgoing, stream, _clipped(timeout, guarded.time_left()), verify, cert, proxies)
             failed = guard.refuses(response)
             if not stream or (failed and bytes_to_read(response.headers, guard.buffer_limit, failed=failed)):
-                # Reading to the end gives back the connection.
+                # Reading to the end releases the connection.
                 _ = response.content
             return response
 
@@ -127,7 +129,9 @@ class RetryAdapter(HTTPAdapter):
         return response
 
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("a RetryAdapter shares its circuits and budgets with this process; make a new one in the other")
+        raise TypeError(
+            "a RetryAdapter cannot be pickled, because its circuits and budgets belong to this process; make a new one"
+        )
 
     def __repr__(self) -> str:
         return f"RetryAdapter({self._guard!r})"
@@ -148,7 +152,7 @@ def _begin(
 
 
 def _clipped(timeout: Any, left: float | None) -> Any:
-    """The request's own timeouts, within the time that is left for all of the attempt."""
+    """Return the request's own timeouts, limited to the time left to the attempt."""
     if left is None:
         return timeout
     if isinstance(timeout, Timeout):
@@ -166,7 +170,7 @@ def _raise_status(response: requests.Response) -> None:
     except requests.HTTPError as error:
         carry_over(response, error)
         raise
-    # Refused by the policy, though the library takes its status for a success.
+    # The policy rejects the response, although its status is not an error for the library.
     rejected = ResultRejected(response)
     carry_over(response, rejected)
     raise rejected

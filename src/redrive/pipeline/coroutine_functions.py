@@ -4,7 +4,7 @@ import inspect
 from functools import partial
 from typing import Any
 
-from redrive.calls.retrier import is_async
+from redrive.calls.function_kinds import is_async
 
 # What a function is said to return that may be awaited.
 _AWAITED = ("Awaitable", "Coroutine", "Future", "Task", "Any")

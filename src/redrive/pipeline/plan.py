@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from redrive.calls.retrier import Retrier, is_async
+from redrive.calls.function_kinds import is_async
+from redrive.calls.retrier import Retrier
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.pipeline.attempt_guard import GuardMaker
 from redrive.pipeline.coroutine_functions import is_surely_plain

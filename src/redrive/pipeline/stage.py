@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from redrive.calls.dependencies import as_dependency
-from redrive.calls.retrier import is_async
+from redrive.calls.function_kinds import is_async
 from redrive.failures.redaction import redact
 from redrive.failures.signals import Permanent
 from redrive.notation import NotationError, read_policy

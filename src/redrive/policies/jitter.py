@@ -37,7 +37,3 @@ NO_JITTER = Jitter("none")
 FULL_JITTER = Jitter("full")
 EQUAL_JITTER = Jitter("equal")
 DECORRELATED_JITTER = Jitter("decorrelated")
-
-
-def additive_jitter(amount: float) -> Jitter:
-    return Jitter("additive", amount)

@@ -1,10 +1,10 @@
 """The retry policy: immutable data that says what is retried, how often, how far apart and for how long."""
 
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from redrive.failures.matching import NOTHING, TRANSIENT, Match
+from redrive.failures.matching import NOTHING, TRANSIENT, Failures, Match, as_match
 from redrive.failures.redaction import redact
 from redrive.policies.backoff import LONGEST_WAIT, Backoff, BackoffKind
 from redrive.policies.jitter import Jitter, JitterKind
@@ -33,8 +33,20 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     jitter: Jitter | None = None
     max_wait: float | None = None
 
+    if TYPE_CHECKING:
+        # A match may be written as the failures it means; the field holds the Match.
+        def __init__(
+            self,
+            *,
+            match: Failures,
+            retries: int | None = None,
+            backoff: Backoff | None = None,
+            jitter: Jitter | None = None,
+            max_wait: float | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        _check_match("match", self.match)
+        _read_match(self, "match")
         if not self.match:
             raise PolicyError("match", None, "name at least one failure")
         _check_count("retries", self.retries, least=0)
@@ -79,13 +91,34 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool | None = None
     """False: doing it twice does harm, so a failure that may have taken effect is not retried."""
 
+    if TYPE_CHECKING:
+        # `retry_on` and `never_on` may be written as the failures they mean; the fields hold a Match.
+        def __init__(
+            self,
+            *,
+            attempts: int | None = 3,
+            backoff: Backoff = ...,
+            jitter: Jitter = ...,
+            max_wait: float | None = 30.0,
+            deadline: float | None = 60.0,
+            attempt_timeout: float | None = None,
+            timeout_growth: float = 1.5,
+            timeout_retries: int | None = None,
+            max_retry_after: float | None = 60.0,
+            floor: float = 0.1,
+            retry_on: Failures = TRANSIENT,
+            never_on: Failures = NOTHING,
+            rules: tuple[Rule, ...] = (),
+            idempotent: bool | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         if self.attempts == 0:
             raise PolicyError("attempts", 0, "use 1 for a single attempt without retries")
         _check_count("attempts", self.attempts, least=1)
         _check_count("timeout_retries", self.timeout_retries, least=0)
-        _check_match("retry_on", self.retry_on)
-        _check_match("never_on", self.never_on)
+        _read_match(self, "retry_on")
+        _read_match(self, "never_on")
         if not isinstance(self.rules, tuple) or not all(isinstance(rule, Rule) for rule in self.rules):
             raise PolicyError("rules", self.rules, "use a tuple of Rule(match=..., retries=...)")
         if self.idempotent is not None and not isinstance(self.idempotent, bool):
@@ -114,9 +147,14 @@ def _check_count(field: str, value: int | None, least: int) -> None:
         raise PolicyError(field, value, f"use a whole number from {least}, or None for no limit")
 
 
-def _check_match(field: str, value: object) -> None:
+def _read_match(owner: msgspec.Struct, field: str) -> None:
+    """Replace exception classes, names, statuses and predicates by the Match they mean."""
+    value = getattr(owner, field)
     if not isinstance(value, Match):
-        raise PolicyError(field, value, "use a Match, such as TRANSIENT or as_match([ConnectionError, 'status:429'])")
+        try:
+            msgspec.structs.force_setattr(owner, field, as_match(value))
+        except (TypeError, ValueError) as error:
+            raise PolicyError(field, value, str(error)) from None
 
 
 def _check_duration(field: str, value: float | None, zero: bool = True) -> None:

@@ -93,10 +93,12 @@ def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) 
     steps = {
         "permanent": f"retrying will not help ({gave_up.because.reason}); fix the cause and call again",
         "unknown": (
-            f"nothing says that {name} may pass; if it may, declare it: on=(TRANSIENT, {name}) or a classifier rule"
+            f"nothing says that {name} may pass; if it may, declare it: retry_on=(TRANSIENT, {name}) or a "
+            "classifier rule"
         ),
         "unmatched": (
-            f"the policy does not name it, though it may pass; to retry it, add it: on=(…, {name}), or on=TRANSIENT"
+            f"the policy does not name it, though it may pass; to retry it, add it: retry_on=(…, {name}), or "
+            "retry_on=TRANSIENT"
         ),
         "not_idempotent": (
             "check whether it took effect; to allow retries send an idempotency key that the other side honours, "

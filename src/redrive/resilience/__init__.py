@@ -1,1 +1,1 @@
-"""Whether a dependency should be called at all: its circuit and its retry budget."""
+"""Decides whether a dependency may be called at all: circuit breakers and retry budgets, by dependency."""

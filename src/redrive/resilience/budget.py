@@ -1,4 +1,4 @@
-"""The retry budget: retries stay a small share of the requests to a dependency, so that they cannot drown it."""
+"""The retry budget: limits retries to a share of the requests to a dependency, so that they cannot overload it."""
 
 import threading
 
@@ -11,12 +11,14 @@ MOST = 1_000_000_000
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How many retries a dependency may get."""
+
     ratio: float = 0.2
     """Retries allowed per request, over the window."""
     floor: int = 10
-    """Retries always allowed within a window, so that quiet callers may retry too."""
+    """Retries always allowed within a window, so that callers with little traffic can retry too."""
     window: float = 60.0
-    """Seconds looked back on."""
+    """Length of the sliding window in seconds."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.ratio, int | float) or not 0 <= self.ratio <= 1:
@@ -27,15 +29,15 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """One retry taken from the budget; given back if it is not made after all."""
+    """One retry taken from the budget; returned to it if the retry is not made."""
 
     slot: int
 
 
 class Budget:
-    """The budget of one dependency, shared by all its callers; safe across threads and tasks.
+    """The budget of one dependency, shared by all its callers. Safe for use from many threads.
 
-    The window slides in tenths: what is older than the window counts no more.
+    The window slides in steps of a tenth.
     """
 
     def __init__(self, settings: BudgetSettings | None = None) -> None:
@@ -47,15 +49,15 @@ class Budget:
         self._requests = [0] * BUCKETS
         self._retries = [0] * BUCKETS
         self._slot: int | None = None
-        self._last_in_line = 0.0
-        """When the last one that waits for it asks again."""
+        self._last_in_queue = 0.0
+        """When the last caller in the queue asks again."""
 
     def count_request(self, now: float) -> None:
         with self._lock:
             self._requests[self._slide(now) % BUCKETS] += 1
 
     def reserve_retry(self, now: float) -> Reservation | None:
-        """Take one retry from the budget; None when it is spent."""
+        """Take one retry from the budget; None if the budget is spent."""
         with self._lock:
             slot = self._slide(now)
             if self._left() < 1:
@@ -69,22 +71,23 @@ class Budget:
                 self._retries[reservation.slot % BUCKETS] -= 1
 
     def left(self, now: float) -> float:
-        """Retries the budget allows right now."""
+        """Return how many retries the budget allows now."""
         with self._lock:
             self._slide(now)
             return self._left()
 
     def line_up(self, now: float) -> float:
-        """When to ask again, for who found it spent: one after the other, as fast as it lets them.
+        """Queue a caller that found the budget spent, and return when it should ask again.
 
-        Within a window in any case: by then it may allow more.
+        Callers are spaced as far apart as the budget requires, but asked back within one window at the latest: by then
+        the budget may allow more.
         """
         with self._lock:
             self._slide(now)
             window = self.settings.window
-            after = max(self._last_in_line, now) + window / max(1.0, self._allowed())
-            self._last_in_line = min(after, now + window)
-            return self._last_in_line
+            after = max(self._last_in_queue, now) + window / max(1.0, self._allowed())
+            self._last_in_queue = min(after, now + window)
+            return self._last_in_queue
 
     def _left(self) -> float:
         return self._allowed() - sum(self._retries)
@@ -93,7 +96,7 @@ class Budget:
         return max(self.settings.floor, self.settings.ratio * sum(self._requests))
 
     def _slide(self, now: float) -> int:
-        """Forget the buckets that left the window, and return the current one's number. Time never runs backwards."""
+        """Clear the buckets that have left the window, and return the number of the current one; it never decreases."""
         slot = int(now // self._width)
         last = self._slot
         if last is None:

@@ -1,7 +1,7 @@
-"""The circuit breaker: after some consecutive failures stop calling, then let exactly one probe through.
+"""The circuit breaker: opens after consecutive failures, then lets one probe through at a time.
 
-A pure state machine (`admit`, `succeeded`, `failed`, `ignored`, each from a state to the next) and `Circuit`, which
-holds the state of one dependency for all its callers. No lock is held while user code runs.
+`admit`, `succeeded`, `failed` and `ignored` are pure transitions from one state to the next. `Circuit` holds the state
+of one dependency for all its callers. No lock is held while user code runs.
 """
 
 import threading
@@ -16,38 +16,43 @@ Phase = Literal["closed", "open", "half_open"]
 
 
 class CircuitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When a circuit opens, and when it lets a probe through."""
+
     failures: int = 5
     """Consecutive failures that open the circuit."""
     cooldown: float = 30.0
-    """Seconds without calls before a probe."""
+    """Seconds that the circuit stays open before it lets a probe through."""
     probe_expires: float = 30.0
-    """Seconds after which a probe that never reported back counts as lost, and another is let through."""
+    """Seconds after which a probe without an outcome counts as lost, and the circuit lets another one through."""
 
     def __post_init__(self) -> None:
         if isinstance(self.failures, bool) or not isinstance(self.failures, int) or self.failures < 1:
-            raise ValueError(f"circuit failures: {self.failures!r} is not allowed; use a whole number from 1")
+            raise ValueError(f"circuit failures: {self.failures!r} is not allowed; use a whole number of at least 1")
         for field in ("cooldown", "probe_expires"):
             check_seconds(f"circuit {field}", getattr(self, field))
 
 
 class CircuitState(msgspec.Struct, frozen=True):
+    """The state of a circuit at one moment."""
+
     phase: Phase = "closed"
     failures: int = 0
-    """Consecutive failures seen while closed."""
+    """Consecutive failures while closed."""
     opened_at: float = 0.0
     probe_at: float = 0.0
     generation: int = 0
-    """Grows with each change of phase; what an older call reports is stale."""
+    """Incremented with each change of phase. Reports from an earlier generation are stale and ignored."""
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """Leave to make one call; its outcome is reported with it."""
+    """Permission for one call; the call's outcome is reported with it."""
 
     generation: int
     probe: bool = False
 
 
 def admit(settings: CircuitSettings, state: CircuitState, now: float) -> tuple[CircuitState, Permit | None]:
+    """Request a permit: returns the next state, and the permit or None."""
     if state.phase == "closed":
         return state, Permit(state.generation)
     if now < probe_due(settings, state):
@@ -57,13 +62,14 @@ def admit(settings: CircuitSettings, state: CircuitState, now: float) -> tuple[C
 
 
 def probe_due(settings: CircuitSettings, state: CircuitState) -> float:
-    """When the next probe may go: after the cooldown, or once the probe under way counts as lost."""
+    """Return when the next probe may be made: after the cooldown, or once the running probe counts as lost."""
     if state.phase == "open":
         return state.opened_at + settings.cooldown
     return state.probe_at + settings.probe_expires
 
 
 def succeeded(settings: CircuitSettings, state: CircuitState, permit: Permit, now: float) -> CircuitState:
+    """Report that the dependency works: a probe closes the circuit."""
     if permit.generation != state.generation:
         return state
     if state.phase == "closed":
@@ -72,6 +78,7 @@ def succeeded(settings: CircuitSettings, state: CircuitState, permit: Permit, no
 
 
 def failed(settings: CircuitSettings, state: CircuitState, permit: Permit, now: float) -> CircuitState:
+    """Report that the dependency is down: a probe, or one failure too many, opens the circuit."""
     if permit.generation != state.generation:
         return state
     failures = state.failures + 1
@@ -81,7 +88,7 @@ def failed(settings: CircuitSettings, state: CircuitState, permit: Permit, now: 
 
 
 def ignored(settings: CircuitSettings, state: CircuitState, permit: Permit, now: float) -> CircuitState:
-    """The call ended without telling anything about the dependency: a probe is given back for the next caller."""
+    """Report an outcome that says nothing about the dependency: the next caller may probe instead."""
     if permit.generation != state.generation or state.phase == "closed":
         return state
     return CircuitState("open", 0, state.opened_at, 0.0, state.generation + 1)
@@ -91,18 +98,18 @@ Report = Callable[[CircuitSettings, CircuitState, Permit, float], CircuitState]
 
 
 class CircuitChange(msgspec.Struct, frozen=True):
-    """The circuit went from one phase to another."""
+    """A circuit changed from one phase to another."""
 
     dependency: str
     before: Phase
     after: Phase
     at: float
     failures: int
-    """Consecutive failures that led to it."""
+    """Consecutive failures that caused the change."""
 
 
 class CircuitOpen(Exception):
-    """The call was not made: the dependency's circuit is open."""
+    """The call was not made because the dependency's circuit is open."""
 
     def __init__(self, dependency: str, retry_in: float) -> None:
         super().__init__(
@@ -116,7 +123,7 @@ class CircuitOpen(Exception):
 
 
 class Circuit:
-    """The circuit of one dependency, shared by all its callers; safe across threads and tasks."""
+    """The circuit of one dependency, shared by all its callers. Safe for use from many threads."""
 
     def __init__(self, dependency: str, settings: CircuitSettings | None = None) -> None:
         self.dependency = dependency
@@ -127,7 +134,7 @@ class Circuit:
         self._lock = threading.Lock()
 
     def admit(self, now: float) -> tuple[Permit | None, CircuitChange | None]:
-        """Leave for one call, or None while the circuit is open; and how asking changed it, if it did."""
+        """Return a permit for one call, or None while the circuit is open; and the change of phase, if any."""
         state = self.state
         if state.phase == "closed":
             return Permit(state.generation), None
@@ -137,14 +144,14 @@ class Circuit:
             return permit, self._change(before, self.state, now)
 
     def report(self, transition: Report, permit: Permit, now: float) -> CircuitChange | None:
-        """Report how the permitted call ended: `succeeded`, `failed` or `ignored`; returns how that changed it."""
+        """Report how the permitted call ended: `succeeded`, `failed` or `ignored`. Returns its change of phase."""
         with self._lock:
             before = self.state
             self.state = transition(self.settings, before, permit, now)
             return self._change(before, self.state, now)
 
     def probe_due(self) -> float | None:
-        """When the next probe may go; None while closed."""
+        """Return when the next probe may be made; None while the circuit is closed."""
         state = self.state
         return None if state.phase == "closed" else probe_due(self.settings, state)
 

@@ -1,4 +1,4 @@
-"""What a failure says about the dependency that was called."""
+"""Decides what to report to a dependency's circuit after a failed attempt."""
 
 from redrive.failures.failure import Failure
 from redrive.failures.signals import Snooze
@@ -8,9 +8,9 @@ from redrive.resilience import circuit as circuits
 
 
 def circuit_outcome(policy: Policy, failure: Failure) -> circuits.Report:
-    """That it is down, that it is alive (it answered and refused), or nothing."""
+    """Return `failed` if the dependency is down, `succeeded` if it answered with a refusal, otherwise `ignored`."""
     if isinstance(failure.error, Snooze | circuits.CircuitOpen):
-        # No attempt, whatever the policy retries; or a call inside was refused, perhaps by another one.
+        # A snooze is not an attempt; and an inner call may have been refused by another dependency's circuit.
         return circuits.ignored
     if failure.category == "transient" or is_retried(policy, failure):
         return circuits.failed

@@ -1,4 +1,4 @@
-"""Circuits and budgets by dependency name; those that nobody needs are bounded in number."""
+"""Circuits and budgets by dependency name. The number of unused ones is bounded."""
 
 import threading
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from redrive.resilience.circuit import Circuit, CircuitSettings
 
 
 class Dependency:
-    """What a call talks to, with the circuit and the budget that all its callers share."""
+    """A service that calls depend on, with the circuit and the budget that all its callers share."""
 
     def __init__(self, name: str, circuit: Circuit | None, budget: Budget | None) -> None:
         self.name = name
@@ -21,9 +21,9 @@ class Dependency:
 
 
 class Dependencies:
-    """Dependencies by name. Those that were defined are kept, and those that someone holds are found again.
+    """Dependencies by name. Those that are defined or in use are kept.
 
-    Of the others at most `limit` are kept; the one unused for longest makes room, open circuits last.
+    At most `limit` others are kept: the least recently used are evicted first, those with an open circuit last.
     """
 
     def __init__(
@@ -34,9 +34,9 @@ class Dependencies:
         limit: int = 1000,
         like: "Dependencies | None" = None,
     ) -> None:
-        """`like`: those defined there have the same settings here, with circuits and budgets of their own."""
+        """`like`: dependencies defined there get the same settings here, but their own circuits and budgets."""
         if limit < 1:
-            raise ValueError(f"limit: {limit!r} is not allowed; use a whole number from 1")
+            raise ValueError(f"limit: {limit!r} is not allowed; use a whole number of at least 1")
         self._circuit = circuit or CircuitSettings()
         self._budget = budget or BudgetSettings()
         self._limit = limit
@@ -44,10 +44,10 @@ class Dependencies:
         self._lock = threading.Lock()
         self._alive: WeakValueDictionary[str, Dependency] = WeakValueDictionary()
         self._defined: dict[str, Dependency] = {}
-        self._mentioned: OrderedDict[str, Dependency] = OrderedDict()
+        self._recent: OrderedDict[str, Dependency] = OrderedDict()
 
     def get(self, name: str) -> Dependency:
-        """The dependency of that name, made at its first mention."""
+        """Return the dependency of that name, creating it on first use."""
         with self._lock:
             dependency = self._defined.get(name)
             if dependency is not None:
@@ -55,15 +55,15 @@ class Dependencies:
             dependency = self._alive.get(name)
             if dependency is None:
                 dependency = self._alive[name] = Dependency(name, Circuit(name, self._circuit), Budget(self._budget))
-            self._follow(dependency)
-            if name not in self._mentioned and len(self._mentioned) >= self._limit:
-                self._make_room()
-            self._mentioned[name] = dependency
-            self._mentioned.move_to_end(name)
+            self._apply_like(dependency)
+            if name not in self._recent and len(self._recent) >= self._limit:
+                self._evict()
+            self._recent[name] = dependency
+            self._recent.move_to_end(name)
             return dependency
 
-    def _follow(self, dependency: Dependency) -> None:
-        """It starts anew when it is defined there, as it does for those who use it there."""
+    def _apply_like(self, dependency: Dependency) -> None:
+        """Adopt the settings that the dependency has in `like`. New settings come with a new circuit and budget."""
         defined = self._like._defined.get(dependency.name) if self._like is not None else None
         if defined is None or defined.circuit is None or defined.budget is None:
             return
@@ -75,22 +75,22 @@ class Dependencies:
     def define(
         self, name: str, *, circuit: CircuitSettings | None = None, budget: BudgetSettings | None = None
     ) -> Dependency:
-        """Give the dependency of that name settings of its own; for those who know it already it starts anew too."""
+        """Configure a dependency. Callers that already use it get the new circuit and budget too."""
         made = Dependency(name, Circuit(name, circuit or self._circuit), Budget(budget or self._budget))
         with self._lock:
             dependency = self._alive.setdefault(name, made)
             dependency.circuit, dependency.budget = made.circuit, made.budget
-            self._mentioned.pop(name, None)
+            self._recent.pop(name, None)
             self._defined[name] = dependency
             return dependency
 
     def all(self) -> list[Dependency]:
         with self._lock:
-            return [*self._defined.values(), *self._mentioned.values()]
+            return [*self._defined.values(), *self._recent.values()]
 
-    def _make_room(self) -> None:
-        for name, dependency in self._mentioned.items():
+    def _evict(self) -> None:
+        for name, dependency in self._recent.items():
             if dependency.circuit is None or dependency.circuit.state.phase == "closed":
-                del self._mentioned[name]
+                del self._recent[name]
                 return
-        self._mentioned.popitem(last=False)
+        self._recent.popitem(last=False)

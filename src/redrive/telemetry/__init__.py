@@ -1,1 +1,1 @@
-"""One stream of events; logs, metrics and your hooks listen to it."""
+"""One stream of events, which logs, metrics and hooks listen to."""

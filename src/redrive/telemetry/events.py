@@ -1,4 +1,4 @@
-"""What happened, as frozen records. Their texts hold no secrets: failures are redacted when they are made."""
+"""Events as frozen records. They hold no secrets: failures are redacted when they are created."""
 
 import msgspec
 
@@ -8,13 +8,13 @@ from redrive.resilience.circuit import Phase
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt failed, and this was decided about it: a RetryAt, or the GiveUp that ends the call."""
+    """An attempt failed. The decision is a RetryAt, or the GiveUp that ends the call."""
 
     operation: str
     attempt: int
     """From 1."""
     attempts: int | None
-    """Attempts allowed in all; None: no limit."""
+    """Maximum attempts; None: no limit."""
     failure: Failure
     decision: Decision
     elapsed: float
@@ -22,7 +22,7 @@ class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True):
     dependency: str | None = None
     correlation_id: str | None = None
     label: str = ""
-    """The operation as metrics name it, without what differs from call to call; empty: as `operation` has it."""
+    """The operation's name in metrics, without parts that differ from call to call; empty: same as `operation`."""
 
 
 class CallRecovered(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +30,12 @@ class CallRecovered(msgspec.Struct, frozen=True, kw_only=True):
 
     operation: str
     attempts: int
-    """The attempt that succeeded."""
+    """The number of the attempt that succeeded."""
     elapsed: float
     dependency: str | None = None
     correlation_id: str | None = None
     label: str = ""
-    """The operation as metrics name it, without what differs from call to call; empty: as `operation` has it."""
+    """The operation's name in metrics, without parts that differ from call to call; empty: same as `operation`."""
 
 
 class CallRefused(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,50 +53,50 @@ class FallbackUsed(msgspec.Struct, frozen=True, kw_only=True):
 
     operation: str
     fallback: str
-    """Which kind: "value", "callable", "last good value", "queue"."""
+    """The kind of fallback: "value", "callable", "last good value" or "queue"."""
     age: float | None = None
-    """Seconds since a last good value was fresh."""
+    """The age of a last good value in seconds."""
     dependency: str | None = None
     correlation_id: str | None = None
 
 
 class FlowFailed(msgspec.Struct, frozen=True, kw_only=True):
-    """A durable flow failed for good: it is a dead letter now."""
+    """A flow failed for good and is now a dead letter."""
 
     flow_id: str
     definition: str
     kind: str
-    """Why: a kind of giving up, "poison", or "workflow" where the flow's own code failed."""
+    """Why: a GiveUp kind, "poison", or "workflow" if the flow's own code failed."""
     step: str
-    """The step that failed; empty where the flow's own code did."""
+    """The step that failed; empty if the flow's own code failed."""
     error: str
     errors: tuple[str, ...]
-    """Of each failed attempt of that step."""
+    """The error of each failed attempt of that step."""
     payload: str
-    """A summary of what it was started with."""
+    """A summary of the flow's input."""
 
 
 class FlowParked(msgspec.Struct, frozen=True, kw_only=True):
-    """A durable flow cannot go on with the code as it is now: it waits until someone mends that and resumes it."""
+    """A flow cannot continue with the current code. It waits until someone fixes the code and resumes the flow."""
 
     flow_id: str
     definition: str
     problem: str
-    """What the code does otherwise than the flow's log says, and where."""
+    """Where, and how, the code deviates from the flow's log."""
 
 
 class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The circuit of a dependency went from one phase to another."""
+    """The circuit of a dependency changed from one phase to another."""
 
     dependency: str
     before: Phase
     after: Phase
     failures: int
-    """Consecutive failures that led to it."""
+    """Consecutive failures that caused the change."""
 
 
 class StageRetryScheduled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stage of a pipeline failed and will be tried again."""
+    """An attempt at a pipeline stage failed, and a retry is scheduled."""
 
     stage: str
     attempt: int
@@ -121,7 +121,7 @@ class StageRetrySucceeded(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class StageRetryExhausted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stage was tried more than once, and failed for good."""
+    """A stage failed for good after more than one attempt."""
 
     stage: str
     attempts: int
@@ -129,13 +129,13 @@ class StageRetryExhausted(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     error: str
     error_type: str = ""
     reason: str = ""
-    """The kind of giving up: "exhausted", "permanent", "circuit_open", …"""
+    """The GiveUp kind: "exhausted", "permanent", "circuit_open", …"""
     pipeline_run_id: str | None = None
     request_id: str | None = None
 
 
 class StageAttempted(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt at a stage ended; told where the metrics interceptor is in use."""
+    """An attempt at a stage ended. Emitted only if the metrics interceptor is used."""
 
     stage: str
     outcome: str

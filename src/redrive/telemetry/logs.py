@@ -1,4 +1,4 @@
-"""Events as records of the stdlib logger "redrive": one line each, the facts as extra fields, no secrets."""
+"""Logs events to the stdlib logger "redrive": one line each, with the details as extra fields and without secrets."""
 
 import logging
 from typing import Any
@@ -20,14 +20,14 @@ from redrive.telemetry.events import (
 )
 
 logger = logging.getLogger("redrive")
-# Without it, an application that configured no logging would get our warnings on stderr.
+# Without a handler, Python prints warnings to stderr if the application has not configured logging.
 logger.addHandler(logging.NullHandler())
 
 
 def log_event(event: Event) -> None:
-    """Write one event to the log. Each fact is a field of the record, so that structured loggers can take it over."""
+    """Log one event. Each detail is an extra field of the record, for structured loggers."""
     if isinstance(event, StageAttempted):
-        # For metrics: one line for each attempt that succeeds would be too many.
+        # For metrics only: a line for each successful attempt would be too much.
         return
     if isinstance(event, AttemptFailed):
         level = logging.INFO if isinstance(event.decision, RetryAt) else logging.WARNING
@@ -37,19 +37,19 @@ def log_event(event: Event) -> None:
         level = logging.ERROR
     else:
         level = logging.WARNING
-    if not logger.isEnabledFor(level) or not _someone_reads():
+    if not logger.isEnabledFor(level) or not _has_handler():
         return
     message, fields = _describe(event)
     logger.log(level, message, extra={name: value for name, value in fields.items() if value is not None})
 
 
-def _someone_reads() -> bool:
-    """Whether a record would reach a handler; making records that no one reads would slow each failing attempt."""
-    here: logging.Logger | None = logger
-    while here is not None:
-        if any(not isinstance(handler, logging.NullHandler) for handler in here.handlers):
+def _has_handler() -> bool:
+    """Whether a record would reach a handler; building records for nobody would slow down each failed attempt."""
+    current: logging.Logger | None = logger
+    while current is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in current.handlers):
             return True
-        here = here.parent if here.propagate else None
+        current = current.parent if current.propagate else None
     return False
 
 
@@ -58,7 +58,7 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
         return _describe_failed_attempt(event)
     if isinstance(event, CallRecovered):
         return (
-            f"{event.operation}: succeeded at attempt {event.attempts} after {event.elapsed:.3f} s",
+            f"{event.operation}: succeeded on attempt {event.attempts} after {event.elapsed:.3f} s",
             {
                 "operation": event.operation,
                 "attempt": event.attempts,
@@ -101,7 +101,7 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
     if isinstance(event, StageRetryScheduled | StageRetrySucceeded | StageRetryExhausted):
         return _describe_stage(event)
     if isinstance(event, StageAttempted):
-        return f"{event.stage}: an attempt {event.outcome}", {"stage": event.stage}
+        return f"stage {event.stage}: attempt {event.outcome}", {"stage": event.stage}
     return _describe_circuit(event)
 
 
@@ -161,7 +161,7 @@ def _describe_stage(
     if isinstance(event, StageRetrySucceeded):
         seconds = event.total_time_ms / 1000
         return (
-            f"stage {event.stage}: succeeded at attempt {event.attempt} after {seconds:.3f} s",
+            f"stage {event.stage}: succeeded on attempt {event.attempt} after {seconds:.3f} s",
             fields | {"attempt": event.attempt, "elapsed_s": seconds},
         )
     fields |= {"error": event.error, "error_type": event.error_type}

@@ -1,4 +1,4 @@
-"""The one seam through which events leave: whoever wants them listens here."""
+"""The event stream: every event is emitted here, and logs, metrics and hooks listen."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _correlation_id: ContextVar[str | None] = ContextVar("redrive_correlation_id", d
 
 
 def listen(listener: Listener) -> Callable[[], None]:
-    """Have `listener` called with every event of this process; what is returned ends that."""
+    """Call `listener` with every event of this process. Returns a function that stops it."""
     global _listeners
     _listeners = (*_listeners, listener)
     listening = True
@@ -27,7 +27,7 @@ def listen(listener: Listener) -> Callable[[], None]:
         nonlocal listening
         if listening:
             listening = False
-            # One of them only: the same listener may listen twice, and each time is ended by itself.
+            # Remove one only: the same listener may be registered twice, and each registration stops by itself.
             others = list(_listeners)
             others.remove(listener)
             _listeners = tuple(others)
@@ -36,20 +36,20 @@ def listen(listener: Listener) -> Callable[[], None]:
 
 
 def emit(event: Event, *own: Listener) -> None:
-    """Hand an event to everyone who listens, and to the caller's `own` hooks. A failing listener harms no one else."""
+    """Pass an event to all listeners and to the caller's `own` hooks. A failing listener does not affect the others."""
     for listener in own if _hooks_only.get() else (*own, *_listeners):
         try:
             listener(event)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others are told
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the other listeners get the event
             name = getattr(listener, "__name__", type(listener).__name__)
             logging.getLogger("redrive").error(
-                "the event listener %s failed; the call goes on\n%s", name, trace_of(error)
+                "event listener %s failed; the call continues\n%s", name, trace_of(error)
             )
 
 
 @contextmanager
 def hooks_only() -> Iterator[None]:
-    """Tell the caller's own hooks alone: for what redrive does for itself, and tells in its own words."""
+    """Pass events to the caller's own hooks only: for internal calls that redrive reports in other ways."""
     token = _hooks_only.set(True)
     try:
         yield
@@ -63,10 +63,10 @@ def correlation_id() -> str | None:
 
 @contextmanager
 def correlate(id: object) -> Iterator[None]:  # noqa: A002 - `correlate(id=...)` is what callers would write
-    """Put `id` (a request id, a UUID say) into every event and log record made inside the block."""
+    """Add `id`, such as a request id, to every event and log record of the block."""
     if id is None:
-        raise TypeError("correlate: None is not an id; use text, a UUID or a number, or leave the block out")
-    # Ids often come from a caller's header, and callers put anything there.
+        raise TypeError("correlate: None is not an id; use text, a UUID or a number, or omit the block")
+    # Ids often come from a request header, which may contain anything.
     token = _correlation_id.set(redact(str(id), limit=200))
     try:
         yield

@@ -30,7 +30,7 @@ def permanent(reason: str) -> Verdict:
 
 def unknown(reason: str) -> Verdict:
     """An answer that keeps the base classes from giving a wrong one."""
-    return Verdict(category="unknown", reason=f"{reason}; declare it with on=... or with a classifier rule")
+    return Verdict(category="unknown", reason=f"{reason}; declare it with retry_on=... or with a classifier rule")
 
 
 def before_it_was_sent(verdict: Verdict) -> Verdict:

@@ -1,1 +1,1 @@
-"""What the HTTP client integrations share, sans-IO."""
+"""The parts that the HTTP client integrations share."""

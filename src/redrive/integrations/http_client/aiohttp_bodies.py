@@ -1,4 +1,4 @@
-"""Bodies in aiohttp: requests that are sent again, and responses that are read ahead."""
+"""aiohttp bodies: whether a request body can be sent again, and reading a response body ahead."""
 
 import asyncio
 from typing import Any
@@ -7,24 +7,24 @@ import aiohttp
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.payload import AsyncIterablePayload, BytesPayload
 
-# Nothing flows into a buffer of what was read ahead, so it never has to hold anything back.
+# The buffer is filled from memory only, so it needs no flow control.
 UNLIMITED = 2**40
 
 
 def sent_once(body: Any) -> bool:
-    """Whether the body of a request is used up once it was sent."""
+    """Whether the body of a request can be sent only once."""
     if isinstance(body, aiohttp.MultipartWriter):
         return body.consumed or any(sent_once(part) for part, *_ in body)
     return isinstance(body, AsyncIterablePayload) or bool(getattr(body, "consumed", False))
 
 
 async def content_of(body: Any) -> bytes | None:
-    """The bytes of a body that is held in memory."""
+    """Return the bytes of a body that is in memory, otherwise None."""
     return await body.as_bytes() if isinstance(body, BytesPayload) else None
 
 
 async def read_ahead(response: aiohttp.ClientResponse, limit: int) -> None:
-    """Read the body up to `limit`; one that ends before has given back its connection."""
+    """Read the body up to `limit` bytes. Reading a shorter body to its end releases the connection."""
     stream = response.content
     ahead: list[bytes] = []
     size = 0
@@ -40,7 +40,7 @@ async def read_ahead(response: aiohttp.ClientResponse, limit: int) -> None:
 
 
 class _Continued(aiohttp.StreamReader):
-    """What was read ahead of a body, then the rest of it."""
+    """A body whose beginning has been read ahead."""
 
     def __init__(self, ahead: list[bytes], rest: aiohttp.StreamReader) -> None:
         loop = asyncio.get_running_loop()
@@ -52,7 +52,7 @@ class _Continued(aiohttp.StreamReader):
             self.feed_eof()
 
     async def _wait(self, func_name: str) -> None:
-        """Called when what is here has been read: get more."""
+        """Fetch more; called when everything read ahead has been consumed."""
         if chunk := await self._rest.readany():
             self.feed_data(chunk)
         else:

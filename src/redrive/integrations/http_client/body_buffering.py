@@ -1,12 +1,12 @@
-"""How much of an answer's body is read inside the attempt, so that a body that is cut off half way is retried.
+"""Decides how much of a response body is read inside the attempt, so that a truncated body is retried.
 
-Below the client there is no telling `client.get(...)`, which reads all of the body, from `client.stream(...)`, which
-wants it piece by piece. So the answer's own headers decide:
+Below the client, `client.get(...)`, which reads the whole body, looks the same as `client.stream(...)`, which does not.
+So the response headers decide:
 
-- a body with a Content-Length up to the limit is read;
-- a body of unknown length is read up to the limit when it is a document (JSON, XML, HTML) or belongs to a failure;
-  what comes after the limit is passed on as it arrives;
-- anything else (a large download, an event stream, audio) is passed on as a stream, and reading it is not retried.
+- A body with a Content-Length up to the limit is read.
+- A body of unknown length is read up to the limit if it is a document (JSON, XML, HTML) or belongs to a failure. The
+  rest is passed on as it arrives.
+- Anything else (a large download, an event stream, audio) is passed on as a stream, and reading it is not retried.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _DOCUMENT_SUFFIXES = ("+json", "+xml")
 
 
 def bytes_to_read(headers: Mapping[str, str], limit: int, *, failed: bool) -> int:
-    """How many bytes of the body to read before the answer is handed over; 0: none."""
+    """Return how many bytes of the body to read before the response is returned."""
     length = _content_length(headers)
     if length is not None:
         return limit if length <= limit else 0
@@ -32,7 +32,7 @@ def bytes_to_read(headers: Mapping[str, str], limit: int, *, failed: bool) -> in
 
 
 def _content_length(headers: Mapping[str, str]) -> int | None:
-    # Beside a transfer coding a Content-Length means nothing (RFC 9112, section 6.3).
+    # A Transfer-Encoding overrides Content-Length (RFC 9112, section 6.3).
     text = headers.get("Content-Length", "").strip()
     if "Transfer-Encoding" in headers or not (text.isascii() and text.isdecimal()):
         return None

@@ -1,4 +1,4 @@
-"""Carry one request through its attempts: no response outlives its attempt, and the last one is the answer."""
+"""Sends one request until it succeeds or the policy gives up. Every response but the last is closed."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from redrive.calls import async_driver, sync_driver
 from redrive.calls.vetoes import carry_veto
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
-from redrive.integrations.http_client.http_guard import GuardedRequest, advice
+from redrive.integrations.http_client.http_guard import GuardedRequest, with_http_advice
 from redrive.policies.report import ATTRIBUTE, attach, report_of
 from redrive.resilience.circuit import CircuitOpen
 
@@ -16,10 +16,10 @@ OWN_ERRORS = (AttemptTimeout, DeadlineExceeded, CircuitOpen)
 
 
 def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[[R], Any]) -> R:
-    """Send until an answer is accepted, or until the policy gives up.
+    """Send the request until a response is accepted or the policy gives up.
 
-    Then the last response is returned with its report, or the last error raised. `send` makes one attempt and keeps
-    to `request.time_left()` by itself; `close` gives back the connection of a response that is not returned.
+    Returns the last response with its report, or raises the last error. `send` makes one attempt and must respect
+    `request.time_left()` itself; `close` releases the connection of a response that is not returned.
     """
     latest: list[R] = []
     request.call.self_limiting = True
@@ -36,25 +36,25 @@ def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[
         return response
 
     try:
-        response: R = sync_driver.carry_out(request.call, attempt, (), {})
+        response: R = sync_driver.run_call(request.call, attempt).unwrap()
     except ResultRejected as rejected:
         response = _last_response(request, rejected)
     except BaseException as error:
         while latest:
             close(latest.pop())
         if isinstance(error, OWN_ERRORS):
-            raise _in_the_clients_words(request, error) from error.__cause__
-        _advise(error)
+            raise _as_client_error(request, error) from error.__cause__
+        _add_http_advice(error)
         raise
     finally:
-        request.over()
+        request.finish()
     return response
 
 
 async def exchange_async(
     request: GuardedRequest[R], send: Callable[[], Awaitable[R]], close: Callable[[R], Awaitable[Any]]
 ) -> R:
-    """The same for asyncio and trio, where the driver cuts an attempt whose time is up."""
+    """Do the same under asyncio and trio, where the driver cancels an attempt whose time is up."""
     latest: list[R] = []
 
     async def attempt() -> R:
@@ -65,23 +65,23 @@ async def exchange_async(
         return response
 
     try:
-        response: R = await async_driver.carry_out(request.call, attempt, (), {})
+        response: R = (await async_driver.run_call(request.call, attempt)).unwrap()
     except ResultRejected as rejected:
         response = _last_response(request, rejected)
     except BaseException as error:
         while latest:
             await close(latest.pop())
         if isinstance(error, OWN_ERRORS):
-            raise _in_the_clients_words(request, error) from error.__cause__
-        _advise(error)
+            raise _as_client_error(request, error) from error.__cause__
+        _add_http_advice(error)
         raise
     finally:
-        request.over()
+        request.finish()
     return response
 
 
 def carry_over(response: object, error: BaseException) -> None:
-    """Put on a status error what is known of its response: the report, and what must not be repeated."""
+    """Copy the report and any veto from a response to the status error that is raised for it."""
     report = report_of(response)
     if report is not None:
         attach(error, report)
@@ -89,31 +89,31 @@ def carry_over(response: object, error: BaseException) -> None:
 
 
 def _last_response(request: GuardedRequest[R], rejected: ResultRejected) -> Any:
-    request.ended_on_a_response()
+    request.end_with_response()
     response = rejected.result
     report = report_of(rejected)
     if report is not None:
-        setattr(response, ATTRIBUTE, advice(report))
+        setattr(response, ATTRIBUTE, with_http_advice(report))
     return response
 
 
-def _in_the_clients_words(request: GuardedRequest[Any], error: OwnError) -> Exception:
-    """redrive's own error as one that the users of the client library catch too."""
+def _as_client_error(request: GuardedRequest[Any], error: OwnError) -> Exception:
+    """Convert redrive's error to its subclass that code written for the client library catches too."""
     client = request.guard.client
-    said: OwnError
+    converted: OwnError
     if isinstance(error, CircuitOpen):
-        said = client.circuit_open(error.dependency, error.retry_in)
+        converted = client.circuit_open(error.dependency, error.retry_in)
     elif isinstance(error, AttemptTimeout):
-        said = client.attempt_timeout(error.seconds)
+        converted = client.attempt_timeout(error.seconds)
     else:
-        said = client.deadline_exceeded(error.seconds)
-        said.args = error.args
+        converted = client.deadline_exceeded(error.seconds)
+        converted.args = error.args
     if (report := report_of(error)) is not None:
-        attach(said, advice(report))
-    return said
+        attach(converted, with_http_advice(report))
+    return converted
 
 
-def _advise(error: BaseException) -> None:
+def _add_http_advice(error: BaseException) -> None:
     report = report_of(error)
     if report is not None:
-        attach(error, advice(report))
+        attach(error, with_http_advice(report))

@@ -1,8 +1,7 @@
-"""What the HTTP adapters share, sans-IO: which requests may be repeated, which answers are failures, in whose words.
+"""Decides, sans-IO and for every client library, which requests may be repeated and which responses are failures.
 
-A request may be repeated when its method is idempotent (RFC 9110) or when it carries an Idempotency-Key. Any other
-is repeated only after failures that came before the server did anything. A body that cannot be read a second time is
-sent once.
+A request may be repeated if its method is idempotent (RFC 9110) or if it carries an Idempotency-Key. Any other request
+is repeated only after a failure that occurred before it was sent. A body that can be read only once is sent only once.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -31,22 +30,22 @@ from redrive.resilience.dependencies import Dependency
 from redrive.telemetry.stream import Listener
 
 IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-"""Doing these twice is the same as doing them once (RFC 9110, section 9.2.2)."""
+"""The idempotent methods (RFC 9110, section 9.2.2)."""
 
 KEYED_METHODS = frozenset({"POST", "PATCH"})
-"""The methods that get a key where the server honours keys."""
+"""The methods that get an Idempotency-Key if the server honours it."""
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 
 PER_HOST = "per-host"
-"""As `dependency`: each host is a dependency of its own."""
+"""A `dependency` setting: each host is a separate dependency."""
 
 BUFFER_LIMIT = 1024 * 1024
 
 LEAST_TIME = 0.001
-"""Less than this is no time left. Sockets take 0 for "do not wait at all"; this still is a time limit."""
+"""The shortest timeout passed to a client: for sockets, 0 would mean non-blocking."""
 
-PROPOSAL = (
+NOT_IDEMPOTENT_ADVICE = (
     "check whether it took effect; to allow retries send an Idempotency-Key header that the server honours, "
     "or build the adapter with idempotency_keys=True, which adds one and keeps it on every attempt"
 )
@@ -55,47 +54,49 @@ R = TypeVar("R")
 
 
 class AdapterSettings(PolicySettings, total=False):
-    """What an adapter is told beside its policy; the settings of the policy may be written here too."""
+    """The settings of an adapter, including those of its policy."""
 
     operation: str
     """The name in logs and reports; by default method, host and path ("POST api.example.com/orders").
 
-    Metrics have no path by default: each id in a path would be a time series of its own.
+    Metrics omit the path by default, because every id in a path would create a time series.
     """
     dependency: str | Dependency | None
-    """Whose circuit and retry budget these requests share; "per-host" gives each host its own."""
+    """The dependency whose circuit and retry budget these requests share; "per-host" gives each host its own."""
     classifier: Classifier
-    """Tells transient from permanent failures."""
+    """Distinguishes transient failures from permanent ones."""
     statuses: Mapping[int, Category]
-    """What a status means here, over the table: {404: "transient"}."""
+    """Overrides for the meaning of a status: {404: "transient"}."""
     idempotency_keys: bool
-    """True: the server honours Idempotency-Key, so POST and PATCH get one, the same on every attempt."""
+    """True: the server honours Idempotency-Key, so POST and PATCH get one that stays the same on every attempt."""
     independent: bool
-    """True: retry even inside another guarded attempt, which otherwise owns the retries."""
+    """True: retry even inside another guarded call, which otherwise owns the retries."""
     on_event: Listener | Iterable[Listener]
     """Hooks for the events of these requests."""
     buffer_limit: int
-    """How many bytes of an answer are read inside the attempt; see `body_buffering`. 0: none."""
+    """How many bytes of a response body are read inside the attempt; see `body_buffering`. 0: none."""
     raise_on_failure: bool | None
-    """Whether the client library's status error is raised when the retries end on a response. None: only inside
-    another guarded call, which owns the retries and would take a returned response for a success."""
+    """Whether to raise the client library's status error when the retries end with a response.
+
+    None: only inside another guarded call, which owns the retries and would take a returned response for a success.
+    """
 
 
 class ClientLibrary(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
-    """How one HTTP client library says things."""
+    """How to read responses of one HTTP client library, and the errors it raises."""
 
     status_of: Callable[[R], int]
     headers_of: Callable[[R], Mapping[str, str]]
     timeouts: tuple[type[Exception], ...]
-    """What it raises when one of its timeouts strikes."""
+    """The errors of the library's own timeouts."""
     attempt_timeout: type[AttemptTimeout]
-    """redrive's own errors, each as a class that the users of the library catch too."""
+    """A subclass of redrive's error that code written for the library catches too; so are the next two."""
     deadline_exceeded: type[DeadlineExceeded]
     circuit_open: type[CircuitOpen]
 
 
 class HttpGuard(Generic[R]):
-    """The policy of an adapter and its rules, for all the requests it sends."""
+    """The settings of one adapter, for all the requests it sends."""
 
     def __init__(
         self,
@@ -117,25 +118,25 @@ class HttpGuard(Generic[R]):
         self.client = client
         self.policy = policy_from(settings, policy)
         if idempotency_keys and self.policy.idempotent is False:
-            raise ValueError("idempotency_keys=True makes requests safe to repeat, idempotent=False says they are not")
+            raise ValueError("idempotency_keys=True and idempotent=False contradict each other; remove one of them")
         if statuses and classifier is not DEFAULT_CLASSIFIER:
-            raise ValueError("statuses: give them to the classifier, Classifier(rules, statuses=...)")
+            raise ValueError("statuses and classifier cannot be combined; write Classifier(rules, statuses=...)")
         if isinstance(buffer_limit, bool) or not isinstance(buffer_limit, int) or buffer_limit < 0:
-            raise ValueError(f"buffer_limit: {buffer_limit!r} is not allowed; use a number of bytes from 0")
+            raise ValueError(f"buffer_limit: {buffer_limit!r} is not allowed; use a number of bytes, at least 0")
         if not isinstance(operation, str):
             raise TypeError(f"operation: {operation!r} is not allowed; use a name such as 'create order'")
         self.buffer_limit = buffer_limit
         self.raise_on_failure = raise_on_failure
-        # Names may be made of what was configured, an address with a password say.
+        # A name may be built from configuration, such as an address that contains a password.
         self._operation = redact(operation)
         self._dependency = redact(dependency) if isinstance(dependency, str) else dependency
         self._classifier = Classifier(statuses=statuses) if statuses else classifier
         self._adds_keys = idempotency_keys
         self._independent = independent
         self._on_event = as_hooks(on_event)
-        self._answers = (self.policy.retry_on, *(rule.match for rule in self.policy.rules))
-        # An answer below 400 is a failure only where someone named its status.
-        self._answers_by_status = tuple(Match(statuses=match.statuses) for match in self._answers if match.statuses)
+        self._matches = (self.policy.retry_on, *(rule.match for rule in self.policy.rules))
+        # A response below 400 is a failure only if its status is named.
+        self._matches_below_400 = tuple(Match(statuses=match.statuses) for match in self._matches if match.statuses)
         self._cautious_policy = self.policy.replace(idempotent=False)
 
     def begin(
@@ -149,9 +150,9 @@ class HttpGuard(Generic[R]):
         replayable: bool = True,
         idempotent: bool | None = None,
     ) -> "GuardedRequest[R]":
-        """Get one request ready. `host` and `path` hold no secrets: no user, no password, no query.
+        """Prepare one request. `host` and `path` must not contain secrets: no user, no password, no query.
 
-        `content` tells requests to one address apart. `idempotent` is what is known about this very request.
+        `content` distinguishes requests to one address. `idempotent` overrides the policy for this request.
         """
         method = method.upper()
         key = headers.get(IDEMPOTENCY_KEY) or None
@@ -172,13 +173,13 @@ class HttpGuard(Generic[R]):
         )
 
     def refuses(self, response: R) -> bool:
-        """Whether the response is a failure that the policy has an answer to; any other is the caller's to read."""
+        """Whether the response is a failure that the policy handles; any other response is returned to the caller."""
         status = self.client.status_of(response)
         failure = self._classifier.failure_of_status(status, None, 0.0)
         if failure.category == "transient":
             return True
-        known = self._answers if status >= 400 else self._answers_by_status
-        return any(match.matched_by(failure) is not None for match in known)
+        matches = self._matches if status >= 400 else self._matches_below_400
+        return any(match.matched_by(failure) is not None for match in matches)
 
     def _describe(self, response: R, wall_now: float) -> Failure:
         return self._classifier.failure_of_status(
@@ -186,10 +187,10 @@ class HttpGuard(Generic[R]):
         )
 
     def _retrier(self, method: str, host: str, policy: Policy) -> Retrier:
-        # Made for each request: it is cheap beside a request, and a host's dependency may have been forgotten.
+        # One per request: cheap compared to the request, and the host's dependency may have been evicted.
         return Retrier(
             policy,
-            # What metrics show; the call itself is named with its path.
+            # The name in metrics; the call's own name includes the path.
             operation=self._operation or f"{method} {host}",
             dependency=host if self._dependency == PER_HOST else self._dependency,
             classifier=self._classifier,
@@ -205,9 +206,9 @@ class HttpGuard(Generic[R]):
 
 
 class GuardedRequest(Generic[R]):
-    """One request on its way through its attempts."""
+    """One request and the guarded call that sends it."""
 
-    __slots__ = ("_over", "call", "guard", "new_key", "raises")
+    __slots__ = ("_finished", "call", "guard", "new_key", "raises")
 
     def __init__(
         self, guard: HttpGuard[R], retrier: Retrier, operation: str, new_key: str | None, replayable: bool
@@ -216,12 +217,13 @@ class GuardedRequest(Generic[R]):
         self.call = GuardedCall(retrier, operation, current_clock(), current_dice(), CURRENT.get())
         self.call.replayable = replayable
         self.new_key = new_key
-        """The key to put on the request; None when it has one already, or gets none."""
+        """The Idempotency-Key to add; None if the request already has one, or needs none."""
         self.raises = False
-        """True once the request ended on a response that is to be raised as the library's status error."""
-        self._over = False
+        """True if the request ended with a response that must be raised as the library's status error."""
+        self._finished = False
 
-    def ended_on_a_response(self) -> None:
+    def end_with_response(self) -> None:
+        """Record that the retries ended with a response, and decide whether it must be raised."""
         choice = self.guard.raise_on_failure
         self.raises = self.call.single_shot if choice is None else choice
 
@@ -230,26 +232,26 @@ class GuardedRequest(Generic[R]):
         return self.call.history.attempts == 1
 
     def time_left(self) -> float | None:
-        """Seconds until the attempt has to be over; None: no limit, or the call is over and the rest is the user's."""
-        if self._over or self.call.attempt_until is None:
+        """Return the seconds left to the attempt; None: no limit, or the call has ended."""
+        if self._finished or self.call.attempt_until is None:
             return None
         return max(self.call.attempt_until - self.call.clock.monotonic(), LEAST_TIME)
 
     def check_time(self) -> None:
-        """For attempts that nothing cuts from outside: end them once their time is up."""
+        """Raise if the attempt's time is up: needed where nothing can cancel the attempt."""
         left = self.time_left()
         if left is not None and left <= LEAST_TIME:
             raise self.call.cut_error()
 
-    def over(self) -> None:
-        """No attempt follows; what the user does with the response takes as long as it takes."""
-        self._over = True
-        # The frames of a traceback keep this object: let go of what leads back to the errors.
+    def finish(self) -> None:
+        """End the call: the time limits no longer apply to what the caller does with the response."""
+        self._finished = True
+        # Tracebacks may keep this object alive: drop the references to their errors.
         del self.call
 
 
-def advice(report: Report) -> Report:
-    """The report in the words of HTTP."""
+def with_http_advice(report: Report) -> Report:
+    """Return the report with a next step that fits HTTP requests."""
     if report.gave_up.kind == "not_idempotent":
-        return msgspec.structs.replace(report, next_step=PROPOSAL)
+        return msgspec.structs.replace(report, next_step=NOT_IDEMPOTENT_ADVICE)
     return report

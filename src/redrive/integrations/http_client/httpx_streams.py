@@ -1,25 +1,26 @@
-"""Bodies in httpx: requests that are sent again, and responses that are read ahead."""
+"""httpx bodies: how to send a request body again, and reading a response body ahead."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 import httpx
 
-from redrive.integrations.http_client.rewinding import Rewind, as_it_is, rewind_of
+from redrive.integrations.http_client.rewinding import Rewind, no_rewind, rewind_of
 
 
 def rewind_of_stream(stream: httpx.SyncByteStream | httpx.AsyncByteStream) -> Rewind | None:
+    """Return a function that rewinds the stream; None if it can be read only once."""
     if isinstance(stream, httpx.ByteStream):
-        return as_it_is
-    # httpx names none of its other streams; what they hold tells whether they can be sent again.
+        return no_rewind
+    # The other stream classes of httpx are private: look at their contents.
     fields = getattr(stream, "fields", None)
     if isinstance(fields, list):
         files = [getattr(field, "file", None) for field in fields]
-        return as_it_is if all(rewind_of(file) is not None for file in files) else None
+        return no_rewind if all(rewind_of(file) is not None for file in files) else None
     return rewind_of(getattr(stream, "_stream", stream))
 
 
 class _Continued(httpx.SyncByteStream):
-    """What was read ahead of a body, then the rest of it."""
+    """A body whose beginning has been read ahead."""
 
     def __init__(self, ahead: list[bytes], rest: Iterable[bytes], stream: httpx.SyncByteStream) -> None:
         self._ahead = ahead
@@ -35,7 +36,7 @@ class _Continued(httpx.SyncByteStream):
 
 
 class _ContinuedAsync(httpx.AsyncByteStream):
-    """The same for async bodies."""
+    """An async body whose beginning has been read ahead."""
 
     def __init__(self, ahead: list[bytes], rest: AsyncIterator[bytes] | None, stream: httpx.AsyncByteStream) -> None:
         self._ahead = ahead
@@ -57,7 +58,7 @@ class _ContinuedAsync(httpx.AsyncByteStream):
 
 
 def read_ahead(response: httpx.Response, limit: int, check_time: Callable[[], None]) -> None:
-    """Read the body up to `limit`; one that ends before has given back its connection."""
+    """Read the body up to `limit` bytes. Reading a shorter body to its end releases the connection."""
     stream = response.stream
     assert isinstance(stream, httpx.SyncByteStream)  # noqa: S101 - what a sync transport returns
     ahead: list[bytes] = []
@@ -79,6 +80,7 @@ def read_ahead(response: httpx.Response, limit: int, check_time: Callable[[], No
 
 
 async def read_ahead_async(response: httpx.Response, limit: int) -> None:
+    """Do the same for an async body."""
     stream = response.stream
     assert isinstance(stream, httpx.AsyncByteStream)  # noqa: S101 - what an async transport returns
     ahead: list[bytes] = []

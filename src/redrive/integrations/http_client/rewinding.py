@@ -1,4 +1,4 @@
-"""Whether a request's body can be sent again, and how it is taken back to where it began."""
+"""Rewinds request bodies, so that they can be sent again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 Rewind = Callable[[], Any]
 
 
-def as_it_is() -> None:
-    """The rewind of a body that is not used up by sending it."""
+def no_rewind() -> None:
+    """Do nothing: the body can be read any number of times."""
 
 
 def rewind_of(source: Any) -> Rewind | None:
-    """What takes `source` back to where it stands now; None when it can be read only once.
+    """Return a function that rewinds `source` to its current position; None if it can be read only once.
 
-    Bytes and text are never used up. Files are taken back if they can seek. Generators and iterators cannot be.
+    Bytes and text need no rewinding. Files are rewound if they are seekable. Generators and iterators cannot be.
     """
     if source is None or isinstance(source, bytes | bytearray | str | list | tuple):
-        return as_it_is
+        return no_rewind
     try:
         if not source.seekable():
             return None

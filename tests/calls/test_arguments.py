@@ -133,26 +133,31 @@ class Interrupted(BaseException):
 
 
 @pytest.mark.parametrize("error", [Failed, Interrupted])
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("settings", [{}, {"dependency": "arguments"}, {"attempt_timeout": 30}], ids=repr)
+@pytest.mark.parametrize("attempts", [1, 3])
 def test_an_error_that_was_raised_is_not_kept_alive_by_its_call(
-    kind: str, number: int, error: type[BaseException]
+    kind: str, attempts: int, settings: dict[str, Any], error: type[BaseException]
 ) -> None:
+    redrive.define_dependency("arguments")
+
     def fail(*_: Any) -> Any:
         raise error
 
     work: Any = fail
-    guarded = redrive.retry(attempts=1)(made(kind, (", ".join("vwxyz"[:number]), ""), work))
+    guarded = redrive.retry(attempts=attempts, backoff=0, floor=0, jitter="none", **settings)(
+        made(kind, ("x", ""), work)
+    )
 
     async def in_a_task() -> None:
         with pytest.raises(error):
-            await guarded(*range(number))
+            await guarded(1)
 
     def one_call() -> None:
         if kind == "async def":
             asyncio.run(in_a_task())
         else:
             with pytest.raises(error):
-                guarded(*range(number))
+                guarded(1)
 
     one_call()
     gc.collect()
