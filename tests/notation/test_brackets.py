@@ -8,7 +8,7 @@ import pytest
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
 from redrive.notation import NotationError, read_policy, write_policy
-from redrive.notation.brackets import read_text
+from redrive.notation.formats.brackets import read_text
 from redrive.policies.decide import decide
 from redrive.policies.decision import GiveUp, RetryAt
 from redrive.policies.history import History

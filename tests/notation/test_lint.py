@@ -4,7 +4,7 @@ import pytest
 
 from redrive.failures.matching import Match
 from redrive.notation import Finding, NotationError, lint, lint_text, read_policy
-from redrive.notation.linter import RULES
+from redrive.notation.linting.linter import RULES
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter
 from redrive.policies.policy import Policy

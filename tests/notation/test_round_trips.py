@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from redrive.failures.matching import ANYTHING, NOTHING, Match
 from redrive.notation import NotationError, native_schema, read_policy, write_lossy, write_policy
 from redrive.notation.catalogue import WRITABLE
+from redrive.notation.formats.native import as_data
 from redrive.notation.meaning import differences, meaning_of
-from redrive.notation.native import as_data
 from redrive.notation.source import load_document
 from redrive.policies.backoff import Backoff, BackoffKind
 from redrive.policies.jitter import Jitter

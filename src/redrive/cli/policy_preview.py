@@ -10,7 +10,7 @@ from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_
 from redrive.notation.durations import write_duration
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import FAILURE_WORDS
-from redrive.notation.native import as_data
+from redrive.notation.formats.native import as_data
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
 from redrive.policies.preview import ROWS, Preview, preview, preview_all, read_failure

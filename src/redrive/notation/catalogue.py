@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.notation import (
+from redrive.notation.formats import (
     bracket_writer,
     brackets,
     native,

@@ -1,11 +1,20 @@
 """Durations as people write them: read to seconds, and written so that they read back to the same number."""
 
+import math
 from typing import Any
 
 from redrive.failures.duration import DurationError, read_duration
 from redrive.policies.backoff import LONGEST_WAIT
 
-__all__ = ["SHORTEST_DURATION", "DurationError", "read_duration", "read_wait", "write_duration"]
+__all__ = [
+    "SHORTEST_DURATION",
+    "DurationError",
+    "cap_in_milliseconds",
+    "milliseconds",
+    "read_duration",
+    "read_wait",
+    "write_duration",
+]
 
 SHORTEST_DURATION = 1e-9
 """Seconds: what is shorter, but not zero, cannot be meant, and has no text that is sure to read back."""
@@ -55,3 +64,14 @@ def _without_exponent(number: float) -> str:
     if shift < 0:
         return f"0.{'0' * (-shift - 1)}{whole}{fraction}"
     return f"{whole}{fraction.ljust(shift, '0')}" if len(fraction) <= shift else f"{number:.0f}"
+
+
+def milliseconds(seconds: float) -> int:
+    """Round to whole milliseconds, but never a wait down to zero."""
+    nearest = round(seconds * 1000)
+    return nearest if nearest or not seconds else math.ceil(seconds * 1000)
+
+
+def cap_in_milliseconds(seconds: float | None) -> int:
+    """A cap in whole milliseconds; None, which is no cap, becomes the longest wait a policy can ask for."""
+    return max(1, milliseconds(LONGEST_WAIT if seconds is None else seconds))

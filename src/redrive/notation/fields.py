@@ -10,6 +10,7 @@ from redrive.notation.errors import NotationError, Path
 from redrive.notation.place import Place, Position, path_as_text, similar
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.policies.backoff import LONGEST_WAIT
+from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.policy import Policy, PolicyError
 
 T = TypeVar("T")
@@ -142,6 +143,13 @@ class Fields:
         place = self.place.at(key)
         return NamedWarning(id, text, place.key, place.line)
 
+    def zero_wait(self, key: str, base: float, floor: float, retried: bool) -> list[NamedWarning]:
+        """Warn, where there are retries, that a wait of zero is lifted to the floor."""
+        if base >= SHORTEST_WAIT or not retried:
+            return []
+        text = f"a wait of zero is lifted to the policy's floor, {write_duration(floor)}"
+        return [self.warning("zero-wait", key, text)]
+
     def policy(self, spelling: Mapping[str, str], **settings: Any) -> Policy:
         """Build the policy; what it refuses is told about the key that set it."""
         try:
@@ -188,12 +196,6 @@ def read_failures(value: Any, place: Place) -> Match:
         return as_match(value)
     except (TypeError, ValueError):
         raise place.refuse(value, NOT_ALLOWED, FAILURE_WORDS) from None
-
-
-def zero_wait(fields: Fields, key: str, floor: float) -> NamedWarning:
-    """A wait of nothing, which is not what will happen."""
-    lifted = write_duration(floor)
-    return fields.warning("zero-wait", key, f"a wait of zero is lifted to the policy's floor, {lifted}")
 
 
 def positions_of(place: Place, paths: Iterable[Path]) -> dict[str, Position]:

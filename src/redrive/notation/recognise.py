@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.notation.call_text import Call
 from redrive.notation.catalogue import NOTATIONS, READABLE
 from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
+from redrive.notation.python_calls import Call
 
 _COMMENTS = re.compile(r"(?:\s|#[^\n]*)*")
 _CALL = re.compile(r"@\s*[A-Za-z_]|[A-Za-z_][\w.]*\s*\(")

@@ -35,9 +35,3 @@ class Jitter(msgspec.Struct, frozen=True):
 
 NO_JITTER = Jitter("none")
 FULL_JITTER = Jitter("full")
-EQUAL_JITTER = Jitter("equal")
-DECORRELATED_JITTER = Jitter("decorrelated")
-
-
-def additive_jitter(amount: float) -> Jitter:
-    return Jitter("additive", amount)

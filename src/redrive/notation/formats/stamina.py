@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.notation.failure_names import dotted_names, read_class_names
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.fields import Fields
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
+from redrive.notation.reading import Reading
 from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
 from redrive.policies.backoff import Backoff
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER, Jitter
 
 NAME = "stamina"
@@ -54,12 +53,11 @@ def read(data: Any, place: Place) -> Reading:
         deadline=fields.duration("timeout", 45.0, zero=False, words={"none": None}),
         retry_on=retry_on,
     )
-    warnings: list[NamedWarning] = dotted_names(retry_on, fields, "on")
+    warnings = dotted_names(retry_on, fields, "on")
     if policy.deadline is not None:
         text = "stamina looks at its timeout between attempts; the deadline here also cuts a running attempt"
         warnings.append(fields.warning("deadline-cuts", "timeout", text))
-    if initial < SHORTEST_WAIT and policy.attempts != 1:
-        warnings.append(zero_wait(fields, "wait_initial", policy.floor))
+    warnings += fields.zero_wait("wait_initial", initial, policy.floor, policy.attempts != 1)
     return fields.reading(NAME, policy, SPELLING, warnings)
 
 

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.failures.matching import TRANSIENT, UNKNOWN
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.durations import cap_in_milliseconds, milliseconds
+from redrive.notation.fields import Fields
 from redrive.notation.meaning import Meaning
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
+from redrive.notation.reading import Reading
 from redrive.policies.backoff import Backoff, BackoffKind
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER
 
 NAME = "template"
@@ -48,15 +47,13 @@ def read(data: Any, place: Place) -> Reading:
         deadline=None,
         retry_on=TRANSIENT | UNKNOWN,
     )
-    warnings: list[NamedWarning] = []
+    warnings = fields.zero_wait("backoff_base_ms" if kind else "backoff", base, policy.floor, policy.attempts != 1)
     if not retryable and max_attempts > 1 and "max_attempts" in fields:
         text = f"retryable is false, so max_attempts {max_attempts} is never used: one attempt is made"
         warnings.append(fields.warning("retryable-false", "max_attempts", text))
     if not kind and "backoff_base_ms" in fields:
         text = "backoff is none, so backoff_base_ms is never used"
         warnings.append(fields.warning("unused-base", "backoff_base_ms", text))
-    if base < SHORTEST_WAIT and policy.attempts != 1:
-        warnings.append(zero_wait(fields, "backoff_base_ms" if kind else "backoff", policy.floor))
     return fields.reading(NAME, policy, SPELLING, warnings)
 
 
@@ -72,7 +69,7 @@ def write(meaning: Meaning) -> str:
             f"  max_attempts: {attempts}",
             f"  backoff: {answer.backoff.kind}",
             f"  backoff_base_ms: {milliseconds(answer.backoff.base)}",
-            f"  max_backoff_ms: {longest_milliseconds(answer.max_wait)}",
+            f"  max_backoff_ms: {cap_in_milliseconds(answer.max_wait)}",
         ]
     else:
         lines += ["  retryable: false", "  max_attempts: 1"]

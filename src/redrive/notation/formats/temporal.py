@@ -10,12 +10,11 @@ from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING
 from redrive.notation.failure_names import read_class_names
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.fields import Fields
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
+from redrive.notation.reading import Reading
 from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
 from redrive.policies.backoff import LONGEST_WAIT, Backoff
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER
 
 NAME = "temporal"
@@ -62,7 +61,5 @@ def read(data: Any, place: Place) -> Reading:
         retry_on=ANYTHING,
         never_on=never_on,
     )
-    warnings: list[NamedWarning] = []
-    if initial < SHORTEST_WAIT and policy.attempts != 1:
-        warnings.append(zero_wait(fields, names["initialInterval"], policy.floor))
+    warnings = fields.zero_wait(names["initialInterval"], initial, policy.floor, policy.attempts != 1)
     return fields.reading(NAME, policy, spelling, warnings)

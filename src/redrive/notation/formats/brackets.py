@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING
-from redrive.notation.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.failure_names import with_current_names
-from redrive.notation.fields import DURATION_WORDS, Fields, positions_of, read_failures, zero_wait
+from redrive.notation.fields import DURATION_WORDS, Fields, positions_of, read_failures
+from redrive.notation.formats.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.place import BEGIN, Place, Position
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
 from redrive.policies.backoff import Backoff, BackoffKind
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER
 from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule
 from redrive.policies.preview import CUT_ATTEMPT
@@ -107,8 +106,7 @@ def _read_answer(fields: Fields, limited: bool, warnings: list[NamedWarning]) ->
     kind = _read_kind(fields)
     if "factor" in fields and kind != "exponential":
         raise fields.refuse("factor", "factor in an exponential bracket only", f"{kind} backoff has no factor")
-    if base < SHORTEST_WAIT and fields.data.get("retry") != 0:
-        warnings.append(zero_wait(fields, "backoff", DEFAULT_POLICY.floor))
+    warnings += fields.zero_wait("backoff", base, DEFAULT_POLICY.floor, fields.data.get("retry") != 0)
     match = ANYTHING
     if FAILURES in fields:
         place = fields.place.at(FAILURES)

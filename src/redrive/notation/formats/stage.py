@@ -5,18 +5,18 @@ retryable_errors (TimeoutError, ConnectionError, OSError). There is no deadline.
 """
 
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any
 
 from redrive.failures.matching import Match
+from redrive.notation.durations import cap_in_milliseconds, milliseconds
 from redrive.notation.failure_names import with_current_names
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.fields import Fields
 from redrive.notation.meaning import Meaning
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
+from redrive.notation.reading import Reading
 from redrive.notation.wait_words import BACKOFF_KINDS, PLAIN_JITTER
-from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
 from redrive.policies.backoff import Backoff
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import FULL_JITTER
 
 NAME = "stage"
@@ -53,9 +53,7 @@ def read(data: Any, place: Place) -> Reading:
         deadline=None,
         retry_on=retry_on,
     )
-    warnings: list[NamedWarning] = []
-    if base < SHORTEST_WAIT and policy.attempts != 1:
-        warnings.append(zero_wait(fields, "base_delay_ms", policy.floor))
+    warnings = fields.zero_wait("base_delay_ms", base, policy.floor, policy.attempts != 1)
     return fields.reading(NAME, policy, SPELLING, warnings)
 
 
@@ -80,7 +78,7 @@ def as_arguments(meaning: Meaning) -> dict[str, Any]:
         answer = meaning.answers[0]
         arguments |= {
             "base_delay_ms": milliseconds(answer.backoff.base),
-            "max_delay_ms": longest_milliseconds(answer.max_wait),
+            "max_delay_ms": cap_in_milliseconds(answer.max_wait),
             "backoff_strategy": answer.backoff.kind,
             # Adding a little has no word here; drawing from the upper half comes nearest.
             "jitter_strategy": "equal" if answer.jitter.kind == "additive" else answer.jitter.kind,
@@ -95,7 +93,8 @@ def write(meaning: Meaning) -> str:
     lines = []
     for key, value in arguments.items():
         if isinstance(value, list):
-            text = f"({', '.join(value)}{',' if len(value) == 1 else ''})"
+            names = [_as_python(name) for name in value]
+            text = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
         else:
             text = f'"{value}"' if isinstance(value, str) else str(value)
         lines.append(f"    {key}={text},\n")
@@ -106,3 +105,9 @@ def _class_names(match: Match) -> list[str]:
     if "any" in match.categories:
         return ["Exception"]
     return list(match.names or DEFAULT_ERRORS.names)
+
+
+def _as_python(name: str) -> str:
+    """A class name as it stands in code; as a string where it is no expression (`module.<locals>.Busy`)."""
+    is_expression = all(part.isidentifier() and not iskeyword(part) for part in name.split("."))
+    return name if is_expression else f'"{name}"'

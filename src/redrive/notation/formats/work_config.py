@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.failures.matching import TRANSIENT
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.durations import cap_in_milliseconds, milliseconds
+from redrive.notation.fields import Fields
 from redrive.notation.meaning import Meaning
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
+from redrive.notation.reading import Reading
 from redrive.policies.backoff import Backoff, BackoffKind
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER
 
 NAME = "work_config"
@@ -43,9 +42,7 @@ def read(data: Any, place: Place) -> Reading:
         deadline=None,
         retry_on=TRANSIENT,
     )
-    warnings: list[NamedWarning] = []
-    if backoff.base < SHORTEST_WAIT and retries != 0:
-        warnings.append(zero_wait(fields, "backoff", policy.floor))
+    warnings = fields.zero_wait("backoff", backoff.base, policy.floor, retries != 0)
     return fields.reading(NAME, policy, SPELLING, warnings)
 
 
@@ -56,6 +53,6 @@ def write(meaning: Meaning) -> str:
         answer = meaning.answers[0]
         kinds = {kind: word for word, kind in _TYPES.items()}
         config["backoff"] = milliseconds(answer.backoff.base)
-        config["max_backoff"] = longest_milliseconds(answer.max_wait)
+        config["max_backoff"] = cap_in_milliseconds(answer.max_wait)
         config["backoff_type"] = kinds[answer.backoff.kind]
     return json.dumps(config, indent=2) + "\n"

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from redrive.notation.call_text import Call, Combined
 from redrive.notation.durations import SHORTEST_DURATION, write_duration
 from redrive.notation.fields import Fields
+from redrive.notation.formats.tenacity_arguments import Arguments
+from redrive.notation.python_calls import Call, Combined
 from redrive.notation.reading import NamedWarning
-from redrive.notation.tenacity_arguments import Arguments
 from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
 from redrive.policies.backoff import LONGEST_WAIT, Backoff
 from redrive.policies.jitter import FULL_JITTER, NO_JITTER, Jitter

@@ -2,8 +2,8 @@
 
 from redrive.failures.matching import ANYTHING, Match
 from redrive.notation.durations import write_duration
+from redrive.notation.formats.native import failures_as_texts
 from redrive.notation.meaning import Answer, Meaning
-from redrive.notation.native import failures_as_texts
 from redrive.notation.wait_words import write_jitter, write_number
 from redrive.policies.policy import DEFAULT_POLICY
 

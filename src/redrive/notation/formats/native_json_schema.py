@@ -3,7 +3,7 @@
 from typing import Any
 
 from redrive.notation.fields import LARGEST_COUNT, MOST_RULES
-from redrive.notation.native import KEYS, RULE_KEYS
+from redrive.notation.formats.native import KEYS, RULE_KEYS
 from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, PLAIN_JITTER
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import DEFAULT_POLICY

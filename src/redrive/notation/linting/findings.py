@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from redrive.notation.advice import advice
 from redrive.notation.catalogue import NOTATIONS
+from redrive.notation.linting.advice import advice
 from redrive.notation.meaning import Answer, Meaning, meaning_of
 from redrive.notation.reading import Reading
 from redrive.policies.policy import DEFAULT_POLICY, Policy

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from redrive.failures.matching import Match
 from redrive.notation.durations import write_duration
 from redrive.notation.failure_names import RENAMED
-from redrive.notation.findings import RULES, Check, Finding, Subject
+from redrive.notation.linting.findings import RULES, Check, Finding, Subject
 from redrive.policies.decide import SHORTEST_WAIT
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.notation import lint_limits, lint_waits
 from redrive.notation.documents import Found, find_policies
 from redrive.notation.errors import NotationError
-from redrive.notation.findings import RULES, Finding, Subject
-from redrive.notation.lint_limits import most_attempts
+from redrive.notation.linting import limit_rules, wait_rules
+from redrive.notation.linting.findings import RULES, Finding, Subject
+from redrive.notation.linting.limit_rules import most_attempts
 from redrive.notation.meaning import meaning_of
 from redrive.notation.place import Place
 from redrive.notation.read import AUTO, known, read_as, read_policy, unwrapped
@@ -18,7 +18,7 @@ from redrive.policies.policy import Policy
 
 __all__ = ["RULES", "Finding", "lint", "lint_text"]
 
-_CHECKS = (*lint_waits.CHECKS, *lint_limits.CHECKS)
+_CHECKS = (*wait_rules.CHECKS, *limit_rules.CHECKS)
 _REPAIRS = 5
 
 

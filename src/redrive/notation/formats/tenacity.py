@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING, Match
-from redrive.notation.call_text import Call, Combined, Name, as_plain, parse_expression
 from redrive.notation.errors import NotationError
 from redrive.notation.failure_names import dotted_names, read_class_names
-from redrive.notation.fields import LARGEST_COUNT, NOT_ALLOWED, Fields, zero_wait
+from redrive.notation.fields import LARGEST_COUNT, NOT_ALLOWED, Fields
+from redrive.notation.formats.tenacity_arguments import Arguments
+from redrive.notation.formats.tenacity_waits import Waits, read_wait
 from redrive.notation.place import Place
+from redrive.notation.python_calls import Call, Combined, Name, as_plain, parse_expression
 from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.tenacity_arguments import Arguments
-from redrive.notation.tenacity_waits import Waits, read_wait
-from redrive.policies.decide import SHORTEST_WAIT
 
 NAME = "tenacity"
 HOOKS = ("sleep", "before", "after", "before_sleep", "retry_error_cls", "retry_error_callback", "name", "enabled")
@@ -72,8 +71,7 @@ def read(data: Any, place: Place) -> Reading:
     if limits.deadline is not None:
         text = "tenacity looks at the clock between attempts; the deadline here also cuts a running attempt"
         warnings.append(fields.warning("deadline-cuts", "stop", text))
-    if waits.backoff.base < SHORTEST_WAIT and attempts != 1:
-        warnings.append(zero_wait(fields, "wait", policy.floor))
+    warnings += fields.zero_wait("wait", waits.backoff.base, policy.floor, attempts != 1)
     if fields.flag("reraise", False) is False and attempts != 1:
         text = "tenacity wraps the last error in RetryError unless reraise=True; here the error itself is raised"
         warnings.append(fields.warning("error-not-wrapped", "reraise", text))

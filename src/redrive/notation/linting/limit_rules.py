@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from redrive.notation.coverage import covers
 from redrive.notation.durations import write_duration
-from redrive.notation.findings import Check, Finding, Subject
+from redrive.notation.linting.coverage import covers
+from redrive.notation.linting.findings import Check, Finding, Subject
 from redrive.notation.meaning import Meaning
 from redrive.policies.preview import CUT_ATTEMPT
 
