@@ -148,7 +148,7 @@ def test_a_timeout_that_no_bracket_answers_is_said() -> None:
     assert read_policy(answered).warnings == ()
     (alone,) = read_policy("[timeout: 2m]").warnings
     assert alone.id == "timeout-not-retried"
-    assert "only in a script are such brackets a change to the action's own policy" in alone.text
+    assert "only in a script do such brackets modify the action's own policy" in alone.text
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_classes_are_written_by_name_and_mean_the_same() -> None:
     ],
 )
 def test_what_cannot_be_written_down_is_refused_by_name(notation: str, match: Match) -> None:
-    with pytest.raises(NotationError, match=r"(retry_on|match).*cannot be written down.*allowed: class names"):
+    with pytest.raises(NotationError, match=r"(retry_on|match).*cannot be written.*allowed: class names"):
         write_policy(Policy(retry_on=match), notation)
 
 

@@ -95,6 +95,11 @@ def qualified_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+def written_name(kind: type) -> str:
+    """Return the name of a class as policies write it: bare for builtins, else qualified."""
+    return kind.__name__ if kind.__module__ == "builtins" else qualified_name(kind)
+
+
 def lineage(kind: type) -> tuple[str, ...]:
     """Return the qualified and bare names of a class and its bases, nearest first."""
     return _lineage(kind)
@@ -183,7 +188,7 @@ def match_as_texts(match: Match) -> list[str]:
     if match.predicates:
         raise ValueError("a predicate is Python code and has no text form; match by class name instead")
     texts = list(match.categories)
-    texts += [qualified_name(kind) if kind.__module__ != "builtins" else kind.__name__ for kind in match.types]
+    texts += [written_name(kind) for kind in match.types]
     texts += match.names
     for low, high in match.statuses:
         if low == high:

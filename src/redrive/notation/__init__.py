@@ -1,6 +1,6 @@
-"""How policies are written down: read any notation, write most of them, lint them all.
+"""Policies as text: read them from any notation, convert them, lint them.
 
-The names here load what they need when they are first used, so that durations cost nobody a YAML parser.
+The public names are imported when first used, so that reading a duration does not load the YAML parser.
 """
 
 from importlib import import_module

@@ -16,9 +16,9 @@ AUTO = "auto"
 
 
 def read_policy(what: Any, notation: str = AUTO, source: str = "<text>") -> Reading:
-    """The policy in a text, or in plain data such as a mapping. NotationError, in one line, when there is none.
+    """Read the policy from a text, or from plain data such as a mapping. NotationError when it cannot be read.
 
-    `notation` is one of NOTATIONS, or "auto" to tell by the text itself. `source` is what errors call the text.
+    `notation` is one of NOTATIONS, or "auto" to recognise it. `source` is the name of the text in error messages.
     """
     if notation != AUTO:
         known(notation)
@@ -28,34 +28,35 @@ def read_policy(what: Any, notation: str = AUTO, source: str = "<text>") -> Read
 
 
 def read_data(data: Any, place: Place, notation: str = AUTO) -> Reading:
-    """The policy in plain data at a place; it may stand alone, or be the only one in a larger document."""
+    """Read the policy from plain data: the policy alone, or a larger document with one policy in it."""
     if notation != AUTO:
         return read_as(notation, *unwrapped(notation, data, place))
     found = find_policies(data, place)
     if len(found) > 1:
         places = ", ".join(f"{one.place.key} (line {one.place.line})" for one in found[:8])
-        raise place.refuse(f"{len(found)} policies", "more than one", f"one policy; found {places}")
+        raise place.refuse(f"{len(found)} policies", "more than one policy", f"one policy; found {places}")
     if found:
         return read_as(found[0].notation, found[0].data, found[0].place)
     return read_as(nearest_notation(data, place), data, place)
 
 
 def unwrapped(notation: str, data: Any, place: Place) -> tuple[Any, Place]:
-    """What stands under a key that only says which notation it is, such as `retry:`."""
+    """Return the data under a key that only names the notation, such as `retry:`; other data as it is."""
     if isinstance(data, Mapping) and len(data) == 1 and (key := next(iter(data))) in NOTATIONS[notation].wrapper:
         return data[key], place.at(key)
     return data, place
 
 
 def read_as(notation: str, data: Any, place: Place) -> Reading:
-    """The policy in plain data that is known to be in a notation."""
+    """Read the policy from plain data in a given notation."""
     reader = NOTATIONS[notation].read
     if reader is None:
-        raise place.refuse(data, f"{notation} is a text", "text such as [retry: 3, backoff: 30s]")
+        raise place.refuse(data, f"{notation} is written as text", "text such as [retry: 3, backoff: 30s]")
     return reader(data, place)
 
 
 def read_text(text: str, notation: str, source: str) -> Reading:
+    """Read the policy from a text in a given notation, or in "auto"."""
     text = text.removeprefix("\ufeff")
     if notation == AUTO and looks_like_brackets(text):
         notation = "brackets"
@@ -71,7 +72,7 @@ def read_text(text: str, notation: str, source: str) -> Reading:
 
 
 def known(notation: str) -> Notation:
-    """The notation of that name; NotationError when there is none."""
+    """Return the notation of that name; NotationError when there is none."""
     if notation not in NOTATIONS:
         raise NotationError(
             f"unknown{similar(notation, tuple(NOTATIONS))}",

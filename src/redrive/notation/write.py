@@ -8,14 +8,14 @@ from redrive.notation.formats.native import failures_as_texts
 from redrive.notation.meaning import Answer, differences, meaning_of
 from redrive.notation.read import known, read_text
 from redrive.notation.reading import NamedWarning
-from redrive.notation.wait_words import write_backoff, write_jitter
+from redrive.notation.wait_text import write_backoff, write_jitter
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter
 from redrive.policies.policy import Policy
 
 
 def write_policy(policy: Policy, notation: str = "native") -> str:
-    """The policy as text. NotationError for what the notation cannot express."""
+    """Write the policy as text. NotationError when the notation cannot express all of it."""
     text, lost = _write(policy, notation)
     if lost:
         field, wanted, got = lost[0]
@@ -23,18 +23,18 @@ def write_policy(policy: Policy, notation: str = "native") -> str:
         raise NotationError(
             f"{notation} cannot express it{others}",
             key=field,
-            value=_in_words(wanted),
-            allowed=f"{_in_words(got)} there; a lossy conversion writes that, and warns",
+            value=_shown(wanted),
+            allowed=f"{_shown(got)} there; a lossy conversion writes that, and warns",
             source=f"to {notation}",
         )
     return text
 
 
 def write_lossy(policy: Policy, notation: str = "native") -> tuple[str, tuple[NamedWarning, ...]]:
-    """The nearest text the notation has for the policy, and a warning for each thing lost on the way."""
+    """Write the policy as the closest text the notation has; return it with a warning for each setting that is lost."""
     text, lost = _write(policy, notation)
     return text, tuple(
-        NamedWarning("lost-" + field.rpartition(".")[2], f"{field} was {_in_words(wanted)}, is {_in_words(got)}", field)
+        NamedWarning("lost-" + field.rpartition(".")[2], f"{field} was {_shown(wanted)}, is {_shown(got)}", field)
         for field, wanted, got in lost
     )
 
@@ -43,7 +43,7 @@ def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, 
     write = known(notation).write
     if write is None:
         raise NotationError(
-            "can be read, but not written",
+            "can be read but not written",
             key="notation",
             value=notation,
             allowed=", ".join(WRITABLE),
@@ -56,14 +56,14 @@ def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, 
             error.problem, key=error.key, value=error.value, allowed=error.allowed, source=f"to {notation}"
         ) from None
     except DurationError as error:
-        problem = f"cannot be written down: {error}"
+        problem = f"cannot be written: {error}"
         raise NotationError(problem, allowed="durations from 1 ns", source=f"to {notation}") from None
-    # What was written is read back: whatever does not survive that is a loss, foreseen or not.
+    # The text is read back: whatever differs is lost, whether the writer knew it or not.
     return text, differences(meaning_of(policy), meaning_of(read_text(text, notation, notation).policy))
 
 
-def _in_words(value: object) -> str:
-    """A policy's value as a person would write it."""
+def _shown(value: object) -> str:
+    """Return a policy's value as a person would write it."""
     if isinstance(value, Backoff):
         return write_backoff(value, "backoff")
     if isinstance(value, Jitter):
@@ -73,6 +73,6 @@ def _in_words(value: object) -> str:
     if isinstance(value, float):
         return write_duration(value)
     if isinstance(value, tuple):
-        matches = [_in_words(one.match) for one in value if isinstance(one, Answer)]
+        matches = [_shown(one.match) for one in value if isinstance(one, Answer)]
         return f"{len(matches)} answers ({'; '.join(matches)})" if matches else "no retries"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,7 +1,7 @@
 """The `retry:` mapping of a step template, as YAML: retryable, max_attempts, backoff, backoff_base_ms, max_backoff_ms.
 
-Left out: retryable true, max_attempts 3, backoff exponential, backoff_base_ms 1000, max_backoff_ms 30000. There is no
-jitter and no deadline, and everything is retried that is not known to be permanent.
+Defaults: retryable true, max_attempts 3, backoff exponential, backoff_base_ms 1000, max_backoff_ms 30000. There is no
+jitter and no deadline; every failure is retried that is not known to be permanent.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _KINDS: Mapping[str, BackoffKind | None] = {
 
 
 def read(data: Any, place: Place) -> Reading:
-    """`max_attempts` counts the first attempt; `retryable: false` allows only that one."""
+    """Read a `retry:` mapping. `max_attempts` includes the first attempt; `retryable: false` allows only that one."""
     fields = Fields(data, place, KEYS, renamed=RENAMED)
     retryable = fields.flag("retryable", True)
     max_attempts = fields.whole("max_attempts", 3, least=1, zero_rule="RD006")
@@ -58,11 +58,11 @@ def read(data: Any, place: Place) -> Reading:
 
 
 def write(meaning: Meaning) -> str:
-    """The nearest `retry:` mapping; whoever calls compares what it means with what was wanted."""
+    """Write the closest `retry:` mapping; the caller checks what it lost."""
     lines = ["retry:"]
     if meaning.answers:
         answer = meaning.answers[0]
-        # No limit is written as the largest number there is: the comparison then tells them apart.
+        # No limit is written as the largest number, so that the caller notices the difference.
         attempts = 2_147_483_647 if meaning.attempts is None else meaning.attempts
         lines += [
             "  retryable: true",

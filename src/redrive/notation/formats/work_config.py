@@ -1,7 +1,7 @@
 """`work_config` of a step, as JSON: max_retries, backoff, max_backoff, backoff_type.
 
-Left out: max_retries 3, backoff 1000 ms, max_backoff 60000 ms, backoff_type exponential. There is no jitter and no
-deadline, and transient failures are retried.
+Defaults: max_retries 3, backoff 1000 ms, max_backoff 60000 ms, backoff_type exponential. There is no jitter and no
+deadline; transient failures are retried.
 """
 
 import json
@@ -26,9 +26,9 @@ _UNLIMITED: Mapping[int, None] = {-1: None}
 
 
 def read(data: Any, place: Place) -> Reading:
-    """N retries are N + 1 attempts; -1 is no limit; durations are whole milliseconds."""
+    """Read a `work_config`: N retries are N + 1 attempts, -1 is no limit, durations are whole milliseconds."""
     fields = Fields(data, place, KEYS)
-    retries = fields.whole("max_retries", 3, least=0, most=2_147_483_646, words=_UNLIMITED)
+    retries = fields.whole("max_retries", 3, least=0, most=2_147_483_646, special=_UNLIMITED)
     backoff = Backoff(
         fields.choice("backoff_type", "exponential", _TYPES),
         fields.milliseconds("backoff", 1000),
@@ -47,7 +47,7 @@ def read(data: Any, place: Place) -> Reading:
 
 
 def write(meaning: Meaning) -> str:
-    """The nearest `work_config`; whoever calls compares what it means with what was wanted."""
+    """Write the closest `work_config`; the caller checks what it lost."""
     config: dict[str, Any] = {"max_retries": -1 if meaning.attempts is None else meaning.attempts - 1}
     if meaning.answers:
         answer = meaning.answers[0]
