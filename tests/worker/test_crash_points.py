@@ -420,7 +420,7 @@ def test_the_kit_sees_work_that_is_done_again() -> None:
             return await work("one") + await work("two")
 
     with pytest.raises(
-        AssertionError, match=r"attempt 2 of crash.work .* began though the item had ended already"
+        AssertionError, match=r"attempt 2 of crash.work .* started although the item had ended already"
     ) as seen:
         crash_everywhere(Two, store=Amnesiac)
     assert "killed right after commit 2" in "".join(seen.value.__notes__)
