@@ -237,7 +237,7 @@ def test_a_lost_attempt_counts_so_that_a_single_attempt_is_not_made_again() -> N
     assert "killed right after commit 1 of 2" in text
     assert "without: completed with 'once'" in text
     assert "with:    failed with AttemptLost" in text
-    assert "allow one more than the workflow needs" in text
+    assert "allow one attempt more than the workflow needs" in text
     assert "AttemptFailed item=1 attempt=1" in text
 
 
