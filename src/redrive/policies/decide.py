@@ -70,7 +70,7 @@ def decide(
         return _give_up(policy, history, failure, now, conditions, None, "permanent", "the code that failed said so")
     if (matched := policy.never_on.matched_by(failure)) is not None:
         return _give_up(policy, history, failure, now, conditions, None, "permanent", f"never_on names {matched}")
-    answer = _who_answers(policy, failure, history)
+    answer = _find_answer(policy, failure, history)
     if answer is None:
         kind: GiveUpKind = "unmatched" if failure.category == "transient" else failure.category
         return _give_up(policy, history, failure, now, conditions, None, kind, "nothing in the policy retries it")
@@ -100,7 +100,7 @@ def decide(
         lifted, low, high, wait = True, floor, floor, floor
 
     left = _deadline_left(policy, history, now)
-    refused = _refused_then(policy, conditions, now, wait, left)
+    refused = _refused_after(policy, conditions, now, wait, left)
     if refused is not None:
         return _give_up(policy, history, failure, now, conditions, answer, *refused)
     because = Because(
@@ -151,7 +151,7 @@ def _refused(
     return None
 
 
-def _refused_then(
+def _refused_after(
     policy: Policy, conditions: Conditions, now: float, wait: float, left: float | None
 ) -> _Refusal | None:
     """Return why no retry is possible after this wait, or None."""
@@ -170,10 +170,10 @@ def is_retried(policy: Policy, failure: Failure) -> bool:
     """Whether the policy retries such a failure, regardless of limits and conditions."""
     if failure.marked_permanent or policy.never_on.matched_by(failure) is not None:
         return False
-    return _who_answers(policy, failure) is not None
+    return _find_answer(policy, failure) is not None
 
 
-def _who_answers(policy: Policy, failure: Failure, history: History | None = None) -> _Answer | None:
+def _find_answer(policy: Policy, failure: Failure, history: History | None = None) -> _Answer | None:
     if failure.kind == "lost":
         # The worker failed, not the work: retry immediately, whatever the policy.
         again = history is not None and history.granted_by(LOST) is not None

@@ -90,7 +90,7 @@ def attach(error: BaseException, report: Report) -> None:
 
 def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) -> str:
     """Say what a person can do now."""
-    whom = dependency or "the other side"
+    service = dependency or "the other side"
     name = failure.type.rpartition(".")[2] if failure and failure.type else "the error"
     steps = {
         "permanent": f"retrying will not help ({gave_up.because.reason}); fix the cause and call again",
@@ -104,11 +104,11 @@ def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) 
             "check whether it took effect; to allow retries, send an idempotency key that the other side honours "
             "and declare idempotent=True"
         ),
-        "exhausted": f"check {whom}; if such outages are normal, allow more attempts or queue the work for later",
-        "retry_after": f"call again after the time {whom} asked for, or raise max_retry_after",
-        "deadline": f"check {whom}; if it may take this long, allow a longer deadline",
-        "budget": f"check {whom}: too many calls to it are retries already; call again when it has recovered",
-        "circuit_open": f"check {whom}; calls go through again once a probe succeeds",
+        "exhausted": f"check {service}; if such outages are normal, allow more attempts or queue the work for later",
+        "retry_after": f"call again after the time {service} asked for, or raise max_retry_after",
+        "deadline": f"check {service}; if it may take this long, allow a longer deadline",
+        "budget": f"check {service}: too many calls to it are retries already; call again when it has recovered",
+        "circuit_open": f"check {service}; calls go through again once a probe succeeds",
         "abandoned": "nothing: the work that needed this outcome has failed or finished",
         "nested": "nothing here: the enclosing guarded call decides about retries",
         "poison": (
