@@ -175,7 +175,7 @@ class TestPredicatesAndSeveral:
 
     @pytest.mark.parametrize("what", [None, 1.5, object()])
     def test_anything_else_is_refused(self, what: Any) -> None:
-        with pytest.raises(TypeError, match="does not name failures"):
+        with pytest.raises(TypeError, match="cannot tell which failures"):
             as_match(what)
 
 

@@ -149,7 +149,7 @@ def as_match(what: Any) -> Match:
         for one in what:
             together = together | as_match(one)
         return together
-    raise TypeError(f"{what!r} does not name failures: use exception classes, names, statuses or a predicate")
+    raise TypeError(f"cannot tell which failures {what!r} means: use exception classes, names, statuses or a predicate")
 
 
 def _match_from_text(text: str) -> Match:

@@ -98,7 +98,7 @@ def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) 
             f"{name} is not classified; if it is transient, say so: retry_on=(TRANSIENT, {name}) or a classifier rule"
         ),
         "unmatched": (
-            f"the policy does not retry it, though it is transient; add it: retry_on=(…, {name}), or retry_on=TRANSIENT"
+            f"the policy does not name it, though it is transient; add it: retry_on=(…, {name}), or retry_on=TRANSIENT"
         ),
         "not_idempotent": (
             "check whether it took effect; to allow retries, send an idempotency key that the other side honours "
