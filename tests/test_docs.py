@@ -10,7 +10,7 @@ import pytest
 
 import redrive
 from redrive.notation import NOTATIONS, read_policy
-from redrive.notation.findings import RULES
+from redrive.notation.linting.findings import RULES
 from redrive.policies.decision import GiveUpKind
 
 ROOT = Path(__file__).parents[1]

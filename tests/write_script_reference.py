@@ -19,7 +19,7 @@ from redrive.flows.scripts.execution import (
 )
 from redrive.flows.scripts.limits import LONGEST_RANGE, LONGEST_SCRIPT, MOST_DIGITS, MOST_LINES, MOST_NESTING
 from redrive.flows.scripts.wording import KEYWORDS
-from redrive.notation.brackets import ANSWER_KEYS, SETTINGS
+from redrive.notation.formats.brackets import ANSWER_KEYS, SETTINGS
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import DEFAULT_POLICY
 

@@ -13,7 +13,7 @@ import redrive
 from redrive.cli import main
 from redrive.notation import NOTATIONS, native_schema, read_policy
 from redrive.notation.catalogue import WRITABLE
-from redrive.notation.linter import RULES
+from redrive.notation.linting.linter import RULES
 
 EXAMPLES = {
     "native": "attempts: 4\nbackoff: exponential 1s\njitter: full\n",

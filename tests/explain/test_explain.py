@@ -188,15 +188,15 @@ Timeline (UTC, and since it began)
   00:00:00.000  +0s       1. explained greet(whom="ann") completed in 0s: "hello ann"
   00:00:00.000  +0s       2. explained ask bank(cents=3, api_key=***)
   00:00:00.000  +0s          attempt 1 of 3 failed after 0s: ConnectionError: no answer, Authorization: ***
-                               transient: a connection failed: a network failure passes
+                               transient: the connection failed; a retry may get through
                                retry in 5s, at 00:00:05.000: retry_on matches any failure; backoff 10s, full jitter \
 drew 5s from 0s to 10s; 10m left until the deadline
   00:00:05.000  +5s          attempt 2 of 3 failed after 0s: ConnectionError: no answer, Authorization: ***
-                               transient: a connection failed: a network failure passes
+                               transient: the connection failed; a retry may get through
                                retry in 11.25s, at 00:00:16.250: retry_on matches any failure; backoff 20s, capped at \
 15s, full jitter drew 11.25s from 0s to 15s; 9m55s left until the deadline
   00:00:16.250  +16.25s      attempt 3 of 3 failed after 0s: ConnectionError: no answer, Authorization: ***
-                               transient: a connection failed: a network failure passes
+                               transient: the connection failed; a retry may get through
                                gave up (exhausted): attempt 3 of 3 failed; retry_on matches any failure; 9m44s left \
 until the deadline
   00:00:16.250  +16.25s   failed for good (exhausted): ConnectionError: no answer, Authorization: ***

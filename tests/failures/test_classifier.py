@@ -26,7 +26,7 @@ class TestExceptions:
         assert failure.kind == "exception"
         assert failure.type == "ConnectionResetError"
         assert failure.message == "[Errno 104] Connection reset by peer"
-        assert "network failure passes" in failure.reason
+        assert "a retry may get through" in failure.reason
         assert not failure.not_sent
         assert not failure.marked_permanent
         assert failure.status is None
@@ -44,7 +44,7 @@ class TestExceptions:
     def test_an_unknown_failure_says_that_it_is_and_how_to_declare_it(self) -> None:
         failure = failure_of(Odd("x"))
         assert failure.category == "unknown"
-        assert f"{Odd.__module__}.Odd is not known" in failure.reason
+        assert f"{Odd.__module__}.Odd is not a known error" in failure.reason
         assert "retry_on=(TRANSIENT, Odd)" in failure.reason
         assert '(Odd, "transient")' in failure.reason
 

@@ -87,11 +87,11 @@ class TestRules:
         [
             ({"rules": [ConnectionError]}, "is not a pair"),
             ({"rules": [(ConnectionError,)]}, "is not a pair"),
-            ({"rules": [(ConnectionError, "sometimes")]}, "'sometimes' is no category"),
-            ({"rules": [(ConnectionError, None)]}, "None is no category"),
+            ({"rules": [(ConnectionError, "sometimes")]}, "'sometimes' is not a category"),
+            ({"rules": [(ConnectionError, None)]}, "None is not a category"),
             ({"rules": [(KeyboardInterrupt, "transient")]}, "never retried"),
-            ({"rules": [("not a name", "transient")]}, "names no failure"),
-            ({"statuses": {404: "sometimes"}}, "'sometimes' is no category"),
+            ({"rules": [("not a name", "transient")]}, "does not name a failure"),
+            ({"statuses": {404: "sometimes"}}, "'sometimes' is not a category"),
             ({"statuses": {99: "transient"}}, "99 is not an HTTP status"),
             ({"statuses": {"404": "transient"}}, "'404' is not an HTTP status"),
         ],
@@ -108,8 +108,8 @@ class TestRules:
         statuses[404] = "permanent"
         assert failure_of(Odd(), classifier).category == "transient"
         assert failure_of(answered(404), classifier).category == "transient"
-        with pytest.raises(AttributeError, match="cannot be changed"):
+        with pytest.raises(AttributeError, match="is immutable"):
             classifier._rules = ()
-        with pytest.raises(AttributeError, match="cannot be changed"):
+        with pytest.raises(AttributeError, match="is immutable"):
             classifier.anything = 1
         assert repr(classifier).startswith("Classifier(1 rules")

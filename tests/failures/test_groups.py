@@ -16,20 +16,20 @@ class TestGroups:
         group = ExceptionGroup("several", [ConnectionError("a"), ExceptionGroup("inner", [TimeoutError("b")])])
         failure = failure_of(group)
         assert failure.category == "transient"
-        assert failure.reason.startswith("all 2 errors in the group may pass: ConnectionError (")
+        assert failure.reason.startswith("all 2 errors in the group are transient: ConnectionError (")
         assert failure.type == "ExceptionGroup"
 
     @pytest.mark.promise("P2")
     def test_one_permanent_error_makes_it_permanent(self) -> None:
         failure = failure_of(ExceptionGroup("several", [ConnectionError("a"), Odd(), ValueError("b")]))
         assert failure.category == "permanent"
-        assert "1 of the 3 errors in the group will not pass: ValueError" in failure.reason
+        assert "1 of the 3 errors in the group is permanent: ValueError" in failure.reason
 
     @pytest.mark.promise("P4")
     def test_one_unknown_error_makes_it_unknown(self) -> None:
         failure = failure_of(ExceptionGroup("several", [ConnectionError("a"), Odd()]))
         assert failure.category == "unknown"
-        assert "are not known" in failure.reason
+        assert "is not classified" in failure.reason
         assert "retry_on=(TRANSIENT, Odd)" in failure.reason
 
     def test_rules_are_asked_about_each_error_in_it(self) -> None:

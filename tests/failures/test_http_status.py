@@ -39,17 +39,17 @@ def test_the_statuses_the_stage_document_names(status: int, category: Category) 
 
 
 def test_the_reason_is_in_words() -> None:
-    assert status_verdict(429).reason == "429 Too Many Requests: a rate limit passes"
-    assert status_verdict(404).reason == "404 Not Found: what was asked for is not there"
-    assert status_verdict(599).reason == "599 server error: a failure of the server may pass"
-    assert status_verdict(499).reason == "499 client error: the same request gets the same answer"
+    assert status_verdict(429).reason == "429 Too Many Requests: the rate limit resets over time"
+    assert status_verdict(404).reason == "404 Not Found: the resource does not exist"
+    assert status_verdict(599).reason == "599 server error: a server failure may be temporary"
+    assert status_verdict(499).reason == "499 client error: the same request is rejected again"
 
 
 @pytest.mark.parametrize("status", [-1, 0, 99, 100, 101, 200, 204, 301, 304, 600, 1000])
 def test_what_is_no_failure_is_unknown_and_says_so(status: int) -> None:
     verdict = status_verdict(status)
     assert verdict.category == "unknown"
-    assert "not a failure" in verdict.reason or "no HTTP status" in verdict.reason
+    assert "not a failure" in verdict.reason or "not an HTTP status" in verdict.reason
 
 
 @pytest.mark.promise("P3")

@@ -8,7 +8,7 @@ import pytest
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
 from redrive.notation import NotationError, read_policy, write_policy
-from redrive.notation.brackets import read_text
+from redrive.notation.formats.brackets import read_text
 from redrive.policies.decide import decide
 from redrive.policies.decision import GiveUp, RetryAt
 from redrive.policies.history import History
@@ -148,7 +148,7 @@ def test_a_timeout_that_no_bracket_answers_is_said() -> None:
     assert read_policy(answered).warnings == ()
     (alone,) = read_policy("[timeout: 2m]").warnings
     assert alone.id == "timeout-not-retried"
-    assert "only in a script are such brackets a change to the action's own policy" in alone.text
+    assert "only in a script do such brackets modify the action's own policy" in alone.text
 
 
 @pytest.mark.parametrize(

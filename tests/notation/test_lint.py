@@ -4,7 +4,7 @@ import pytest
 
 from redrive.failures.matching import Match
 from redrive.notation import Finding, NotationError, lint, lint_text, read_policy
-from redrive.notation.linter import RULES
+from redrive.notation.linting.linter import RULES
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter
 from redrive.policies.policy import Policy
@@ -103,7 +103,7 @@ CASES: list[tuple[str, str, str, int, str, str]] = [
     ("RD015", "rules: [{match: 'status:5xx'}, {match: 503}]", "rules[1]", 1, "first", "rules: [{match: 503}]"),
     ("RD015", "never_on: OSError\nrules:\n  - match: ConnectionError", "rules[0]", 3, "never_on", "never_on: OSError"),
     ("RD015", "[retry: 3, backoff: 1s]\n[A -> retry: 3, backoff: 1s]", "brackets[1]", 2, "first", ""),
-    ("RD016", "attempts: 1\nbackoff: linear 1s", "backoff", 2, "leave that out", "attempts: 1"),
+    ("RD016", "attempts: 1\nbackoff: linear 1s", "backoff", 2, "remove it", "attempts: 1"),
     ("RD017", "deadline: 30s\nmax_retry_after: 5m", "max_retry_after", 2, "30s or less", "deadline: 30s"),
     (
         "RD019",
@@ -226,6 +226,6 @@ def test_a_policy_from_python_has_no_lines() -> None:
 @pytest.mark.promise("P15")
 def test_the_worst_case_says_which_attempts_can_never_happen() -> None:
     never = found("attempts: 5\nbackoff: linear 2s\njitter: none\ndeadline: 10s")["RD005"]
-    assert "need 20s, the deadline is 10s: attempt 4 and those after it can never happen" in never.text
+    assert "need 20s, but the deadline is 10s: attempt 4 and later ones can never happen" in never.text
     maybe = found("attempts: 3\nattempt_timeout: 20s\ndeadline: 50s")["RD005"]
-    assert "only 2 of 3 are sure to happen" in maybe.text
+    assert "only 2 of 3 are certain to happen" in maybe.text

@@ -53,7 +53,7 @@ def test_what_could_be_several_or_none_is_refused_with_the_names(text: str) -> N
 
 def test_data_from_python_needs_no_text() -> None:
     assert read_policy({"attempts": 4}).policy.attempts == 4
-    with pytest.raises(NotationError, match="brackets is a text"):
+    with pytest.raises(NotationError, match="brackets is written as text"):
         read_policy({"retry": 3}, "brackets")
 
 
@@ -66,7 +66,7 @@ def test_what_is_written_is_recognised(notation: str) -> None:
 
 @pytest.mark.parametrize("notation", [name for name in NOTATIONS if name not in WRITABLE])
 def test_what_is_only_read_says_so(notation: str) -> None:
-    with pytest.raises(NotationError, match=f"'notation', value \"{notation}\": can be read, but not written"):
+    with pytest.raises(NotationError, match=f"'notation', value \"{notation}\": can be read but not written"):
         write_policy(Policy(), notation)
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from redrive.failures.matching import ANYTHING, NOTHING, Match
 from redrive.notation import NotationError, native_schema, read_policy, write_lossy, write_policy
 from redrive.notation.catalogue import WRITABLE
+from redrive.notation.formats.native import as_data
 from redrive.notation.meaning import differences, meaning_of
-from redrive.notation.native import as_data
 from redrive.notation.source import load_document
 from redrive.policies.backoff import Backoff, BackoffKind
 from redrive.policies.jitter import Jitter
@@ -159,7 +159,7 @@ def test_classes_are_written_by_name_and_mean_the_same() -> None:
     ],
 )
 def test_what_cannot_be_written_down_is_refused_by_name(notation: str, match: Match) -> None:
-    with pytest.raises(NotationError, match=r"(retry_on|match).*cannot be written down.*allowed: class names"):
+    with pytest.raises(NotationError, match=r"(retry_on|match).*cannot be written.*allowed: class names"):
         write_policy(Policy(retry_on=match), notation)
 
 

@@ -48,7 +48,7 @@ def test_words_that_older_yaml_takes_for_something_else_stay_words() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: 1\nb: 2\na: 3", "p:3: key 'a', value 3: written twice, first on line 1"),
+        ("a: 1\nb: 2\na: 3", "p:3: key 'a', value 3: duplicate key, first used on line 1"),
         ("a: &x 1", "anchor"),
         ("a: *x", "alias"),
         ("a: !!python/name:os.system x", "tag"),
@@ -56,7 +56,7 @@ def test_words_that_older_yaml_takes_for_something_else_stay_words() -> None:
         ("a: 1\n---\nb: 2", "p:2: a second document"),
         ("? [a]\n: 1", "used as a key"),
         ("a: [1", "p:1: expected"),
-        ("a:\n\tb: 1", "p:2: a tab"),
+        ("a:\n\tb: 1", "p:2: YAML does not allow a tab"),
         ("a: \x00", "U+0000"),
         ('"\\Uffffffff"', "not readable"),
         ("[" * (DEEPEST + 1), "nested too deep"),

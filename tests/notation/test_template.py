@@ -93,5 +93,5 @@ def test_the_only_policy_of_a_larger_document_is_found_in_it() -> None:
 
 
 def test_several_policies_in_a_document_are_not_chosen_from() -> None:
-    with pytest.raises(NotationError, match=r"more than one; .*a.retry \(line 1\), b.retry \(line 2\)"):
+    with pytest.raises(NotationError, match=r"more than one policy; .*a.retry \(line 1\), b.retry \(line 2\)"):
         read_policy("a: {retry: {max_attempts: 4}}\nb: {retry: {max_attempts: 5}}\n")

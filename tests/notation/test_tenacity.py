@@ -188,3 +188,42 @@ def test_a_bare_decorator_retries_for_ever_without_waiting(text: str) -> None:
 def test_a_bare_decorator_that_could_be_anyones_is_refused_with_the_way_out() -> None:
     with pytest.raises(NotationError, match="--from tenacity"):
         read_policy("@retry")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    @retry(stop=stop_after_attempt(5))\n    def fetch(self):\n        ...",
+        "@retry(stop=stop_after_attempt(5))\n    def fetch(self):",
+        "@retry(stop=stop_after_attempt(5))\n@cached\nasync def fetch(): ...",
+        "@retry(\r\n  stop=stop_after_attempt(5),\r\n)\r\nclass Client:",
+        "Retrying(stop=tenacity.stop_after_attempt(max_attempt_number=5)):",
+    ],
+)
+def test_code_is_read_as_it_was_pasted(text: str) -> None:
+    assert read_policy(text, "tenacity").policy.attempts == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("@retry(\n  stop=stop_after_attempt(3),\n  wait=lambda state: 3,\n)", 3, 8),
+        ("# überall\n@retry(wait=größe[0])", 2, 13),
+        ("@retry(\n  stop=stop_after_attempt(3", 1, 7),
+        ("@retry(stop=1, stop=2)", 1, 21),
+        ("@retry(**settings)", 1, 10),
+    ],
+)
+def test_the_position_of_what_cannot_be_read_is_given(text: str, line: int, column: int) -> None:
+    with pytest.raises(NotationError) as caught:
+        read_policy(text, "tenacity")
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize("depth", [60, 5_000, 60_000])
+@pytest.mark.parametrize("part", ["f({})", "[{}]", "-{}", "a | {}", "({})", "a.{}"])
+def test_deep_nesting_is_refused(part: str, depth: int) -> None:
+    opening, _, closing = part.partition("{}")
+    text = f"retry(wait={opening * depth}a{closing * depth})"
+    with pytest.raises(NotationError):
+        read_policy(text[:250_000], "tenacity")

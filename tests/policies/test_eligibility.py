@@ -16,7 +16,7 @@ def judged(
     retryable: bool = True,
     next_retry_at: float | None = None,
     dependencies_satisfied: bool = True,
-    under_way: bool = False,
+    running: bool = False,
 ) -> Eligibility:
     return eligibility(
         attempts=attempts,
@@ -25,7 +25,7 @@ def judged(
         next_retry_at=next_retry_at,
         dependencies_satisfied=dependencies_satisfied,
         now=NOW,
-        under_way=under_way,
+        running=running,
     )
 
 
@@ -57,8 +57,8 @@ def test_the_boundaries_of_attempts(case: Boundary) -> None:
             Eligibility(True, False, "waits for its dependencies"),
         ),
         (judged(3, dependencies_satisfied=False), Eligibility(False, False, "no attempts left")),
-        (judged(1, under_way=True), Eligibility(True, False, "an attempt is under way")),
-        (judged(3, under_way=True), Eligibility(False, False, "an attempt is under way")),
+        (judged(1, running=True), Eligibility(True, False, "an attempt is under way")),
+        (judged(3, running=True), Eligibility(False, False, "an attempt is under way")),
     ],
 )
 def test_each_answer_has_its_reason(answer: Eligibility, expected: Eligibility) -> None:
@@ -72,7 +72,7 @@ def test_each_answer_has_its_reason(answer: Eligibility, expected: Eligibility) 
     retryable=st.booleans(),
     wait=st.none() | st.floats(-10, 10),
     dependencies_satisfied=st.booleans(),
-    under_way=st.booleans(),
+    running=st.booleans(),
 )
 def test_work_is_ready_when_nothing_stands_in_its_way(
     attempts: int,
@@ -80,12 +80,12 @@ def test_work_is_ready_when_nothing_stands_in_its_way(
     retryable: bool,
     wait: float | None,
     dependencies_satisfied: bool,
-    under_way: bool,
+    running: bool,
 ) -> None:
     next_retry_at = None if wait is None else NOW + wait
-    answer = judged(attempts, max_attempts, retryable, next_retry_at, dependencies_satisfied, under_way)
+    answer = judged(attempts, max_attempts, retryable, next_retry_at, dependencies_satisfied, running)
     left = max_attempts is None or max_attempts > attempts
     due = next_retry_at is None or next_retry_at <= NOW
     assert answer.retry_eligible == (attempts == 0 or (retryable and left))
-    assert answer.ready == (answer.retry_eligible and dependencies_satisfied and due and not under_way)
+    assert answer.ready == (answer.retry_eligible and dependencies_satisfied and due and not running)
     assert answer.ready == (answer.reason in ("first execution", "may be retried"))

@@ -237,7 +237,7 @@ def test_a_lost_attempt_counts_so_that_a_single_attempt_is_not_made_again() -> N
     assert "killed right after commit 1 of 2" in text
     assert "without: completed with 'once'" in text
     assert "with:    failed with AttemptLost" in text
-    assert "allow one more than the workflow needs" in text
+    assert "allow one attempt more than the workflow needs" in text
     assert "AttemptFailed item=1 attempt=1" in text
 
 
@@ -420,7 +420,7 @@ def test_the_kit_sees_work_that_is_done_again() -> None:
             return await work("one") + await work("two")
 
     with pytest.raises(
-        AssertionError, match=r"attempt 2 of crash.work .* began though the item had ended already"
+        AssertionError, match=r"attempt 2 of crash.work .* started although the item had ended already"
     ) as seen:
         crash_everywhere(Two, store=Amnesiac)
     assert "killed right after commit 2" in "".join(seen.value.__notes__)

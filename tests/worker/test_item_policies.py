@@ -196,7 +196,7 @@ def test_arguments_that_no_longer_decode_are_poison_at_once() -> None:
     assert "policies.changed" in str(outcome.error)
     report = redrive.report_of(outcome.error)
     assert report is not None
-    assert "does not fit the code as it is" in report.next_step
+    assert "does not fit the current code" in report.next_step
 
 
 @action(name="policies.away", retry=RetryPolicy(attempts=9, backoff_seconds=3600))

@@ -7,7 +7,8 @@ import typer
 from redrive.cli.output import JsonOption, print_json, print_warnings, warnings_as_data
 from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_input
 from redrive.notation.catalogue import WRITABLE
-from redrive.notation.read import read_policy, write_lossy, write_policy
+from redrive.notation.read import read_policy
+from redrive.notation.write import write_lossy, write_policy
 
 
 def convert_command(

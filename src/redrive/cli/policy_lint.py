@@ -9,7 +9,7 @@ from redrive.cli.exit_codes import FAILED
 from redrive.cli.output import JsonOption, print_json, print_table
 from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_input
 from redrive.notation.errors import NotationError, printable, show_where
-from redrive.notation.linter import RULES, lint_text
+from redrive.notation.linting.linter import RULES, lint_text
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
 

@@ -9,8 +9,8 @@ from redrive.cli.output import JsonOption, print_json, print_table, print_warnin
 from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_input
 from redrive.notation.durations import write_duration
 from redrive.notation.errors import NotationError
-from redrive.notation.fields import FAILURE_WORDS
-from redrive.notation.native import as_data
+from redrive.notation.fields import FAILURE_FORMS
+from redrive.notation.formats.native import as_data
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
 from redrive.policies.preview import ROWS, Preview, preview, preview_all, read_failure
@@ -69,7 +69,7 @@ def _previews(reading: Reading, failure: str, rows: int) -> tuple[Preview, ...]:
         return (preview(reading.policy, read_failure(failure), rows),)
     except (ValueError, TypeError):
         raise NotationError(
-            "names no failure", key="--failure", value=failure, allowed=f"timeout, {FAILURE_WORDS}", source="redrive"
+            "names no failure", key="--failure", value=failure, allowed=f"timeout, {FAILURE_FORMS}", source="redrive"
         ) from None
 
 

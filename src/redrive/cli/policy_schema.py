@@ -1,7 +1,7 @@
 """`redrive policy schema`: the JSON Schema of redrive's own notation."""
 
 from redrive.cli.output import JsonOption, print_json
-from redrive.notation.native_json_schema import native_schema
+from redrive.notation.formats.native_json_schema import native_schema
 
 
 def schema_command(as_json: JsonOption = False) -> None:

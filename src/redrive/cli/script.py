@@ -92,7 +92,7 @@ def check_command(
 
 def _known_rules(names: list[str]) -> set[str]:
     from redrive.flows.scripts.checking import WARNINGS
-    from redrive.notation.linter import RULES
+    from redrive.notation.linting.linter import RULES
 
     rules = {name.lower(): name for name in (*WARNINGS, *RULES)}
     for name in names:

@@ -117,7 +117,7 @@ def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
         next_retry_at=item.retry_at,
         dependencies_satisfied=True,
         now=now,
-        under_way=under_way,
+        running=under_way,
     )
     done = state in ("completed", "abandoned")
     last = item.failures[-1].event if item.failures else None

@@ -1,1 +1,1 @@
-"""Time, chance and ids: the only room that touches the clock, `random` and `uuid`."""
+"""Time, randomness and ids: the only package that uses `time`, `random` and `uuid`."""

@@ -1,4 +1,4 @@
-"""The clock every wait and every deadline is measured with; a test puts its own in place for its context."""
+"""The clock behind every wait and every deadline; tests replace it for their context."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,15 +12,15 @@ from redrive.determinism.thread_cut import call_in_thread
 
 T = TypeVar("T")
 
-# A longer wait is slept in pieces: some platforms refuse larger arguments.
+# Longer waits are slept in pieces: some platforms reject larger arguments.
 LONGEST_NAP = 3600.0
-# Nobody tells when the calendar is set, or that the machine slept: after so many seconds one looks again.
+# Timers re-check the time this often (seconds): nothing reports that the wall clock was set or that the machine slept.
 LOOK_AGAIN = 5.0
 _NOTHING = nullcontext()
 
 
 class Clock(Protocol):
-    """Reads time and waits. `monotonic` measures waits and deadlines, `wall` is the calendar (seconds since 1970)."""
+    """Reads time and waits. `monotonic` measures waits and deadlines; `wall` is seconds since 1970, UTC."""
 
     def monotonic(self) -> float: ...
 
@@ -31,30 +31,30 @@ class Clock(Protocol):
         ...
 
     def call_until(self, when: float, work: Callable[[], T]) -> T:
-        """Call `work`; when it still runs as `monotonic()` reaches `when`, raise CutShort without waiting for it."""
+        """Call `work`; raise CutShort, and do not wait for it, if it still runs when `monotonic()` reaches `when`."""
         ...
 
     async def asleep_until(self, when: float) -> None:
-        """Suspend this task until `monotonic()` reaches `when`; cancelling the task ends the wait at once."""
+        """Suspend this task until `monotonic()` reaches `when`; cancelling the task ends the wait immediately."""
         ...
 
     def cut_at(self, when: float, late: Late | None = None) -> AbstractContextManager[None]:
-        """For `with` inside an async task: what still runs when `monotonic()` reaches `when` is cancelled.
+        """Return a context manager for an async task that cancels the block when `monotonic()` reaches `when`.
 
-        Leaving the block then raises CutShort in place of the cancellation. Under asyncio, `late` hears of what does
-        not leave it: some code swallows its cancellation.
+        Leaving the block then raises CutShort instead of the cancellation. Under asyncio, `late` is called when the
+        block does not end, because some code swallows its cancellation.
         """
         ...
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
-        """Call `ring` in this asyncio loop once `monotonic()` reaches `when`; what is returned takes it back.
+        """Call `ring` in this asyncio loop once `monotonic()` reaches `when`; return a function that cancels it.
 
-        It may ring before, for who waits for a time of the calendar: that can be set, and then comes sooner.
+        It may ring early, so that callers who wait for a wall-clock time notice when that clock was set.
         """
         ...
 
     def busy(self) -> AbstractContextManager[None]:
-        """For work elsewhere (a thread, a server): a clock whose time jumps over idle waits does not jump meanwhile."""
+        """Hold a virtual clock still during work elsewhere, such as in a thread or a server."""
         ...
 
 
@@ -92,17 +92,18 @@ _clock: ContextVar[Clock] = ContextVar("redrive_clock", default=SYSTEM_CLOCK)
 
 
 def current_clock() -> Clock:
+    """Return the clock of this context."""
     return _clock.get()
 
 
 def put_clock(clock: Clock) -> None:
-    """Make `clock` the current one for the rest of this context."""
+    """Set the clock for the rest of this context."""
     _clock.set(clock)
 
 
 @contextmanager
 def use_clock(clock: Clock) -> Iterator[Clock]:
-    """Make `clock` the current one for this context, and for the tasks and threads that inherit it."""
+    """Use `clock` in this context, and in the tasks and threads that inherit it."""
     token = _clock.set(clock)
     try:
         yield clock
@@ -111,8 +112,8 @@ def use_clock(clock: Clock) -> Iterator[Clock]:
 
 
 def whole_microseconds(wall: float) -> float:
-    """The time itself, or the first such one after it: what is due at `wall` is due then too."""
-    # Not by round(), which takes a hundred times as long: each turn of a flow has a time.
+    """Round up to whole microseconds, so that whatever is due at `wall` is due at the result too."""
+    # Not with round(), which takes a hundred times as long; this runs for every turn of a flow.
     nearest = int(wall * 1e6 + 0.5)
     whole = nearest / 1e6
     return whole if whole >= wall else (nearest + 1) / 1e6

@@ -1,4 +1,4 @@
-"""Chance: jitter draws come from here, and a test can script them for its context."""
+"""Randomness: jitter draws from here, and tests can script the draws for their context."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -8,12 +8,13 @@ from contextvars import ContextVar
 Dice = Callable[[], float]
 """Each call draws one number in [0, 1]."""
 
-# Jitter spreads load; it guards nothing, so the fast generator will do.
+# Jitter spreads load and protects nothing, so the fast generator is enough.
 SYSTEM_DICE: Dice = random.random
 _dice: ContextVar[Dice] = ContextVar("redrive_dice", default=SYSTEM_DICE)
 
 
 def current_dice() -> Dice:
+    """Return the dice of this context."""
     return _dice.get()
 
 
@@ -21,23 +22,23 @@ Random = random.Random
 
 
 def seeded_random(seed: int | str) -> Random:
-    """Chance that draws the same numbers for the same seed."""
+    """Return a generator that draws the same numbers for the same seed."""
     return random.Random(seed)  # noqa: S311 - repeatable on purpose, and no secret
 
 
 def seeded_dice(seed: int | str) -> Dice:
-    """Dice that draw the same numbers for the same seed."""
+    """Return dice that draw the same numbers for the same seed."""
     return seeded_random(seed).random
 
 
 def put_dice(dice: Dice) -> None:
-    """Make `dice` the current ones for the rest of this context."""
+    """Set the dice for the rest of this context."""
     _dice.set(dice)
 
 
 @contextmanager
 def use_dice(dice: Dice) -> Iterator[Dice]:
-    """Make `dice` the current ones for this context, and for the tasks and threads that inherit it."""
+    """Use `dice` in this context, and in the tasks and threads that inherit it."""
     token = _dice.set(dice)
     try:
         yield dice

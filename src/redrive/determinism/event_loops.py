@@ -1,4 +1,4 @@
-"""asyncio and trio behind one face, without importing the one that is not in use."""
+"""One interface to asyncio and trio that imports only the one in use."""
 
 import sys
 import threading
@@ -11,10 +11,8 @@ from redrive.determinism.thread_cut import CutShort
 
 
 def under_trio() -> bool:
-    """Whether trio runs the task that asks: it may be a guest of asyncio's loop, and either may run inside a task of
-    the other.
-    """
-    # Where another thread imports it at this moment, it has no such part yet: then none of its tasks runs either.
+    """Whether trio runs the current task. Trio may be a guest of asyncio, and either may run inside the other."""
+    # While another thread is still importing trio, `lowlevel` is missing; then none of its tasks runs either.
     lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
     if lowlevel is None or not _in_trio_task(lowlevel):
         return False
@@ -23,7 +21,7 @@ def under_trio() -> bool:
         return True
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        # The next one on the way out runs the task.
+        # The nearest frame of one of them belongs to the loop that runs the task.
         whose = frame.f_globals.get("__name__", "").partition(".")[0]
         if whose in ("trio", "asyncio", "uvloop"):
             return bool(whose == "trio")
@@ -35,7 +33,7 @@ def _in_trio_task(lowlevel: Any) -> bool:
     try:
         return bool(lowlevel.in_trio_task())
     except AttributeError:
-        # Older than redrive[trio] asks for: it may be there for something else, in a program that uses asyncio.
+        # A trio older than redrive[trio] requires may be installed in a program that uses asyncio.
         with suppress(AttributeError, RuntimeError):
             lowlevel.current_task()
             return True
@@ -43,6 +41,7 @@ def _in_trio_task(lowlevel: Any) -> bool:
 
 
 def sleep_function() -> Callable[[float], Awaitable[Any]]:
+    """Return the sleep function of the loop that runs the current task."""
     if under_trio():
         import trio
 
@@ -53,27 +52,28 @@ def sleep_function() -> Callable[[float], Awaitable[Any]]:
 
 
 def call_after(seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
-    """Have the running asyncio loop call back; what is returned takes it back."""
+    """Call `callback` from the running asyncio loop after `seconds`; return a function that cancels it."""
     import asyncio
 
     return asyncio.get_running_loop().call_later(seconds, callback).cancel
 
 
 class Late(NamedTuple):
-    """Whom to call when what was cut is still there so many seconds later."""
+    """Called when cancelled work has still not ended after `grace` seconds."""
 
     grace: float
     call: Callable[[], None]
 
 
 def cut_after(seconds: float, late: Late | None = None) -> AbstractContextManager[None]:
+    """Return a context manager that cancels its block after `seconds` and then raises CutShort."""
     if under_trio():
         return TrioCut(seconds)
     return AsyncioCut(seconds) if late is None else WatchedCut(seconds, late)
 
 
 class AsyncioCut:
-    """`asyncio.timeout` for a plain `with`, raising CutShort so that our cut and the user's own timeouts differ."""
+    """`asyncio.timeout` as a plain `with`; it raises CutShort, to be distinct from timeouts in user code."""
 
     def __init__(self, seconds: float | None) -> None:
         import asyncio
@@ -93,9 +93,9 @@ class AsyncioCut:
 
 
 class WatchedCut:
-    """The same, with a second timer once it has cancelled: only then may something be late.
+    """An AsyncioCut that calls `late` when the cancelled block does not end in time.
 
-    It does what `asyncio.timeout` does, which tells nobody.
+    It reimplements `asyncio.timeout`, which has no hook for its expiry.
     """
 
     __slots__ = ("_before", "_is_cut", "_late", "_loop", "_seconds", "_task", "_timer")
@@ -110,7 +110,7 @@ class WatchedCut:
 
         loop = self._loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
-        assert task is not None  # noqa: S101 - it is for use inside one
+        assert task is not None  # noqa: S101 - it is only used inside a task
         self._task: asyncio.Task[Any] = task
         self._before = task.cancelling()
         self._timer = loop.call_later(self._seconds, self._cut)
@@ -133,7 +133,7 @@ class WatchedCut:
 
 
 class TrioCut:
-    """`trio.move_on_after` that raises CutShort when it had to cancel."""
+    """`trio.move_on_after` that raises CutShort when it has cancelled the block."""
 
     def __init__(self, seconds: float) -> None:
         import trio
@@ -153,7 +153,7 @@ class TrioCut:
 
 
 def _finish_now(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Run a coroutine that never suspends: `asyncio.Timeout` enters and leaves without waiting."""
+    """Run a coroutine that never suspends, as when `asyncio.Timeout` is entered or left."""
     try:
         coroutine.send(None)
     except StopIteration:
@@ -162,12 +162,12 @@ def _finish_now(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 
 class Outer(threading.local):
-    """The loop of this thread inside of which others take turns, and its hooks for generators, which do not change."""
+    """The event loop of this thread in which flows' own loops take turns, and its async generator hooks."""
 
     loop: Any = None
     hooks: Any = (None, None)
     inside: Any = None
-    """Whose turn it is."""
+    """The loop whose turn it is."""
 
 
 OUTER = Outer()

@@ -1,4 +1,4 @@
-"""Ids: unguessable by default, and scripted by a test for its context."""
+"""Ids: unguessable by default; tests can script them for their context."""
 
 import os
 import uuid
@@ -7,23 +7,24 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Ids = Callable[[], str]
-"""Each call makes one new id."""
+"""Each call returns a new id."""
 
 
 def random_id() -> str:
+    """Return a random UUID."""
     return str(uuid.uuid4())
 
 
 UUID = uuid.UUID
 
-# Asking the system for chance costs more than the rest of an id, so it is asked for many at once.
+# Reading random bytes from the system costs more than the rest of an id, so many are read at once.
 _IDS_AT_ONCE = 256
 _ID_BYTES = 16
 _drawn: list[str] = []
 
 
 def random_token() -> str:
-    """An unguessable token of 32 hexadecimal digits, quickly."""
+    """Return an unguessable token of 32 hexadecimal digits."""
     try:
         return _drawn.pop()
     except IndexError:
@@ -40,7 +41,7 @@ _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
 def ordered_id(wall_now: float) -> str:
-    """An id that sorts by the time it was made: a UUID of version 7."""
+    """Return an id that sorts by creation time: a UUID of version 7."""
     millis, chance = (int(wall_now * 1000) & 0xFFFF_FFFF_FFFF).to_bytes(6, "big").hex(), random_token()
     variant = _VARIANT[chance[0]]
     return f"{millis[:8]}-{millis[8:]}-7{chance[1:4]}-{variant}{chance[4:7]}-{chance[7:19]}"
@@ -50,12 +51,13 @@ _ids: ContextVar[Ids] = ContextVar("redrive_ids", default=random_id)
 
 
 def new_id() -> str:
+    """Return a new id from the source of this context."""
     return _ids.get()()
 
 
 @contextmanager
 def use_ids(ids: Ids) -> Iterator[Ids]:
-    """Make `ids` the current source for this context, and for the tasks and threads that inherit it."""
+    """Take ids from `ids` in this context, and in the tasks and threads that inherit it."""
     token = _ids.set(ids)
     try:
         yield ids

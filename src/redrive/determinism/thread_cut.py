@@ -1,4 +1,4 @@
-"""A time limit for a plain function, which nothing can interrupt: it runs in a thread that is left behind."""
+"""Time limits for plain functions: they cannot be interrupted, so they run in a thread that can be abandoned."""
 
 import threading
 from collections.abc import Callable
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 class CutShort(TimeoutError):
-    """What ran was still running when its time came; it was cancelled or, in a thread, left behind."""
+    """The time limit was reached; the work was cancelled or, if it ran in a thread, abandoned."""
 
 
 def call_in_thread(seconds: float, work: Callable[[], T]) -> T:
-    """Call `work` in a thread of its own, in a copy of this context. If it takes longer, raise CutShort.
+    """Call `work` in its own thread, in a copy of this context; raise CutShort if it takes longer than `seconds`.
 
-    The thread cannot be stopped: it runs on to its end, and what it returns is dropped.
+    The thread cannot be stopped: it runs to its end, and its result is dropped.
     """
     context = copy_context()
     done = threading.Event()
@@ -26,7 +26,7 @@ def call_in_thread(seconds: float, work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             outcome.extend((True, context.run(work)))
-        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread as it is
+        except BaseException as error:  # noqa: BLE001 - re-raised in the caller's thread
             outcome.extend((False, error))
         finally:
             done.set()
@@ -40,6 +40,6 @@ def call_in_thread(seconds: float, work: Callable[[], T]) -> T:
     try:
         raise_as_it_is(value)
     finally:
-        # As there.
+        # The traceback references this frame, as in `raise_as_it_is`.
         outcome.clear()
         del value

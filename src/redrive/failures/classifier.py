@@ -1,4 +1,4 @@
-"""From an exception or an answer to a `Failure`: what it was, whether it may pass, and why we think so."""
+"""Classifies exceptions and HTTP responses as failures: transient, permanent or unknown, and why."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from redrive.failures.retry_after import parse_retry_after
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, Relayed, RetryAfter
 
 Answer = Category | Callable[[BaseException], Category | Verdict | None]
-"""What a rule says about the errors it matches; a function is asked about each, and None passes to the next rule."""
+"""A rule's verdict on the errors it matches, or a function that gives one; None from it means to ask the next rule."""
 
 _CATEGORIES = get_args(Category)
 _NO_STATUSES: Mapping[int, Category] = MappingProxyType({})
@@ -28,11 +28,11 @@ _TIMED_OUT = "the attempt was cut by its timeout; the next may be faster"
 
 
 class Classifier:
-    """Says of each failure whether it may pass. It cannot be changed; it may be shared between threads.
+    """Classifies failures as transient, permanent or unknown. Immutable, so it can be shared between threads.
 
-    `rules` are asked first, in order: pairs of what they match (whatever `as_match` reads) and their answer.
-    `statuses` overrules the table of HTTP statuses. `conflict_is_lock` declares 409 an optimistic-lock conflict, with
-    a re-read of the state before the retry.
+    `rules` are checked first, in order: pairs of what they match (anything `as_match` reads) and their verdict.
+    `statuses` overrides the table of HTTP statuses. `conflict_is_lock` declares 409 an optimistic-lock conflict: the
+    state is read again before the retry.
     """
 
     __slots__ = ("_conflict_is_lock", "_rules", "_statuses")
@@ -55,7 +55,7 @@ class Classifier:
         keep(self, "_conflict_is_lock", bool(conflict_is_lock))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a Classifier cannot be changed; make another one")
+        raise AttributeError("a Classifier is immutable; create another one")
 
     def __repr__(self) -> str:
         return (
@@ -64,20 +64,20 @@ class Classifier:
         )
 
     def with_lock_conflicts(self) -> "Classifier":
-        """This classifier, with 409 declared an optimistic-lock conflict."""
+        """Return this classifier with 409 declared an optimistic-lock conflict."""
         return Classifier(self._rules, self._statuses, conflict_is_lock=True)
 
     def failure_of(self, error: BaseException, wall_now: float, timed_out: bool = False) -> Failure:
-        """The failure that a raised exception is. `timed_out` says that redrive itself cut the attempt."""
+        """Classify a raised exception. `timed_out`: redrive itself cut the attempt."""
         kind: Kind = "timeout" if timed_out or isinstance(error, _CUTS) else "exception"
         if not isinstance(error, Exception) and not timed_out:
             reason = f"{type(error).__name__} ends the program or the task; it is never retried"
             return _failure(error, kind, Verdict(category="permanent", reason=reason), marked_permanent=True)
         if isinstance(error, Permanent):
-            verdict = Verdict(category="permanent", reason="the code that failed says that no retry will help")
+            verdict = Verdict(category="permanent", reason="the failing code raised Permanent: no retry will help")
             return _failure(error, kind, verdict, marked_permanent=True)
         if isinstance(error, RetryAfter):
-            verdict = Verdict(category="transient", reason="the code that failed asks for a retry")
+            verdict = Verdict(category="transient", reason="the failing code raised RetryAfter: it asks for a retry")
             return structs.replace(_failure(error, kind, verdict, error.seconds), asks_for_retry=True)
         if isinstance(error, JudgedError) and (known := error.judged()) is not None:
             return known
@@ -87,7 +87,7 @@ class Classifier:
         return self._after_rules(failure, error, wall_now) if self._rules else failure
 
     def failure_of_status(self, status: int, headers: Mapping[str, str] | None, wall_now: float) -> Failure:
-        """The failure that an HTTP answer is. Rules that are functions of an exception are not asked about it."""
+        """Classify an HTTP response. Rules that are functions of an exception do not apply."""
         verdict = status_verdict(
             status,
             overrides=self._statuses,
@@ -109,11 +109,11 @@ class Classifier:
         return self._after_rules(failure, None, wall_now) if self._rules else failure
 
     def failure_of_result(self, description: str) -> Failure:
-        """The failure that a refused result is."""
+        """Classify a rejected result."""
         shown = redact(description)
         return Failure(
             category="transient",
-            reason="a refused result may be another one next time",
+            reason="the result was rejected; the next one may be accepted",
             kind="result",
             type="ResultRejected",
             message=shown,
@@ -143,7 +143,7 @@ class Classifier:
         )
 
     def _after_rules(self, failure: Failure, error: BaseException | None, wall_now: float) -> Failure:
-        """The failure as the first rule that answers has it; as it was when none does."""
+        """Apply the first rule that gives a verdict; without one, return the failure unchanged."""
         broken = ""
         for index, (match, answer) in enumerate(self._rules):
             try:
@@ -159,20 +159,20 @@ class Classifier:
                     said = answer(error)
                     if said is None:
                         continue
-            except Exception as trouble:  # noqa: BLE001 - a broken rule must not replace the failure it was asked about
-                broken += f"; rules[{index}] of the classifier raised {type(trouble).__name__} and was passed over"
+            except Exception as trouble:  # noqa: BLE001 - a broken rule must not hide the failure
+                broken += f"; rules[{index}] of the classifier raised {type(trouble).__name__} and was skipped"
                 continue
             if isinstance(said, Verdict):
                 return _as_ruled(failure, f"rules[{index}] ({matched}): {said.reason}{broken}", said, wall_now)
             if said in _CATEGORIES:
                 reason = f"rules[{index}] of the classifier declares {matched} {said}{broken}"
                 return structs.replace(failure, category=said, reason=reason)
-            broken += f"; rules[{index}] of the classifier answered {redact(repr(said), 40)} and was passed over"
+            broken += f"; rules[{index}] of the classifier returned {redact(repr(said), 40)} and was skipped"
         return structs.replace(failure, reason=failure.reason + broken) if broken else failure
 
 
 def _relayed(error: Relayed, failure: Failure) -> Failure:
-    """What the other error is; rules may name either of the two."""
+    """The other error's failure, under both errors' names: rules may name either."""
     asks = failure.asks_for_retry and not error.retries_were_made
     names = (*lineage(type(error)), *failure.lineage)
     return structs.replace(failure, lineage=names, error=error, asks_for_retry=asks)
@@ -221,7 +221,7 @@ def _failure(
 def _message(error: BaseException) -> str:
     try:
         return redact(str(error))
-    except Exception:  # noqa: BLE001 - an exception that cannot print itself still happened
+    except Exception:  # noqa: BLE001 - an exception whose __str__ fails still happened
         return f"<{type(error).__name__} whose text cannot be read>"
 
 
@@ -229,13 +229,13 @@ def _not_known(error: BaseException) -> Verdict:
     name = type(error).__name__
     return Verdict(
         category="unknown",
-        reason=f"{qualified_name(type(error)).removeprefix('builtins.')} is not known to pass or to stay: "
+        reason=f"{qualified_name(type(error)).removeprefix('builtins.')} is not a known error: "
         f'declare it with retry_on=(TRANSIENT, {name}), or with a classifier rule ({name}, "transient")',
     )
 
 
 def _asked_wait(error: BaseException, verdict: Verdict, wall_now: float) -> tuple[float | None, str]:
-    """Seconds that the other side asked us to wait: by header, or in the exception's own `retry_after`."""
+    """Return the wait that was asked for, by header or by the exception's `retry_after`, and a note about it."""
     if verdict.retry_after is not None:
         return _read_header(verdict.retry_after, wall_now)
     asked = attribute(error, "retry_after")
@@ -246,7 +246,7 @@ def _asked_wait(error: BaseException, verdict: Verdict, wall_now: float) -> tupl
     try:
         return read_duration(asked), ""
     except ValueError:
-        return None, f"retry_after of the exception is ignored, it is no duration: {redact(repr(asked), 40)}"
+        return None, f"the exception's retry_after is not a duration and is ignored: {redact(repr(asked), 40)}"
 
 
 def _read_header(value: str | None, wall_now: float) -> tuple[float | None, str]:
@@ -260,7 +260,7 @@ def _checked_rule(index: int, rule: Any) -> tuple[Match, Answer]:
     try:
         what, answer = rule
     except (TypeError, ValueError):
-        raise TypeError(f"rules[{index}]: {rule!r} is not a pair; write (what it matches, its answer)") from None
+        raise TypeError(f"rules[{index}]: {rule!r} is not a pair; write (what it matches, its category)") from None
     return as_match(what), cast("Answer", answer) if callable(answer) else _checked(answer)
 
 
@@ -268,7 +268,7 @@ def _checked(category: Any) -> Category:
     for known in _CATEGORIES:
         if category == known:
             return known  # type: ignore[no-any-return]  # get_args gives up the Literal's type
-    raise ValueError(f"{category!r} is no category: use {', '.join(_CATEGORIES)}")
+    raise ValueError(f"{category!r} is not a category: use {', '.join(_CATEGORIES)}")
 
 
 def _checked_status(status: Any) -> int:

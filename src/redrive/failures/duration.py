@@ -1,4 +1,4 @@
-"""Read a duration as people write it: 500ms, 30s, 2m, 1h, 1d, 1h30m, a number of seconds, a timedelta."""
+"""Read durations as people write them: 500ms, 30s, 2m, 1h, 1d, 1h30m, a number of seconds, a timedelta."""
 
 import math
 import re
@@ -7,9 +7,9 @@ from datetime import timedelta
 ALLOWED_FORMS = "write seconds (30, 1.5), text such as 500ms, 30s, 2m, 1h, 1d or 1h30m, or a timedelta"
 
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
-# Kept as text: `re` compiles and caches them on first use, so that importing costs nothing.
+# Kept as text: `re` compiles and caches them on first use, so that the import stays cheap.
 _WITH_UNITS = (
-    # Largest unit first and each at most once: "30m1h" is more likely a slip than a wish.
+    # Largest unit first and each at most once: "30m1h" is more likely a mistake than intended.
     rf"(?:({_NUMBER})\s*d\s*)?(?:({_NUMBER})\s*h\s*)?(?:({_NUMBER})\s*m\s*)?(?:({_NUMBER})\s*s\s*)?(?:({_NUMBER})\s*ms)?"
 )
 _SECONDS_A_UNIT = (86_400.0, 3_600.0, 60.0, 1.0)
@@ -17,7 +17,7 @@ _LONGEST_TEXT = 64
 
 
 class DurationError(ValueError):
-    """A duration that cannot be read: names the value and the forms that can."""
+    """A duration cannot be read; the message names the value and the accepted forms."""
 
     def __init__(self, value: object) -> None:
         shown = repr(value)
@@ -27,7 +27,7 @@ class DurationError(ValueError):
 
 
 def read_duration(value: object) -> float:
-    """The duration in seconds; never negative, never NaN or infinite."""
+    """Return the duration in seconds, which is never negative, NaN or infinite."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -41,7 +41,7 @@ def read_duration(value: object) -> float:
         raise DurationError(value)
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DurationError(value)
-    # -0.0 is no more than 0, but prints as less.
+    # -0.0 equals 0 but prints as "-0.0".
     return seconds or 0.0
 
 
@@ -55,7 +55,7 @@ def _read_text(text: str) -> float:
     if parts is None:
         raise DurationError(text)
     *larger, milliseconds = parts.groups(default="0")
-    # Divided, not multiplied by 0.001: 9 / 1000 is the number nearest to 0.009, and 9 * 0.001 is not.
+    # Divided, not multiplied by 0.001: 9 / 1000 is the float nearest to 0.009, and 9 * 0.001 is not.
     return sum(
         (float(count) * unit for count, unit in zip(larger, _SECONDS_A_UNIT, strict=True)), float(milliseconds) / 1000
     )

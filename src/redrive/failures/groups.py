@@ -1,4 +1,4 @@
-"""What several failures that happened together say about trying again."""
+"""Classification of exception groups: several failures that happened together."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _LONGEST_LISTING = 5
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """The errors in a group and in the groups inside it, in order."""
+    """Return the errors of a group and of the groups nested in it, in order."""
     found: list[BaseException] = []
     waiting: list[BaseException] = [group]
     while waiting:
@@ -23,18 +23,18 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 
 def failure_of_group(group: Failure, parts: Sequence[Failure]) -> Failure:
-    """The group's failure, judged by its parts: it may pass only if all of them may."""
+    """Classify a group by its parts: it is transient only if all of them are."""
     permanent = [part for part in parts if part.category == "permanent"]
     unknown = [part for part in parts if part.category == "unknown"]
     if permanent:
         category, deciding = permanent[0].category, permanent
-        reason = f"{len(permanent)} of the {len(parts)} errors in the group will not pass: {_listed(permanent)}"
+        reason = f"{_share(permanent, parts)} permanent: {_listed(permanent)}"
     elif unknown:
         category, deciding = unknown[0].category, unknown
-        reason = f"{len(unknown)} of the {len(parts)} errors in the group are not known: {_listed(unknown)}"
+        reason = f"{_share(unknown, parts)} not classified: {_listed(unknown)}"
     else:
         category, deciding = "transient", list(parts)
-        reason = f"all {len(parts)} errors in the group may pass: {_listed(parts)}"
+        reason = f"all {len(parts)} errors in the group are transient: {_listed(parts)}"
     asked = [part for part in parts if part.retry_after is not None]
     longest = max(asked, key=lambda part: part.retry_after or 0.0, default=None)
     statuses = {part.status for part in deciding}
@@ -48,6 +48,10 @@ def failure_of_group(group: Failure, parts: Sequence[Failure]) -> Failure:
         not_sent=all(part.not_sent for part in parts),
         marked_permanent=any(part.marked_permanent for part in parts),
     )
+
+
+def _share(some: Sequence[Failure], parts: Sequence[Failure]) -> str:
+    return f"{len(some)} of the {len(parts)} errors in the group {'is' if len(some) == 1 else 'are'}"
 
 
 def _listed(parts: Sequence[Failure]) -> str:

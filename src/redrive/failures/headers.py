@@ -1,4 +1,4 @@
-"""Find Retry-After among headers, whatever kind of mapping an HTTP library keeps them in."""
+"""Find the Retry-After header in whatever kind of mapping an HTTP library uses."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ _NAME = "retry-after"
 
 
 def retry_after_header(headers: Any) -> str | None:
-    """The value as it was sent, or None. Headers that misbehave have none."""
+    """Return the value as it was sent; None when it is missing or the headers cannot be read."""
     if headers is None:
         return None
     try:
@@ -15,7 +15,7 @@ def retry_after_header(headers: Any) -> str | None:
         for name, value in pairs:
             if _text(name).lower() == _NAME:
                 return _text(value[0] if isinstance(value, list | tuple) else value)
-    except Exception:  # noqa: BLE001 - a foreign object must never hide the failure it came with
+    except Exception:  # noqa: BLE001 - a broken headers object must not hide the failure it came with
         return None
     return None
 

@@ -1,4 +1,4 @@
-"""Which failures a rule is about: by class, by name (qualified, bare or a base's), status, category or predicate."""
+"""Matches failures by class, class name (qualified, bare or of a base class), status, category or predicate."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,21 +14,21 @@ CATEGORIES = ("transient", "permanent", "unknown", "any")
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """A set of alternatives; a failure matches when one of them does."""
+    """A set of alternatives; a failure matches when any of them does."""
 
     categories: tuple[str, ...] = ()
-    """Of "transient", "permanent", "unknown", "any"."""
+    """Any of "transient", "permanent", "unknown", "any"."""
     types: tuple[type[BaseException], ...] = ()
     """Exception classes; their subclasses match too."""
     names: tuple[str, ...] = ()
     """Class names, bare ("ConnectError") or qualified ("httpx.ConnectError"); names of base classes match too.
 
-    Qualified by the module that defines the class, or by a package around it that offers the class.
+    A name may be qualified by the module that defines the class, or by a parent package that exports it.
     """
     statuses: tuple[tuple[int, int], ...] = ()
-    """Ranges of HTTP statuses, both ends included."""
+    """Ranges of HTTP statuses, inclusive."""
     predicates: tuple[Callable[[Any], bool], ...] = ()
-    """Asked about the live exception; in process only."""
+    """Functions of the exception; they only work in the process that raised it."""
 
     def __post_init__(self) -> None:
         for field, ok, allowed in (
@@ -43,7 +43,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"Match {field}: {value!r} is not allowed; use {allowed}, or as_match(...)")
 
     def matched_by(self, failure: Failure) -> str | None:
-        """The alternative that matches, in words; None when none does."""
+        """Return a description of the alternative that matches; None when none does."""
         error = failure.error
         if self.types and isinstance(error, self.types):
             return next(kind.__name__ for kind in self.types if isinstance(error, kind))
@@ -98,8 +98,13 @@ def qualified_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+def written_name(kind: type) -> str:
+    """Return the name of a class as policies write it: bare for builtins, else qualified."""
+    return kind.__name__ if kind.__module__ == "builtins" else qualified_name(kind)
+
+
 def lineage(kind: type) -> tuple[str, ...]:
-    """Qualified and bare names of a class and its bases, nearest first."""
+    """Return the qualified and bare names of a class and its bases, nearest first."""
     return _lineage(kind)
 
 
@@ -115,24 +120,24 @@ def _lineage(kind: type) -> tuple[str, ...]:
 
 
 def _packages_offering(kind: type) -> Iterator[str]:
-    """The packages around its module that have the class under its name, such as `aiohttp` for its ClientError."""
+    """Yield the parent packages that export the class under its name, such as `aiohttp` for its ClientError."""
     package = kind.__module__.rpartition(".")[0]
     while package:
-        # Not getattr, which would run the code of packages that load lazily.
+        # Not getattr, which would run the code of packages that import lazily.
         if getattr(sys.modules.get(package), "__dict__", {}).get(kind.__name__) is kind:
             yield package
         package = package.rpartition(".")[0]
 
 
 def as_match(what: Any) -> Match:
-    """Read what users write for "these failures": a class, name, status, predicate or Match, or several of them."""
+    """Make a Match of what users write: a class, class name, status, predicate or Match, or several of them."""
     if isinstance(what, Match):
         return what
     if isinstance(what, type):
         if not issubclass(what, BaseException):
             raise TypeError(f"{what.__name__} is not an exception class; name exceptions, statuses or a predicate")
         if not issubclass(what, Exception):
-            raise TypeError(f"{what.__name__} is never retried: it ends the program or the task, it is not a failure")
+            raise TypeError(f"{what.__name__} is never retried: it ends the program or the task")
         return Match(types=(what,))
     if isinstance(what, str):
         return _match_from_text(what)
@@ -165,13 +170,13 @@ def _match_from_text(text: str) -> Match:
     if text and all(part.isidentifier() or part == "<locals>" for part in text.split(".")):
         return Match(names=(text,))
     raise ValueError(
-        f'"{text}" names no failure: write a class name such as ConnectionError, a status such as status:429, '
+        f'"{text}" does not name a failure: write a class name such as ConnectionError, a status such as status:429, '
         f"or one of {', '.join(CATEGORIES)}"
     )
 
 
 def _is_number(text: str) -> bool:
-    # isdigit() alone is true of superscripts, which int() refuses.
+    # isdigit() alone accepts superscripts, which int() rejects.
     return text.isascii() and text.isdigit()
 
 
@@ -182,11 +187,11 @@ def _match_status(low: int, high: int) -> Match:
 
 
 def match_as_texts(match: Match) -> list[str]:
-    """The written form that `as_match` reads back; predicates have none."""
+    """Return the text form that `as_match` reads back. ValueError for predicates, which have none."""
     if match.predicates:
-        raise ValueError("a predicate is Python code and cannot be written down; match by class name instead")
+        raise ValueError("a predicate is Python code and has no text form; match by class name instead")
     texts = list(match.categories)
-    texts += [qualified_name(kind) if kind.__module__ != "builtins" else kind.__name__ for kind in match.types]
+    texts += [written_name(kind) for kind in match.types]
     texts += match.names
     for low, high in match.statuses:
         if low == high:

@@ -1,23 +1,23 @@
-"""Make text fit for a log, a note or a repr: without secrets, on one line, of bounded length."""
+"""Make text safe for a log, a note or a repr: without secrets, on one line, truncated."""
 
 from redrive.failures.secret_text import HIDDEN, may_hold_secrets, without_secrets
 
 ELLIPSIS = "…"
 DEFAULT_LIMIT = 500
 
-# How much more than the limit is read: hidden secrets make the text shorter, and more of it then fits.
+# How much is read beyond the limit: hiding secrets shortens the text, so more of it fits.
 _READ_AHEAD = 4096
-# What is known by its end alone (user:password@) is at most so long; anything longer is known by its beginning.
+# The longest secret that is recognised only by its end (user:password@); longer ones are recognised by their start.
 _LONGEST_UNKNOWN = 512
 
-# Short texts that are fit as they are. In an outage the same ones come again and again.
+# Short texts that need no redaction. In an outage the same ones come again and again.
 _MOST_FIT = 1000
 _LONGEST_FIT = 200
 _fit: dict[str, None] = {}
 
 
 def redact(text: str, limit: int = DEFAULT_LIMIT) -> str:
-    """The text without its secrets, on one line, at most `limit` characters long.
+    """Return the text without its secrets, on one line, at most `limit` characters long.
 
     The time it takes depends on `limit`, not on the length of the text.
     """
@@ -40,7 +40,7 @@ def _redacted(text: str, limit: int) -> str:
         if end > limit:
             text = text[:end]
         else:
-            # One word that goes on and on: its beginning says more than nothing.
+            # One very long word: show its beginning.
             unsafe = _LONGEST_UNKNOWN
     if may_hold_secrets(text):
         text = without_secrets(text, cut)
@@ -54,7 +54,7 @@ def _redacted(text: str, limit: int) -> str:
 
 
 def _boundary(text: str) -> int:
-    """Half a secret at the end would not be recognised: where it cannot have begun yet."""
+    """Return where the last word starts: a secret that is cut in half there would not be recognised."""
     end = len(text)
     while end and text[end - 1] not in " \t\r\n/?&,;\"'":
         end -= 1
@@ -62,7 +62,7 @@ def _boundary(text: str) -> int:
 
 
 def _escaped(character: str) -> str:
-    """A line break would forge a line of the log, an escape sequence would reach the terminal."""
+    """Escape what could forge a log line (line breaks) or control the terminal (escape sequences)."""
     if character.isspace() and character > "\x9f" and character not in "\u2028\u2029":
         return " "
     return character.encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""Read a Retry-After header: seconds, or one of the three date forms HTTP allows. Pure, and it never raises."""
+"""Parse Retry-After: seconds, or one of the three date formats HTTP allows. Pure; it never raises."""
 
 import re
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from redrive.failures.redaction import redact
 _LONGEST_VALUE = 100
 _LONGEST_SHOWN = 40
 
-# Servers do send decimals, although only whole seconds are allowed.
+# Some servers send decimals, although only whole seconds are allowed.
 _SECONDS = r"[0-9]+(?:\.[0-9]+)?"
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -20,7 +20,7 @@ _TIME = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
 _WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)"
 _WEEKDAY_IN_FULL = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
 _ZONE = r"(?:gmt|utc)"
-# Kept as text: `re` compiles and caches them on first use, so that importing costs nothing.
+# Kept as text: `re` compiles and caches them on first use, so that the import stays cheap.
 _DATES = (
     # IMF-fixdate: Sun, 06 Nov 1994 08:49:37 GMT
     rf"{_WEEKDAY}\s*,\s*{_DAY}\s+{_MONTH}\s+(?P<year>[0-9]{{4}})\s+{_TIME}\s+{_ZONE}",
@@ -32,16 +32,16 @@ _DATES = (
 
 
 class RetryAfterReading(msgspec.Struct, frozen=True):
-    """What a Retry-After value asks for."""
+    """A parsed Retry-After value."""
 
     seconds: float | None
-    """Seconds to wait from now; None when the value was ignored."""
+    """Seconds to wait, counted from now; None when the value was ignored."""
     note: str = ""
-    """What was odd about it, in words; empty when nothing was."""
+    """What was unusual about it; empty when nothing was."""
 
 
 def parse_retry_after(value: str, wall_now: float) -> RetryAfterReading:
-    """What the other side asked for, seen from `wall_now` (seconds since 1970, UTC)."""
+    """Parse the header's value, relative to `wall_now` (seconds since 1970, UTC)."""
     trimmed = value.strip()
     if not trimmed:
         return RetryAfterReading(None, "Retry-After was empty and is ignored")
@@ -68,7 +68,7 @@ def _read_date(text: str, wall_now: float) -> float | None:
     part = found.groupdict()
     month = _MONTHS.index(part["month"].lower()) + 1
     day, hour, minute, second = (int(part[name]) for name in ("day", "hour", "minute", "second"))
-    # 60 is a leap second; it is the first moment of the next minute to a clock that has none.
+    # 60 is a leap second; a clock without leap seconds reads it as the start of the next minute.
     if second > 60:
         return None
     if "short_year" in part:
@@ -82,7 +82,7 @@ def _read_date(text: str, wall_now: float) -> float | None:
 
 
 def _full_year(short_year: int, rest: tuple[int, ...], wall_now: float) -> int:
-    """The latest year with these two digits that is not more than 50 years ahead."""
+    """Return the latest year with these two digits that is at most 50 years ahead."""
     now = datetime.fromtimestamp(wall_now, UTC)
     latest = (now.year + 50, now.month, now.day, now.hour, now.minute, now.second)
     year = latest[0] - latest[0] % 100 + short_year
@@ -90,5 +90,5 @@ def _full_year(short_year: int, rest: tuple[int, ...], wall_now: float) -> int:
 
 
 def _shown(value: str) -> str:
-    # A proxy gone wrong may put anything there, a credential too.
+    # A broken proxy may put anything there, even a credential.
     return repr(redact(value, _LONGEST_SHOWN))

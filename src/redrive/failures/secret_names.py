@@ -1,4 +1,4 @@
-"""Which names stand for secrets: password, apiKey, X-Amz-Signature, refresh_token and their like."""
+"""Recognises names of secrets: password, apiKey, X-Amz-Signature, refresh_token and the like."""
 
 import re
 from functools import lru_cache
@@ -61,7 +61,7 @@ _SECRET_ENDINGS = (
     "subscriptionkey",
 )
 
-# "token_type=bearer", "session_timeout=30": about a secret, not the secret itself.
+# "token_type=bearer", "session_timeout=30": these describe a secret and are not secret themselves.
 _DESCRIBING_WORDS = frozenset(
     {
         "age",
@@ -103,12 +103,12 @@ _DESCRIBING_WORDS = frozenset(
 WHOLE_LINE_NAMES = frozenset(
     {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-forwarded-authorization"}
 )
-"""Headers whose value may hold spaces, commas and quotes: all of the line belongs to it."""
+"""Headers whose value may contain spaces, commas and quotes, so that it extends to the end of the line."""
 
 
 @lru_cache(maxsize=1024)
 def names_a_secret(name: str) -> bool:
-    """True for the name of a parameter, field or header whose value must not be shown."""
+    """Whether the value of a parameter, field or header with this name must not be shown."""
     words = [word.lower() for word in re.findall(_WORDS, name)]
     while words and words[-1].isdigit():
         words.pop()

@@ -1,7 +1,7 @@
-"""Find the secrets in a text and hide them: passwords in URLs, named values, credentials, tokens, private keys.
+"""Find and hide the secrets in a text: passwords in URLs, named values, credentials, tokens, private keys.
 
-Where it is unclear how far a secret goes, more is hidden rather than less. The patterns are kept as text: `re`
-compiles and caches them on first use, so that importing costs nothing.
+When it is unclear where a secret ends, too much is hidden rather than too little. The patterns are kept as text: `re`
+compiles and caches them on first use, so that the import stays cheap.
 """
 
 import base64
@@ -13,7 +13,7 @@ from redrive.failures.secret_names import WHOLE_LINE_NAMES, names_a_secret
 
 HIDDEN = "***"
 
-# Text in small letters without any of these holds nothing that the rules below would find; most messages have none.
+# Lower-case text without any of these contains no secret that the patterns below find; most messages have none.
 _MARKS = (
     "=",
     ":",
@@ -53,8 +53,8 @@ _USERINFO = r"""(?x)(?<=//)(?:
 )"""
 _CUT_USERINFO = r"(?<=//)(?:[^\s/]*|[^\s/?\#@:\[]*:(?![0-9]*[/?\#])\S*)\Z"
 
-# user:password@host without a scheme; what comes back in the address of an OAuth callback; the paths
-# that let anyone write to a Slack or Discord channel, or speak for a Telegram bot.
+# user:password@host without a scheme; the code in the URL of an OAuth callback; paths that let anyone post to a Slack
+# or Discord channel, or act as a Telegram bot.
 _BARE_USERINFO = r"(?<![\w.+/\-])[\w.+\-]{1,64}:[^\s@/:\"'<>]{1,256}(?=@[\w\[])"
 _CALLBACK_CODE = r"(?i)(?<=[?&]code=)[^&\s#\"'<>]+"
 _PATH_TO_HIDE = r"""(?xi)
@@ -88,8 +88,8 @@ _PROSE_AFTER_BEARER = (
 )
 _BASIC = r"(?i)\bbasic\s+(?P<value>[A-Za-z0-9+/_-]{4,}={0,2})"
 
-# A name and what stands between it and its value. The value is looked at apart, so that in "error: password=x" it is
-# not taken for the value of "error".
+# A name and the separator after it. The value is examined separately, so that in "error: password=x" the password is
+# not skipped as the value of "error".
 _SEPARATOR = r"""(?:\\{0,3}["'])?(?:\]|%5D)?\s{0,8}(?:=>|:=|==|[=:]|%3D)\s{0,8}"""
 _NAME = rf"""(?xi)(?<![\w.\-])(?P<option>--)?(?P<name>[\w.\-]++)
 (?:
@@ -98,22 +98,22 @@ _NAME = rf"""(?xi)(?<![\w.\-])(?P<option>--)?(?P<name>[\w.\-]++)
     | (?P<tag>>)    # <name>value
     | (?(option)\s{{1,8}}|(?!))    # --name value
 )"""
-# What may stand before the value itself, and is hidden with it: the scheme of credentials, further names.
+# What may precede the value and is hidden with it: an authentication scheme, further names.
 _SCHEME = r"(?:bearer|basic|token|apikey|negotiate)\s+"
 _LEADING = rf"""(?i)(?:{_SCHEME}|(?:\\{{0,3}}["'])?[\w.\-]++{_SEPARATOR})*+"""
 _OPENING_QUOTE = r"""[bBuU]?(?P<backslashes>\\{0,3})(?P<quote>["'])"""
 _BARE = r"""(?:[^\s&;"'<>]|["'](?=\w))+"""
 _LINE = r"[^\r\n]+"
-# Text that comes here again stays as it is.
+# Redacting twice changes nothing.
 _HIDDEN_BEFORE = r"\*\*\*(?=[\s,;&\"'<>)\]}]|\Z)"
 _PLAIN_VALUE = r"(?i)(?:[0-9]++|true|false|none|null)(?!\.?[\w\-])"
 _LONGEST_NAME = 80
 
 
 def may_hold_secrets(text: str) -> bool:
-    """False when there is certainly nothing to hide; quick, since most texts end here."""
+    """Return False when there is certainly nothing to hide. Fast, since most texts end here."""
     small = text.lower()
-    # A plain loop: `any` over a generator takes four times as long, and every failed attempt comes through here.
+    # A plain loop: `any` over a generator takes four times as long, and every failed attempt comes here.
     for mark in _MARKS:
         if mark in small:
             return True
@@ -121,8 +121,8 @@ def may_hold_secrets(text: str) -> bool:
 
 
 def without_secrets(text: str, cut: bool = False) -> str:
-    """The text with its secrets hidden. `cut` says that the text went on, and may end with half a secret."""
-    # All are found before any is hidden: hiding one could take away the name by which another is known.
+    """Return the text with its secrets hidden. `cut`: the text is truncated and may end in the middle of a secret."""
+    # All are found before any is hidden: hiding one could remove the name by which another is recognised.
     found = sorted((start, end) for start, end in _secrets(text, cut) if end > start)
     kept: list[str] = []
     done = 0
@@ -135,7 +135,7 @@ def without_secrets(text: str, cut: bool = False) -> str:
 
 
 def _secrets(text: str, cut: bool) -> Iterator[tuple[int, int]]:
-    """Where secrets begin and end."""
+    """Yield the start and end of each secret."""
     plain = (_PRIVATE_KEY, _USERINFO, _BARE_USERINFO, _CALLBACK_CODE, _PATH_TO_HIDE, _TOKENS)
     for pattern in (*plain, *((_CUT_USERINFO,) if cut else ())):
         for found in re.finditer(pattern, text):
@@ -166,16 +166,16 @@ def _needs_hiding(text: str, found: "re.Match[str]") -> bool:
     if names_a_secret(name):
         return True
     name = name.lower()
-    # A lone "key" is an API key in a query string, and an ordinary word elsewhere.
+    # "key" alone is an API key in a query string, and an ordinary word elsewhere.
     if before in ("?", "&") and name in ("key", "pass"):
         return True
-    # "unexpected tokens: }", "3 tests pass: all good", "tokens=512" are ordinary too.
+    # "unexpected tokens: }", "3 tests pass: all good" and "tokens=512" are harmless too.
     is_prose = text[found.end("name") : found.end()].strip() == ":"
     return name in ("pass", "tokens") and not is_prose and _match(_PLAIN_VALUE, text, found.end()) is None
 
 
 def _end_of_value(text: str, start: int, name: str) -> int:
-    """Where the secret that begins at `start` ends."""
+    """Return where the secret that begins at `start` ends."""
     if (found := _match(_HIDDEN_BEFORE, text, start)) is not None:
         return found.end()
     if name in WHOLE_LINE_NAMES and _match(rf"(?i){_SCHEME}|{_OPENING_QUOTE}", text, start) is None:
@@ -197,9 +197,9 @@ def _match(pattern: str, text: str, start: int) -> "re.Match[str] | None":
 
 
 def _after_closing_quote(text: str, start: int, quote: str, escapes: int) -> int:
-    """Past the quote that closes the value, or the end of the text when none does.
+    """Return the position after the closing quote, or the end of the text when there is none.
 
-    `escapes` is how many backslashes stand before the opening quote: JSON inside JSON writes its quotes as \\".
+    `escapes`: backslashes before the opening quote; JSON inside JSON writes its quotes as \\".
     """
     position = start
     while (end := text.find(quote, position)) != -1:
@@ -207,10 +207,10 @@ def _after_closing_quote(text: str, start: int, quote: str, escapes: int) -> int
         before = end
         while before > start and text[before - 1] == "\\":
             before -= 1
-        # As many as before the opening one; the repr of JSON doubles those inside, but has none before the opening one.
+        # The closing quote has as many backslashes as the opening one; quotes inside the value have more.
         closes = end - before == escapes
         if closes and text[position : position + 1] == quote:
-            position += 1  # a doubled quote is one quote inside the value
+            position += 1  # a doubled quote is an escaped quote inside the value
         elif closes:
             return position
     return len(text)
@@ -235,10 +235,10 @@ def _is_prose(scheme: str, word: str) -> bool:
 
 
 def _is_user_and_password(word: str) -> bool:
-    """Basic credentials are base64 of user:password; "example" in "basic example" is not."""
+    """Whether the word is base64 of user:password, unlike "example" in "basic example"."""
     bare = word.rstrip("=").replace("-", "+").replace("_", "/")
     if len(bare) % 4 == 1:
-        bare = bare[:-1]  # it was cut
+        bare = bare[:-1]  # it was truncated
     try:
         return b":" in base64.b64decode(bare + "=" * (-len(bare) % 4))
     except binascii.Error:

@@ -1,16 +1,16 @@
-"""Exceptions that say what should happen next, and those redrive itself raises for a failed attempt.
+"""Exceptions that your code raises to control retries, and those that redrive raises for a failed attempt.
 
 Exception
 ├── Permanent             raised by your code: do not retry this
-├── RetryAfter            raised by your code: retry this, after that long
-├── Snooze                raised by an action: come back later, this was no attempt
-├── ResultRejected        the result of the last attempt was refused by `retry_result`
-├── AttemptLost           the worker that made the attempt is gone
-├── CrashLoop             each worker that takes the flow up is lost
-├── Relayed               stands for another error, and is judged as that one
+├── RetryAfter            raised by your code: retry this after a delay
+├── Snooze                raised by an action: run it again later, without using up an attempt
+├── ResultRejected        `retry_result` rejected the result of the last attempt
+├── AttemptLost           the worker that ran the attempt is gone
+├── CrashLoop             every worker that claims the flow dies
+├── Relayed               stands for another error, and is classified as that one
 └── TimeoutError
     ├── AttemptTimeout    one attempt took longer than `attempt_timeout`
-    └── DeadlineExceeded  the attempt was still running when the total deadline came
+    └── DeadlineExceeded  the attempt was still running at the deadline of the call
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from redrive.failures.duration import read_duration
 
 
 class Permanent(Exception):
-    """Raise it to say that no retry will help."""
+    """Raise it to give up without a retry."""
 
 
 class RetryAfter(Exception):
@@ -36,9 +36,9 @@ class RetryAfter(Exception):
 
 
 class Snooze(Exception):
-    """Raise it in an action to come back after `delay` (seconds, a timedelta, or text such as "30s").
+    """Raise it in an action to run it again after `delay` (seconds, a timedelta, or text such as "30s").
 
-    No attempt is spent: the next one has the same number.
+    No attempt is used up: the next one has the same number.
     """
 
     def __init__(self, delay: Any, *args: object) -> None:
@@ -52,21 +52,22 @@ class Snooze(Exception):
 
 
 class AttemptLost(Exception):
-    """The worker that made the attempt is gone, and nobody knows how it ended."""
+    """The worker that ran the attempt is gone, so the outcome of the attempt is not known."""
 
 
 class CrashLoop(Exception):
-    """One worker after the other was lost when it took the flow up: its own code ends the process that runs it."""
+    """Every worker that claimed the flow died: the flow's own code kills the process that runs it."""
 
 
 class Relayed(Exception):
-    """An error that stands for another one: whoever decides about a retry judges that one."""
+    """An error that stands for another one, which is classified in its place."""
 
     retries_were_made = False
-    """Whether the other one was tried again as often as it had asked for."""
+    """Whether the retries that the other error asked for have been made already."""
 
     @property
     def stands_for(self) -> BaseException:
+        """The other error."""
         raise NotImplementedError
 
 
@@ -82,7 +83,7 @@ class AttemptTimeout(TimeoutError):
 
 
 class DeadlineExceeded(TimeoutError):
-    """The attempt was cut because the total deadline of the call had come."""
+    """The attempt was cut at the deadline of the whole call."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the attempt was cut at the call's deadline of {seconds:g} s")
@@ -93,10 +94,10 @@ class DeadlineExceeded(TimeoutError):
 
 
 class ResultRejected(Exception):
-    """Every attempt returned, but `retry_result` refused the value; the last one is in `.result`."""
+    """Every attempt returned, but `retry_result` rejected the value; the last value is in `.result`."""
 
     def __init__(self, result: Any) -> None:
-        super().__init__(f"the result ({type(result).__name__}) was refused by retry_result")
+        super().__init__(f"the result ({type(result).__name__}) was rejected by retry_result")
         self.result = result
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Where an error comes from, for the log: as Python prints it, but without secrets and of bounded length."""
+"""Tracebacks for the log: as Python prints them, but without secrets and truncated."""
 
 import traceback
 from collections.abc import Iterator
@@ -13,9 +13,8 @@ _THEN = "\n\nwhich led to:\n\n"
 
 
 def trace_of(error: BaseException) -> str:
-    """The frames and the text of the error, below those of what led to it."""
-    told = [_told(one) for one in _with_causes(error)]
-    return _THEN.join(reversed(told))
+    """Return the error's traceback and text, preceded by those of its causes."""
+    return _THEN.join(reversed([_formatted(one) for one in _with_causes(error)]))
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
@@ -35,9 +34,9 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
             waiting.extend(one.exceptions)
 
 
-def _told(error: BaseException) -> str:
+def _formatted(error: BaseException) -> str:
     frames = "".join(traceback.format_tb(error.__traceback__, -_MOST_FRAMES))
-    # Lines of code may hold secrets too.
+    # Source lines may contain secrets too.
     lines = [redact(line, _LONGEST_LINE) for line in frames.splitlines()]
     name = qualified_name(type(error)).removeprefix("builtins.")
     try:

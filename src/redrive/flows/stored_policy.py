@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from redrive.notation.errors import NotationError
-from redrive.notation.native import as_data, read
+from redrive.notation.formats.native import as_data, read
 from redrive.notation.place import Place
 from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError
 

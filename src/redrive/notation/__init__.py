@@ -1,6 +1,6 @@
-"""How policies are written down: read any notation, write most of them, lint them all.
+"""Policies as text: read them from any notation, convert them, lint them.
 
-The names here load what they need when they are first used, so that durations cost nobody a YAML parser.
+The public names are imported when first used, so that reading a duration does not load the YAML parser.
 """
 
 from importlib import import_module
@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from redrive.notation.catalogue import NOTATIONS, Notation
     from redrive.notation.durations import read_duration, write_duration
     from redrive.notation.errors import NotationError
-    from redrive.notation.linter import Finding, lint, lint_text
-    from redrive.notation.native_json_schema import native_schema
-    from redrive.notation.read import read_policy, write_lossy, write_policy
+    from redrive.notation.formats.native_json_schema import native_schema
+    from redrive.notation.linting.linter import Finding, lint, lint_text
+    from redrive.notation.read import read_policy
     from redrive.notation.reading import NamedWarning, Reading
+    from redrive.notation.write import write_lossy, write_policy
 
 _HOMES = {
     "NOTATIONS": "catalogue",
@@ -21,13 +22,13 @@ _HOMES = {
     "read_duration": "durations",
     "write_duration": "durations",
     "NotationError": "errors",
-    "Finding": "linter",
-    "lint": "linter",
-    "lint_text": "linter",
-    "native_schema": "native_json_schema",
+    "Finding": "linting.linter",
+    "lint": "linting.linter",
+    "lint_text": "linting.linter",
+    "native_schema": "formats.native_json_schema",
     "read_policy": "read",
-    "write_lossy": "read",
-    "write_policy": "read",
+    "write_lossy": "write",
+    "write_policy": "write",
     "NamedWarning": "reading",
     "Reading": "reading",
 }

@@ -1,11 +1,11 @@
-"""All notations, and what each of them can do."""
+"""The catalogue of notations and what each of them supports."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from redrive.notation import (
+from redrive.notation.formats import (
     bracket_writer,
     brackets,
     native,
@@ -24,27 +24,27 @@ from redrive.policies.policy import Policy
 
 
 class Notation(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to write a policy down."""
+    """One notation for policies."""
 
     name: str
     summary: str
-    """What it is, in a few words."""
+    """A short description."""
     keys: tuple[str, ...] = ()
-    """Keys of its mapping, by which it is recognised."""
-    told_by: tuple[str, ...] = ()
-    """Where many of its keys are words anyone may use: the keys without which it is not recognised."""
+    """The keys of its mapping, by which it is recognised."""
+    identified_by: tuple[str, ...] = ()
+    """At least one of these keys must be present to recognise it, because the others are too common."""
     wrapper: tuple[str, ...] = ()
-    """Keys under which the mapping may stand in a larger document."""
+    """Keys under which the mapping may appear in a larger document."""
     calls: tuple[str, ...] = ()
-    """Python calls whose keyword arguments it is."""
+    """Python calls that take it as their keyword arguments."""
     read: Callable[[Any, Place], Reading] | None = None
-    """Reads plain data."""
+    """Reads it from plain data."""
     read_text: Callable[[str, str], Reading] | None = None
-    """Reads text of its own syntax."""
+    """Reads it from text in its own syntax."""
     write: Callable[[Policy], str] | None = None
-    """Writes the nearest there is; None where a notation is only read."""
+    """Writes the closest policy it can express; None for notations that are only read."""
     spelling: Mapping[str, str] = {}
-    """Policy field -> its key."""
+    """Policy field -> the key for it."""
 
 
 def _writes(write: Callable[[Meaning], str]) -> Callable[[Policy], str]:
@@ -123,7 +123,7 @@ NOTATIONS: Mapping[str, Notation] = {
             name=tenacity.NAME,
             summary="tenacity's settings, as a mapping or a decorator (read only)",
             keys=tenacity.KEYS,
-            told_by=("stop", "wait", "retry", "before_sleep"),
+            identified_by=("stop", "wait", "retry", "before_sleep"),
             calls=tenacity.CALLS,
             read=tenacity.read,
             spelling=tenacity.SPELLING,
@@ -132,7 +132,7 @@ NOTATIONS: Mapping[str, Notation] = {
             name=stamina.NAME,
             summary="stamina's settings, as a mapping or a decorator (read only)",
             keys=stamina.KEYS,
-            told_by=("on", "wait_initial", "wait_max", "wait_jitter", "wait_exp_base"),
+            identified_by=("on", "wait_initial", "wait_max", "wait_jitter", "wait_exp_base"),
             calls=stamina.CALLS,
             read=stamina.read,
             spelling=stamina.SPELLING,

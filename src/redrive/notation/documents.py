@@ -1,4 +1,4 @@
-"""Policies inside larger documents: where they stand, and which of them runs inside which."""
+"""Finds policies inside larger documents, and which of them are nested in which."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,17 +14,17 @@ _WRAPPERS = {key: notation.name for notation in NOTATIONS.values() for key in no
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A policy in a document, not read yet."""
+    """A policy in a document, before it is read."""
 
     notation: str
     data: Any
     place: Place
     inside: tuple["Found", ...] = ()
-    """The policies around it, or beside it on the same work: each of them retries what this one retries already."""
+    """The policies around it, or beside it on the same work: each retries what this one retries already."""
 
 
 def find_policies(data: Any, place: Place) -> list[Found]:
-    """All policies of a document, outer ones first. The document itself may be one."""
+    """Return all policies in a document, outer ones first. The document itself may be one."""
     found: list[Found] = []
     if isinstance(data, Mapping):
         own = {key: value for key, value in data.items() if not _is_wrapper(key, value)}

@@ -1,20 +1,29 @@
-"""Durations as people write them: read to seconds, and written so that they read back to the same number."""
+"""Durations as text: read to seconds, and written so that they read back to exactly the same number."""
 
+import math
 from typing import Any
 
 from redrive.failures.duration import DurationError, read_duration
 from redrive.policies.backoff import LONGEST_WAIT
 
-__all__ = ["SHORTEST_DURATION", "DurationError", "read_duration", "read_wait", "write_duration"]
+__all__ = [
+    "SHORTEST_DURATION",
+    "DurationError",
+    "cap_in_milliseconds",
+    "milliseconds",
+    "read_duration",
+    "read_wait",
+    "write_duration",
+]
 
 SHORTEST_DURATION = 1e-9
-"""Seconds: what is shorter, but not zero, cannot be meant, and has no text that is sure to read back."""
+"""In seconds. Anything shorter, except zero, has no text that is certain to read back exactly."""
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
 def read_wait(value: Any) -> float | None:
-    """The seconds of a duration that a policy may hold; None when it is none, or is too short or too long."""
+    """Return the seconds of a duration that a policy accepts; None when it is not one."""
     try:
         seconds = read_duration(value)
     except ValueError:
@@ -23,9 +32,9 @@ def read_wait(value: Any) -> float | None:
 
 
 def write_duration(seconds: float) -> str:
-    """The shortest usual form, such as "500ms", "30s" or "1h30m"; `read_duration` gives back exactly `seconds`.
+    """Return the shortest usual form, such as "500ms", "30s" or "1h30m"; `read_duration` returns exactly `seconds`.
 
-    DurationError for what has no such form: nothing under a billionth of a second is sure to have one.
+    DurationError when there is no such form, as for some values below a nanosecond.
     """
     seconds = read_duration(seconds)
     milliseconds = round(seconds * 1000)
@@ -55,3 +64,14 @@ def _without_exponent(number: float) -> str:
     if shift < 0:
         return f"0.{'0' * (-shift - 1)}{whole}{fraction}"
     return f"{whole}{fraction.ljust(shift, '0')}" if len(fraction) <= shift else f"{number:.0f}"
+
+
+def milliseconds(seconds: float) -> int:
+    """Round to whole milliseconds, but never a wait down to zero."""
+    nearest = round(seconds * 1000)
+    return nearest if nearest or not seconds else math.ceil(seconds * 1000)
+
+
+def cap_in_milliseconds(seconds: float | None) -> int:
+    """A cap in whole milliseconds; None, which is no cap, becomes the longest wait a policy can ask for."""
+    return max(1, milliseconds(LONGEST_WAIT if seconds is None else seconds))

@@ -1,4 +1,4 @@
-"""The one error of this room: a policy that cannot be read or written, told in one line."""
+"""NotationError: a policy cannot be read or written."""
 
 import json
 from typing import Any
@@ -7,13 +7,13 @@ from redrive.failures.redaction import redact
 from redrive.failures.secret_names import names_a_secret
 
 Path = tuple[str | int, ...]
-"""The way from the top of a document to a value: keys of mappings, indexes of lists."""
+"""The path from the top of a document to a value: mapping keys and list indexes."""
 
 _LONGEST_SHOWN = 80
 
 
 class NotationError(ValueError):
-    """Names the source, the line, the key, the value and what is allowed, in one line."""
+    """A policy cannot be read or written; one line names the source, line, key, value and what is allowed."""
 
     def __init__(
         self,
@@ -29,26 +29,26 @@ class NotationError(ValueError):
         rule: str = "",
     ) -> None:
         self.problem = problem
-        """What is wrong, in words."""
+        """What is wrong."""
         self.key = key
-        """The key it is about, with the way to it: "rules[0].backoff"; empty when the text could not be read."""
+        """The key, with its path: "rules[0].backoff"; empty when the text could not be parsed."""
         self.value = value
-        """What was written there."""
+        """The value that was written."""
         self.allowed = allowed
-        """What may be written there."""
+        """The values that are allowed."""
         self.source = source
         """The file, or "<text>"."""
         self.line = line
         self.column = column
         self.path = path
-        """The key as steps from the top of the document."""
+        """The path to the key."""
         self.rule = rule
-        """The linter's rule about this mistake, where it has one."""
+        """The lint rule about this mistake, if there is one."""
         super().__init__(self._in_one_line())
 
     def _in_one_line(self) -> str:
         where = show_where(self.source, self.line)
-        # What someone put into a policy by mistake may be a credential: the error goes to terminals and CI logs.
+        # The value may be a credential put there by mistake, and errors go to terminals and CI logs.
         value = '"***"' if names_a_secret(self.key.rpartition(".")[2]) else show_value(self.value)
         subject = f"key '{printable(self.key)}', value {value}: " if self.key else ""
         problem = printable(self.problem, longest=400)
@@ -58,13 +58,13 @@ class NotationError(ValueError):
 
 
 def show_where(source: str, line: int | None) -> str:
-    """ "file:line", whatever the file is called."""
+    """Return "file:line", safe to print whatever the file is called."""
     shown = printable(source, longest=400)
     return shown if line is None else f"{shown}:{line}"
 
 
 def show_value(value: Any) -> str:
-    """A value as it would be written in JSON, on one line and not too long."""
+    """Return the value as JSON, on one line and truncated."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=repr)
     except (ValueError, TypeError, RecursionError):
@@ -73,7 +73,7 @@ def show_value(value: Any) -> str:
 
 
 def printable(text: str, longest: int = _LONGEST_SHOWN) -> str:
-    """Text that stays on one line and cannot drive a terminal."""
+    """Return the text on one line, truncated, with control characters escaped."""
     if len(text) > longest:
         text = text[: longest - 3] + "..."
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,6 +1,6 @@
-"""Exception classes by name, for notations that know no other way to say which failures they mean.
+"""Exception classes by name, for notations that have no other way to name failures.
 
-Python keeps some old names as aliases; no raised error carries them, so they are read as what they stand for.
+Python keeps some old class names as aliases. No error has such a name, so the current name is used instead.
 """
 
 from typing import Any
@@ -22,11 +22,11 @@ RENAMED = {
     "concurrent.futures.TimeoutError": "TimeoutError",
     "builtins.Exception": "Exception",
 }
-"""Alias -> the name the class has."""
+"""Alias -> the current name of the class."""
 
 
 def with_current_names(match: Match) -> Match:
-    """The same failures, by names that errors carry; the class of all of them becomes "any"."""
+    """Replace aliases by current class names, and Exception by "any"."""
     together = NOTHING
     for name in match.names:
         name = RENAMED.get(name, name)
@@ -37,7 +37,7 @@ def with_current_names(match: Match) -> Match:
 
 
 def read_class_names(value: Any, place: Place, allowed: str) -> Match:
-    """One class name or a list of them; from Python, the classes themselves."""
+    """Read one class name or a list of them; from Python, also the classes themselves."""
     together = NOTHING
     listed = isinstance(value, list | tuple)
     for index, one in enumerate(value if listed else (value,)):
@@ -51,13 +51,13 @@ def read_class_names(value: Any, place: Place, allowed: str) -> Match:
 
 
 def dotted_names(match: Match, fields: Fields, key: str) -> list[NamedWarning]:
-    """A warning for each name that holds only where the class really lives, not wherever it can be imported from."""
+    """Warn about each qualified name: it matches only the module that defines the class and its parent packages."""
     return [
         fields.warning(
             "dotted-name",
             key,
-            f"{name} is compared with the module that defines the class and the packages around it; "
-            f"write {name.rpartition('.')[2]} if it comes from elsewhere",
+            f"{name} matches only a class defined in that module, or exported by it as a parent package; "
+            f"write {name.rpartition('.')[2]} if it is imported from elsewhere",
         )
         for name in match.names
         if "." in name

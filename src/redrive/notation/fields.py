@@ -1,4 +1,4 @@
-"""Typed access to the keys of one mapping. Whatever is wrong becomes a NotationError about that key."""
+"""Typed access to the keys of one mapping. Every mistake becomes a NotationError about its key."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -10,21 +10,22 @@ from redrive.notation.errors import NotationError, Path
 from redrive.notation.place import Place, Position, path_as_text, similar
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.policies.backoff import LONGEST_WAIT
+from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.policy import Policy, PolicyError
 
 T = TypeVar("T")
 D = TypeVar("D")
 
 LARGEST_COUNT = 2_147_483_647
-"""The largest number of attempts or retries: what a database column of the usual size holds."""
+"""The largest number of attempts or retries: what a 32-bit database column holds."""
 MOST_RULES = 100
-"""Rules a policy that is read may have: more are a mistake, and make every failure slow to answer."""
-DURATION_WORDS = f"a duration such as 500ms, 30s, 2m or 1h30m, at most {write_duration(LONGEST_WAIT)}"
+"""The most rules in a policy that is read: more are a mistake, and would slow down every decision."""
+DURATION_FORMS = f"a duration such as 500ms, 30s, 2m or 1h30m, at most {write_duration(LONGEST_WAIT)}"
 NOT_ALLOWED = "not allowed"
 
 
 class Fields:
-    """The keys of one mapping, each read once and checked."""
+    """Reads and validates the keys of one mapping."""
 
     def __init__(
         self,
@@ -33,15 +34,15 @@ class Fields:
         known: Sequence[str],
         *,
         renamed: Mapping[str, tuple[str, str]] | None = None,
-        unwritten: Sequence[str] = (),
+        internal: Sequence[str] = (),
     ) -> None:
-        """`renamed`: old key -> its new name, and the linter's rule about it. `unwritten`: keys that nobody writes."""
+        """`renamed`: old key -> its new name and the lint rule about it. `internal`: keys that users do not write."""
         self.place = place
         self.known = tuple(known)
         if not isinstance(data, Mapping):
             raise place.refuse(data, NOT_ALLOWED, f"a mapping with the keys {', '.join(self.known)}")
         for key, value in data.items():
-            if key in self.known or key in unwritten:
+            if key in self.known or key in internal:
                 continue
             if renamed and key in renamed:
                 name, rule = renamed[key]
@@ -72,18 +73,18 @@ class Fields:
         *,
         least: int,
         most: int = LARGEST_COUNT,
-        words: Mapping[Any, D] | None = None,
+        special: Mapping[Any, D] | None = None,
         zero_rule: str = "",
     ) -> int | D:
-        """A whole number. `words` are other things that may stand there; `zero_rule` is the linter's rule about 0."""
+        """Read a whole number. `special`: other values that are allowed; `zero_rule`: the lint rule about 0."""
         if key not in self.data:
             return default
         value = self.data[key]
-        if words and isinstance(value, str | int) and not isinstance(value, bool) and value in words:
-            return words[value]
+        if special and isinstance(value, str | int) and not isinstance(value, bool) and value in special:
+            return special[value]
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        others = f", or {' or '.join(str(word) for word in words)}" if words else ""
+        others = f", or {' or '.join(str(one) for one in special)}" if special else ""
         allowed = f"a whole number from {least} to {most}{others}"
         if zero_rule and value == 0 and not isinstance(value, bool):
             raise self.refuse(key, allowed, "nothing would ever run; write 1 for one attempt", rule=zero_rule)
@@ -116,34 +117,41 @@ class Fields:
         hint = similar(value, tuple(options)) if isinstance(value, str) else ""
         raise self.refuse(key, ", ".join(options), f"{NOT_ALLOWED}{hint}")
 
-    def duration(self, key: str, default: D, *, zero: bool = True, words: Mapping[str, D] | None = None) -> float | D:
-        """Seconds. `words` are other things that may stand there, such as "none"."""
+    def duration(self, key: str, default: D, *, zero: bool = True, special: Mapping[str, D] | None = None) -> float | D:
+        """Read a duration as seconds. `special`: other values that are allowed, such as "none"."""
         if key not in self.data:
             return default
         value = self.data[key]
-        if words and isinstance(value, str) and value in words:
-            return words[value]
+        if special and isinstance(value, str) and value in special:
+            return special[value]
         seconds = read_wait(value)
         if seconds is not None and (seconds > 0 or zero):
             return seconds
-        others = f", or {' or '.join(words)}" if words else ""
-        raise self.refuse(key, f"{'' if zero else 'above 0: '}{DURATION_WORDS}{others}")
+        others = f", or {' or '.join(special)}" if special else ""
+        raise self.refuse(key, f"{'' if zero else 'above 0: '}{DURATION_FORMS}{others}")
 
     def milliseconds(self, key: str, default: int, *, least: int = 0) -> float:
-        """Seconds, from a whole number of milliseconds."""
+        """Read a whole number of milliseconds as seconds."""
         value = self.whole(key, default, least=least, most=int(LONGEST_WAIT * 1000))
         return value / 1000
 
     def failures(self, key: str, default: Match) -> Match:
-        """Which failures: one name, status or category, or a list of them."""
+        """Read which failures are meant: one name, status or category, or a list of them."""
         return default if key not in self.data else read_failures(self.data[key], self.place.at(key))
 
     def warning(self, id: str, key: str, text: str) -> NamedWarning:  # noqa: A002 - the name of the field it fills
         place = self.place.at(key)
         return NamedWarning(id, text, place.key, place.line)
 
+    def zero_wait(self, key: str, base: float, floor: float, retried: bool) -> list[NamedWarning]:
+        """Warn, where there are retries, that a wait of zero is lifted to the floor."""
+        if base >= SHORTEST_WAIT or not retried:
+            return []
+        text = f"a wait of zero is lifted to the policy's floor, {write_duration(floor)}"
+        return [self.warning("zero-wait", key, text)]
+
     def policy(self, spelling: Mapping[str, str], **settings: Any) -> Policy:
-        """Build the policy; what it refuses is told about the key that set it."""
+        """Build the policy; an invalid value becomes an error about the key that set it."""
         try:
             return Policy(**settings)
         except PolicyError as error:
@@ -153,7 +161,7 @@ class Fields:
     def reading(
         self, notation: str, policy: Policy, spelling: Mapping[str, str], warnings: Sequence[NamedWarning] = ()
     ) -> Reading:
-        """The reading of this mapping. `spelling`: policy field -> its key here."""
+        """Return the result of reading this mapping. `spelling`: policy field -> its key in this notation."""
         written = {field: self.place.at(key).key for field, key in spelling.items() if key in self.data}
         rules: list[Path] = [("rules", index) for index in range(len(policy.rules))] if "rules" in self.data else []
         written |= {path_as_text(path): self.place.at(*path).key for path in rules}
@@ -167,37 +175,31 @@ class Fields:
         )
 
 
-FAILURE_WORDS = (
+FAILURE_FORMS = (
     "class names such as ConnectionError, statuses such as status:429 or status:5xx, "
     "transient, permanent, unknown, any, or a list of them"
 )
 
 
 def read_failures(value: Any, place: Place) -> Match:
-    """Which failures are meant: names, statuses, categories; from Python also classes and predicates."""
+    """Read which failures are meant: names, statuses, categories; from Python also classes and predicates."""
     if isinstance(value, list | tuple):
         together = Match()
         for index, one in enumerate(value):
             if isinstance(one, list | tuple | Mapping):
-                raise place.at(index).refuse(one, NOT_ALLOWED, FAILURE_WORDS)
+                raise place.at(index).refuse(one, NOT_ALLOWED, FAILURE_FORMS)
             together = together | read_failures(one, place.at(index))
         return together
     if isinstance(value, Mapping) or value in ("none", "nothing"):
-        raise place.refuse(value, f"{NOT_ALLOWED}; write [] for no failure at all", FAILURE_WORDS)
+        raise place.refuse(value, f"{NOT_ALLOWED}; write [] for no failure at all", FAILURE_FORMS)
     try:
         return as_match(value)
     except (TypeError, ValueError):
-        raise place.refuse(value, NOT_ALLOWED, FAILURE_WORDS) from None
-
-
-def zero_wait(fields: Fields, key: str, floor: float) -> NamedWarning:
-    """A wait of nothing, which is not what will happen."""
-    lifted = write_duration(floor)
-    return fields.warning("zero-wait", key, f"a wait of zero is lifted to the policy's floor, {lifted}")
+        raise place.refuse(value, NOT_ALLOWED, FAILURE_FORMS) from None
 
 
 def positions_of(place: Place, paths: Iterable[Path]) -> dict[str, Position]:
-    """Key -> position for the given paths below a place; "" is the place itself."""
+    """Return key -> position for the given paths below a place; "" is the place itself."""
     places = [place.at(*path) for path in paths]
     found = {one.key: place.positions[one.path] for one in places if one.path in place.positions}
     if place.position is not None:

@@ -1,12 +1,12 @@
-"""What a policy means, with the ways of saying it taken out.
+"""The normal form of a policy, independent of how it was written.
 
-Two policies with the same meaning answer every failure alike. Writers write meanings down, and the check that nothing
-was lost compares the meaning of what was written with the meaning that was to be written.
+Two policies with the same meaning treat every failure alike. Writers work from meanings, and comparing the meaning
+before and after writing shows what a notation lost.
 """
 
 import msgspec
 
-from redrive.failures.matching import ANYTHING, NOTHING, Match, qualified_name
+from redrive.failures.matching import ANYTHING, NOTHING, Match, written_name
 from redrive.failures.signals import AttemptTimeout
 from redrive.policies.backoff import LONGEST_WAIT, Backoff
 from redrive.policies.jitter import Jitter
@@ -15,7 +15,7 @@ from redrive.policies.preview import CUT_ATTEMPT
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to some failures; nothing is left to inherit."""
+    """How the failures that match are retried, with nothing left to inherit."""
 
     match: Match
     retries: int | None
@@ -28,7 +28,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     """A policy in normal form."""
 
     answers: tuple[Answer, ...]
-    """In the order they are asked; empty when nothing is ever retried."""
+    """In the order they are checked; empty when nothing is ever retried."""
     attempts: int | None
     never_on: Match
     deadline: float | None
@@ -41,7 +41,7 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def meaning_of(policy: Policy) -> Meaning:
-    """The policy's normal form: rules and `retry_on` in one list, limits in one place, classes by name."""
+    """Return the policy's normal form: rules and `retry_on` in one list, one limit of attempts, classes by name."""
     answers = [
         Answer(
             match=_plain_match(rule.match),
@@ -55,7 +55,7 @@ def meaning_of(policy: Policy) -> Meaning:
     if policy.retry_on:
         match = policy.retry_on
         if policy.attempt_timeout is not None and match.matched_by(CUT_ATTEMPT) is None:
-            # `retry_on` answers attempts that were cut whatever it names; a rule answers only what it names.
+            # `retry_on` covers attempts that were cut, whatever it names; a rule covers only what it names.
             match = match | Match(names=(AttemptTimeout.__name__,))
         answers.append(
             Answer(
@@ -68,7 +68,7 @@ def meaning_of(policy: Policy) -> Meaning:
         )
     attempts = policy.attempts
     if len(answers) == 1 and answers[0].retries is not None:
-        # One answer's own limit is a limit on the attempts.
+        # The limit of the only answer limits the attempts.
         attempts = min(attempts or answers[0].retries + 1, answers[0].retries + 1)
         answers = [msgspec.structs.replace(answers[0], retries=None)]
     if attempts == 1 or not answers:
@@ -90,7 +90,7 @@ def meaning_of(policy: Policy) -> Meaning:
 
 
 def differences(wanted: Meaning, got: Meaning) -> list[tuple[str, object, object]]:
-    """Field, the value wanted, the value got, for each field in which two meanings differ."""
+    """Return (field, wanted value, actual value) for each field in which two meanings differ."""
     found: list[tuple[str, object, object]] = [
         (field, getattr(wanted, field), getattr(got, field))
         for field in Meaning.__struct_fields__
@@ -109,7 +109,7 @@ def differences(wanted: Meaning, got: Meaning) -> list[tuple[str, object, object
 
 def _differ(one: object, other: object) -> bool:
     if isinstance(one, Match) and isinstance(other, Match):
-        # The order in which failures are named changes nothing.
+        # The order of the names does not matter.
         return any(set(getattr(one, field)) != set(getattr(other, field)) for field in Match.__struct_fields__)
     return one != other
 
@@ -117,17 +117,13 @@ def _differ(one: object, other: object) -> bool:
 def _plain_match(match: Match) -> Match:
     if "any" in match.categories:
         return ANYTHING
-    names = (*(_name(kind) for kind in match.types), *match.names)
+    names = (*(written_name(kind) for kind in match.types), *match.names)
     return Match(
         categories=tuple(dict.fromkeys(match.categories)),
         names=tuple(dict.fromkeys(names)),
         statuses=tuple(dict.fromkeys(match.statuses)),
         predicates=match.predicates,
     )
-
-
-def _name(kind: type) -> str:
-    return kind.__name__ if kind.__module__ == "builtins" else qualified_name(kind)
 
 
 def _plain_backoff(backoff: Backoff) -> Backoff:

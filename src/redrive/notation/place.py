@@ -1,4 +1,4 @@
-"""Where in a document a value stands, so that whatever is said about it can name the key and the line."""
+"""The place of a value in a document, so that messages can name its key and line."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -9,39 +9,40 @@ import msgspec
 from redrive.notation.errors import NotationError, Path
 
 WHOLE = "policy"
-"""What errors call the document itself, when no key of it is to blame."""
+"""The key in errors about the document as a whole."""
 
 
 class Position(NamedTuple):
-    """Counted from 1."""
+    """Line and column, counted from 1."""
 
     line: int
     column: int
 
 
 BEGIN = Position(1, 1)
-"""Of a text."""
+"""The start of a text."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A value's address: the document, and the way to it."""
+    """A document and the path to a value in it."""
 
     source: str = "<data>"
     positions: Mapping[Path, Position] = {}
-    """Where each key and each list item begins; empty when the policy did not come from text."""
+    """Path -> where that key or list item begins; empty when the policy did not come from text."""
     path: Path = ()
 
     def at(self, *steps: str | int) -> "Place":
+        """Return the place further down the path."""
         return Place(self.source, self.positions, (*self.path, *steps))
 
     @property
     def key(self) -> str:
-        """The path in words: "rules[0].backoff"."""
+        """The path as text: "rules[0].backoff"."""
         return path_as_text(self.path) or WHOLE
 
     @property
     def position(self) -> Position | None:
-        """Where it begins, or where the nearest thing around it does."""
+        """Where the value begins, or else the nearest value around it."""
         for length in range(len(self.path), -1, -1):
             if (found := self.positions.get(self.path[:length])) is not None:
                 return found
@@ -52,7 +53,7 @@ class Place(msgspec.Struct, frozen=True):
         return self.position.line if self.position else None
 
     def refuse(self, value: Any, problem: str, allowed: str, *, rule: str = "") -> NotationError:
-        """The error that says this value cannot stand here."""
+        """Return the error that says this value is not allowed here."""
         position = self.position
         return NotationError(
             problem,
@@ -75,6 +76,6 @@ def path_as_text(path: Path) -> str:
 
 
 def similar(word: str, known: tuple[str, ...]) -> str:
-    """ "; did you mean ...?" when a known word is close to what was written, else nothing."""
+    """Return "; did you mean ...?" when a known word is similar, else an empty string."""
     close = get_close_matches(word[:64], known, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,4 +1,4 @@
-"""What reading a policy gives: the policy, and what is worth knowing about how it was written."""
+"""The result of reading a policy: the policy, its warnings, and where each field was set."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ from redrive.policies.policy import Policy
 
 
 class NamedWarning(msgspec.Struct, frozen=True):
-    """Something that changed its meaning on the way in or out."""
+    """A setting whose meaning changed in conversion."""
 
     id: str
-    """A stable name, such as "zero-wait"."""
+    """A stable identifier, such as "zero-wait"."""
     text: str
-    """What it was, and what it is now."""
+    """What changed, as a sentence."""
     key: str = ""
-    """The key it is about."""
+    """The key that is affected."""
     line: int | None = None
 
     def __str__(self) -> str:
@@ -25,18 +25,18 @@ class NamedWarning(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy as it was found in some notation."""
+    """A policy that was read from a notation."""
 
     policy: Policy
     notation: str
     warnings: tuple[NamedWarning, ...] = ()
     written: Mapping[str, str] = {}
-    """Policy field -> the key that sets it, for the fields that are written down and not left to a default."""
+    """Policy field -> the key that sets it, for fields that are not left to their default."""
     positions: Mapping[str, Position] = {}
-    """Key -> where it stands; empty when the policy did not come from text."""
+    """Key -> its position; empty when the policy did not come from text."""
     source: str = "<data>"
 
     def line_of(self, field: str) -> int | None:
-        """The line that sets a field of the policy, or the line the policy begins on."""
+        """Return the line that sets a field, or else the first line of the policy."""
         found = self.positions.get(self.written.get(field, "")) or self.positions.get("")
         return found.line if found else None

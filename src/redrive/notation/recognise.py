@@ -1,24 +1,24 @@
-"""Which notation a text or a mapping is in, told by its keys; what could be two is never guessed."""
+"""Recognises the notation of a text or a mapping by its keys. Ambiguous input is refused, never guessed."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.notation.call_text import Call
 from redrive.notation.catalogue import NOTATIONS, READABLE
 from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
+from redrive.notation.python_calls import Call
 
 _COMMENTS = re.compile(r"(?:\s|#[^\n]*)*")
 _CALL = re.compile(r"@\s*[A-Za-z_]|[A-Za-z_][\w.]*\s*\(")
 _ACTION = re.compile(r"(?:[A-Za-z_]\w*\s*=\s*)?@\s*([A-Za-z_][\w.]*)")
-# Both libraries name their decorator so, and both are imported by that bare name.
-_ANYONES_CALL = "retry"
-_CALL_NAMES = frozenset({_ANYONES_CALL, *(call for notation in NOTATIONS.values() for call in notation.calls)})
+# tenacity and stamina both have a decorator of this name, and both are often imported by it.
+_SHARED_NAME = "retry"
+_CALL_NAMES = frozenset({_SHARED_NAME, *(call for notation in NOTATIONS.values() for call in notation.calls)})
 
 
 def looks_like_brackets(text: str) -> bool:
-    """`[` with a word after it, or an action call; a JSON list begins with another sign."""
+    """Whether the text starts with `[` and a word, unlike a JSON list, or with an action call."""
     start = _COMMENTS.match(text)
     text = text[start.end() if start else 0 :]
     if text.startswith("["):
@@ -30,20 +30,21 @@ def looks_like_brackets(text: str) -> bool:
 
 
 def looks_like_call(text: str) -> bool:
+    """Whether the text starts with a decorator or a Python call."""
     start = _COMMENTS.match(text)
     return _CALL.match(text, start.end() if start else 0) is not None
 
 
 def notation_of_call(call: Call, source: str) -> str:
-    """By the name that is called, or by its arguments where several libraries use one name."""
+    """Recognise a call by its name, or by its arguments when several libraries share the name."""
     for notation in NOTATIONS.values():
         if call.name in notation.calls:
             return notation.name
-    if call.name == _ANYONES_CALL and call.keywords:
+    if call.name == _SHARED_NAME and call.keywords:
         return notation_of_keys(call.keywords, Place(source, {(): call.at}), ("tenacity", "stamina"))
     raise NotationError(
-        f"{call.name}(...) is not a policy that can be recognised",
-        allowed=f"{', '.join(sorted(_CALL_NAMES))} with keyword arguments, or name the notation (--from tenacity)",
+        f"{call.name}(...) is not a call of a known library",
+        allowed=f"{', '.join(sorted(_CALL_NAMES))} with keyword arguments; or name the notation (--from tenacity)",
         source=source,
         line=call.at.line,
         column=call.at.column,
@@ -51,20 +52,20 @@ def notation_of_call(call: Call, source: str) -> str:
 
 
 def notation_that_knows_all(data: Mapping[str, Any], place: Place) -> str | None:
-    """The notation whose keys these all are; None when there is none, NotationError when there are several."""
+    """Return the notation that knows all these keys; None when none does, NotationError when several do."""
     fitting = [name for name in READABLE if _keys_known(data, name) == len(data)]
     return _one_of(fitting, data, place) if fitting else None
 
 
 def nearest_notation(data: Any, place: Place) -> str:
-    """The notation that data was probably meant to be in, so that what is wrong with it can be said."""
+    """Return the notation that the data was probably meant for, so that its error messages apply."""
     if not isinstance(data, Mapping) or not data:
         raise _unknown(data, place)
     return notation_of_keys(data, place, READABLE)
 
 
 def notation_of_keys(data: Mapping[str, Any], place: Place, among: tuple[str, ...]) -> str:
-    """The one notation that knows the most of these keys."""
+    """Return the notation that knows most of these keys."""
     known = {name: _keys_known(data, name) for name in among}
     most = max(known.values())
     if most == 0:
@@ -74,19 +75,19 @@ def notation_of_keys(data: Mapping[str, Any], place: Place, among: tuple[str, ..
 
 def _keys_known(data: Mapping[str, Any], name: str) -> int:
     notation = NOTATIONS[name]
-    if notation.told_by and not any(key in notation.told_by for key in data):
+    if notation.identified_by and not any(key in notation.identified_by for key in data):
         return 0
     return sum(key in notation.keys for key in data)
 
 
 def _one_of(fitting: list[str], data: Mapping[str, Any], place: Place) -> str:
-    """redrive's own where several fit and it is one of them."""
+    """Return the only candidate, or redrive's own notation if it is among them."""
     if len(fitting) == 1 or fitting[0] == "native":
         return fitting[0]
     raise place.refuse(
-        dict(data), f"could be {' or '.join(fitting)}", f"say which notation it is, one of {', '.join(READABLE)}"
+        dict(data), f"ambiguous: could be {' or '.join(fitting)}", f"name the notation, one of {', '.join(READABLE)}"
     )
 
 
 def _unknown(data: Any, place: Place) -> NotationError:
-    return place.refuse(data, "in no notation that can be recognised", f"a policy in one of {', '.join(READABLE)}")
+    return place.refuse(data, "not in a known notation", f"a policy in one of {', '.join(READABLE)}")

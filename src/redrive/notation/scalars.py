@@ -1,4 +1,4 @@
-"""What a bare word means: YAML 1.2's core rules, so that `on`, `yes` and `1:30` stay the words they are."""
+"""Plain scalars by the YAML 1.2 core schema, in which `on`, `yes` and `1:30` are strings."""
 
 import re
 
@@ -6,21 +6,21 @@ _WHOLE = re.compile(r"[-+]?[0-9]+\Z")
 _OTHER_BASE = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FRACTION = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
-_WORDS: dict[str, bool | None] = {
+_CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-# Longer digit strings cannot be meant as a setting, and Python refuses to convert the longest of them.
+# No setting has more digits, and Python refuses to convert very long digit strings.
 _LONGEST_NUMBER = 400
 
 Scalar = str | int | float | bool | None
 
 
-def bare_word(text: str) -> Scalar:
-    """The value of an unquoted word."""
-    if text in _WORDS:
-        return _WORDS[text]
+def plain_scalar(text: str) -> Scalar:
+    """Return the value of an unquoted scalar."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if len(text) > _LONGEST_NUMBER:
         return text
     if _WHOLE.match(text):

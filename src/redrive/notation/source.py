@@ -1,6 +1,6 @@
-"""Text to plain data, with the line and column of every key: YAML, and JSON as the part of YAML it is.
+"""Load YAML, and JSON as a subset of it, as plain data with the line and column of every key.
 
-Stricter than YAML: no duplicate keys, no anchors or aliases, no tags, one document, bounded size and depth.
+Stricter than YAML: no duplicate keys, anchors, aliases or tags; one document; limited size and depth.
 """
 
 from typing import Any
@@ -10,19 +10,19 @@ import yaml
 
 from redrive.notation.errors import NotationError, Path
 from redrive.notation.place import Place, Position
-from redrive.notation.scalars import bare_word
+from redrive.notation.scalars import plain_scalar
 
 LARGEST_TEXT = 256 * 1024
-"""Characters in the longest document that is read."""
+"""The longest document that is read, in characters."""
 DEEPEST = 32
-"""Lists and mappings inside one another."""
+"""The deepest nesting of lists and mappings."""
 
 _LONG_TEXT = 32 * 1024
-_ODD_IN_YAML = {"\t": " ", "\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_NOT_IN_YAML = {"\t": " ", "\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What a text says."""
+    """A loaded text."""
 
     data: Any
     place: Place
@@ -30,7 +30,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def check_size(text: str, source: str, longest: int = LARGEST_TEXT, what: str = "a policy") -> None:
-    """Refuse a text that is too long to be what it should."""
+    """Raise NotationError when a text is too long."""
     if len(text) > longest:
         raise NotationError(
             f"the text has {len(text)} characters, which is too long for {what}",
@@ -42,9 +42,9 @@ def check_size(text: str, source: str, longest: int = LARGEST_TEXT, what: str = 
 def load_document(
     text: str, source: str = "<text>", *, longest: int = LARGEST_TEXT, what: str = "a policy"
 ) -> Document:
-    """Read YAML or JSON; NotationError with line and column when it is neither, or is more than plain data.
+    """Load YAML or JSON. NotationError with line and column when it is neither, or is not plain data.
 
-    `longest`: characters; `what` the text should be.
+    `longest`: the limit in characters. `what`: what the text should be, for error messages.
     """
     check_size(text, source, longest, what)
     text = text.removeprefix("\ufeff")
@@ -60,17 +60,17 @@ def load_document(
     except yaml.reader.ReaderError as error:
         line, column = _line_and_column(text, error.position)
         code = error.character if isinstance(error.character, int) else ord(error.character[:1] or "\0")
-        raise _syntax(f"the character U+{code:04X} cannot stand in a text", line, column, source, _in(what)) from None
+        raise _syntax(f"the character U+{code:04X} is not allowed", line, column, source, _in(what)) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, NotationError):
             raise
-        # The YAML scanner converts some escapes and version numbers without checking them first.
+        # The YAML scanner converts some escapes and version numbers without validating them.
         raise _syntax(f"not readable: {error}", 1, 1, source, _in(what)) from None
     return Document(builder.data, Place(source, builder.positions))
 
 
 class _Open:
-    """A list or mapping that is being filled."""
+    """A list or mapping under construction."""
 
     __slots__ = ("awaits", "first_line", "key", "path", "value")
 
@@ -79,12 +79,12 @@ class _Open:
         self.path = path
         self.key = ""
         self.first_line: int | None = None
-        """Where the current key stood already, when it is a duplicate."""
+        """The line of the first occurrence, when the current key is a duplicate."""
         self.awaits = "key" if isinstance(value, dict) else "item"
 
 
 class _Builder:
-    """Builds data out of parser events."""
+    """Builds the data from parser events."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -100,7 +100,7 @@ class _Builder:
             if self._documents > 1:
                 raise self._refuse("a second document begins here", at, "one document")
         elif isinstance(event, yaml.AliasEvent):
-            raise self._refuse(f"the alias '*{event.anchor}' is not followed", at, "plain values, written out")
+            raise self._refuse(f"the alias '*{event.anchor}' is not supported", at, "plain values, written out")
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             self._open.pop()
         elif isinstance(event, yaml.ScalarEvent | yaml.MappingStartEvent | yaml.SequenceStartEvent):
@@ -108,16 +108,16 @@ class _Builder:
 
     def _take_value(self, event: Any, at: Position) -> None:
         if event.anchor is not None:
-            raise self._refuse(f"the anchor '&{event.anchor}' is not kept", at, "plain values, written out")
+            raise self._refuse(f"the anchor '&{event.anchor}' is not supported", at, "plain values, written out")
         if event.tag is not None:
-            raise self._refuse(f"the tag '{event.tag}' is not applied", at, "plain values, without tags")
+            raise self._refuse(f"the tag '{event.tag}' is not supported", at, "plain values, without tags")
         if isinstance(event, yaml.ScalarEvent):
-            # The reader in C says "" for no style.
+            # The C parser reports "" for no style.
             plain = event.implicit[0] and not event.style
-            self._put(bare_word(event.value) if plain else _joined(event.value), at)
+            self._put(plain_scalar(event.value) if plain else _joined(event.value), at)
             return
         if len(self._open) >= DEEPEST:
-            raise self._refuse("lists and mappings are nested too deep", at, f"at most {DEEPEST} levels")
+            raise self._refuse("lists and mappings are nested too deeply", at, f"at most {DEEPEST} levels")
         value: dict[Any, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         path = self._put(value, at)
         self._open.append(_Open(value, path))
@@ -142,7 +142,7 @@ class _Builder:
             shown = (
                 value if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
             )
-            problem = f"written twice, first on line {inside.first_line}"
+            problem = f"duplicate key, first used on line {inside.first_line}"
             raise Place(self.source, self.positions, path).refuse(shown, problem, "each key once")
         inside.value[inside.key] = value
         inside.awaits = "key"
@@ -162,15 +162,15 @@ class _Builder:
 
 
 def _joined(text: str) -> str:
-    """JSON writes characters beyond the first 65536 as two halves; YAML leaves the halves apart."""
+    """Combine surrogate pairs, as which JSON escapes characters beyond U+FFFF; YAML leaves them unpaired."""
     if any("\ud800" <= char <= "\udfff" for char in text):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
 
 def _json_for_yaml(text: str) -> str:
-    """Tabs between values and line breaks of other scripts inside strings, which JSON allows, written as YAML wants."""
-    if not any(char in text for char in _ODD_IN_YAML):
+    """Rewrite what JSON allows and YAML does not: tabs between values, and Unicode line breaks inside strings."""
+    if not any(char in text for char in _NOT_IN_YAML):
         return text
     chars: list[str] = []
     quoted = escaped = False
@@ -180,13 +180,13 @@ def _json_for_yaml(text: str) -> str:
             escaped = char == "\\" and not escaped
         elif char == '"':
             quoted = True
-        odd = _ODD_IN_YAML.get(char)
+        odd = _NOT_IN_YAML.get(char)
         chars.append(char if odd is None or quoted == (char == "\t") else odd)
     return "".join(chars)
 
 
 def _loader_for(text: str) -> Any:
-    """Long texts are left to the reader in C, where there is one; the other has the clearer words."""
+    """Choose the C parser for long texts, if there is one; the Python parser has the clearer messages."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader) if len(text) > _LONG_TEXT else yaml.SafeLoader
 
 
@@ -197,9 +197,9 @@ def _in(what: str) -> str:
 def _unreadable(error: yaml.MarkedYAMLError, source: str, what: str) -> NotationError:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    problem = str(error.problem or error.context or "not readable")
+    problem = str(error.problem or error.context or "invalid syntax")
     if "'\\t'" in problem:
-        problem = "a tab stands where YAML wants spaces"
+        problem = "YAML does not allow a tab here; use spaces"
     return _syntax(problem, line, column, source, _in(what))
 
 

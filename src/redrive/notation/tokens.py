@@ -1,4 +1,4 @@
-"""Words, strings and signs of a short text, each with its line and column. One pass, no look back."""
+"""Tokenizer for bracket text: words, strings and signs, each with its line and column."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -12,14 +12,14 @@ _LOCALS = "<locals>"
 
 
 class Token(NamedTuple):
-    """A piece of the text. `text` of a string is what stands between its quotes."""
+    """One token. The `text` of a string is its content without the quotes."""
 
     kind: TokenKind
     text: str
     line: int
     column: int
     start: int
-    """Offset of its first character."""
+    """Offset of the first character."""
 
     def __str__(self) -> str:
         if self.kind == "end":
@@ -28,7 +28,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, source: str, begin: Position = BEGIN) -> Iterator[Token]:
-    """The tokens of a text, comments left out, then one of kind "end". `begin`: where it stands in a longer one."""
+    """Yield the tokens of a text without comments, then one of kind "end". `begin`: its position in a longer text."""
     at = 0
     line = begin.line
     line_start = 1 - begin.column
@@ -46,7 +46,7 @@ def tokens(text: str, source: str, begin: Position = BEGIN) -> Iterator[Token]:
             end = _end_of_string(text, at)
             column = at - line_start + 1
             if end is None:
-                problem = f"the string that begins here has no end (column {column})"
+                problem = f"unterminated string (column {column})"
                 raise NotationError(problem, allowed=f"a closing {char}", source=source, line=line, column=column)
             yield Token("string", text[at + 1 : end].replace(f"\\{char}", char), line, column, at)
             at = end + 1
@@ -62,7 +62,7 @@ def tokens(text: str, source: str, begin: Position = BEGIN) -> Iterator[Token]:
 
 
 def unexpected(token: Token, allowed: str, source: str) -> NotationError:
-    """The error for a token that cannot stand where it does."""
+    """Return the error for a token that is not allowed where it is."""
     return NotationError(
         f"found {token} (column {token.column})", allowed=allowed, source=source, line=token.line, column=token.column
     )

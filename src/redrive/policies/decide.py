@@ -1,4 +1,4 @@
-"""The one place where a retry is decided. Pure: time and chance are arguments."""
+"""The one place where retries are decided. Pure: time and randomness are arguments."""
 
 import msgspec
 from msgspec import structs
@@ -12,23 +12,23 @@ from redrive.policies.history import History
 from redrive.policies.jitter import Jitter
 from redrive.policies.policy import Policy, Rule
 
-# A shorter wait is no wait: it is lifted to the floor.
+# Shorter waits count as zero and are lifted to the floor.
 SHORTEST_WAIT = 0.001
-# Work that takes its worker down this often is not tried again.
+# Work that has lost this many workers is not attempted again.
 MOST_LOST = 3
 LOST = "lost"
 
 
 _Refusal = tuple[GiveUpKind, str]
 
-_AT_ONCE = Rule(match=ANYTHING, backoff=Backoff("constant", 0.0), jitter=Jitter("none"))
-# Those that were lost together begin at different times: so the one that takes its worker down does not take the same
-# others along until they count as such work too.
-_APART = Rule(match=ANYTHING, backoff=Backoff("constant", 5.0), jitter=Jitter("full"))
+_IMMEDIATELY = Rule(match=ANYTHING, backoff=Backoff("constant", 0.0), jitter=Jitter("none"))
+# Work lost together must not restart together: the item that kills its worker would take the same others down with it,
+# until they count as poison pills too.
+_SPREAD = Rule(match=ANYTHING, backoff=Backoff("constant", 5.0), jitter=Jitter("full"))
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
-    """Which part of the policy answers a failure, and the limits and waits it brings."""
+    """The part of the policy that applies to a failure, with its limits and waits."""
 
     name: str
     matched: str
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 def _answer(policy: Policy, name: str, matched: str, rule: Rule) -> _Answer:
-    """What the rule leaves open is as the policy has it."""
+    """Fill in from the policy what the rule does not set."""
     return _Answer(
         name,
         matched,
@@ -58,10 +58,11 @@ def decide(
     dice: Dice,
     conditions: Conditions = CLEAR,
 ) -> Decision:
-    """Answer one failed attempt: when to try again, or why not to.
+    """Decide about one failed attempt: when to retry it, or why to give up.
 
-    `history` includes the attempt that failed. `now` and `history.started_at` are on one clock, whichever it is, and
-    so is the answer. `conditions` is what circuit and budget say; in their absence nothing stands in the way.
+    `history` includes the attempt that failed. `now`, `history.started_at` and the returned time are on the same
+    clock; which one does not matter. `dice` supplies the randomness for jitter. `conditions` holds what circuit and
+    retry budget say; by default nothing prevents a retry.
     """
     if failure.poison:
         return _give_up(policy, history, failure, now, conditions, None, "poison", failure.reason)
@@ -69,7 +70,7 @@ def decide(
         return _give_up(policy, history, failure, now, conditions, None, "permanent", "the code that failed said so")
     if (matched := policy.never_on.matched_by(failure)) is not None:
         return _give_up(policy, history, failure, now, conditions, None, "permanent", f"never_on names {matched}")
-    answer = _who_answers(policy, failure, history)
+    answer = _find_answer(policy, failure, history)
     if answer is None:
         kind: GiveUpKind = "unmatched" if failure.category == "transient" else failure.category
         return _give_up(policy, history, failure, now, conditions, None, kind, "nothing in the policy retries it")
@@ -86,7 +87,7 @@ def decide(
     raw = 0.0 if asked is not None else answer.backoff.raw(n)
     capped = min(raw, cap)
     floor = min(policy.floor, cap)
-    # Jitter alone may draw a zero; a zero that the settings or the other side ask for would be a tight loop.
+    # Jitter may draw a zero; a zero that the settings or the server ask for would be a tight loop.
     lifted = asked is None and capped < SHORTEST_WAIT and policy.floor > capped
     if lifted:
         capped = base = floor
@@ -99,7 +100,7 @@ def decide(
         lifted, low, high, wait = True, floor, floor, floor
 
     left = _deadline_left(policy, history, now)
-    refused = _refused_then(policy, conditions, now, wait, left)
+    refused = _refused_after(policy, conditions, now, wait, left)
     if refused is not None:
         return _give_up(policy, history, failure, now, conditions, answer, *refused)
     because = Because(
@@ -125,7 +126,7 @@ def decide(
 def _refused(
     policy: Policy, history: History, failure: Failure, conditions: Conditions, answer: _Answer, n: int
 ) -> _Refusal | None:
-    """Why there is no other attempt, whenever it would be; `n` retries were granted before."""
+    """Return why no retry is possible at any time, or None. `n` retries were granted before."""
     if policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry:
         return "not_idempotent", "it may have taken effect, and the work is declared not idempotent"
     if failure.unsafe_to_repeat and not policy.idempotent:
@@ -133,7 +134,7 @@ def _refused(
     if failure.kind == "lost" and n + 1 >= MOST_LOST:
         return "poison", f"{MOST_LOST} attempts lost their worker"
     if not conditions.wanted:
-        return "abandoned", "nobody needs its outcome any more"
+        return "abandoned", "its outcome is no longer needed"
     if conditions.owned_elsewhere:
         return "nested", "an enclosing guarded call owns the retries"
     if not conditions.replayable:
@@ -150,10 +151,10 @@ def _refused(
     return None
 
 
-def _refused_then(
+def _refused_after(
     policy: Policy, conditions: Conditions, now: float, wait: float, left: float | None
 ) -> _Refusal | None:
-    """Why there is no other attempt after this wait."""
+    """Return why no retry is possible after this wait, or None."""
     if conditions.circuit == "open" and (conditions.circuit_open_until or 0.0) > now + wait:
         return "circuit_open", "the circuit of the dependency is open"
     if conditions.budget_spent:
@@ -166,22 +167,22 @@ def _refused_then(
 
 
 def is_retried(policy: Policy, failure: Failure) -> bool:
-    """Whether the policy retries such a failure at all, limits and conditions aside."""
+    """Whether the policy retries such a failure, regardless of limits and conditions."""
     if failure.marked_permanent or policy.never_on.matched_by(failure) is not None:
         return False
-    return _who_answers(policy, failure) is not None
+    return _find_answer(policy, failure) is not None
 
 
-def _who_answers(policy: Policy, failure: Failure, history: History | None = None) -> _Answer | None:
+def _find_answer(policy: Policy, failure: Failure, history: History | None = None) -> _Answer | None:
     if failure.kind == "lost":
-        # Not the work's failure: whatever the policy names, the work goes on, as soon as may be.
+        # The worker failed, not the work: retry immediately, whatever the policy.
         again = history is not None and history.granted_by(LOST) is not None
-        return _answer(policy, LOST, "worker lost", _APART if again else _AT_ONCE)
+        return _answer(policy, LOST, "worker lost", _SPREAD if again else _IMMEDIATELY)
     for index, rule in enumerate(policy.rules):
         if (matched := rule.match.matched_by(failure)) is not None:
             return _answer(policy, f"rules[{index}]", matched, rule)
     if failure.asks_for_retry and not policy.retry_on:
-        # Whatever is named, as with `retry_on`; the last rule stands where that does when all is written as rules.
+        # RetryAfter is retried whatever is named; in a policy of rules alone, the last rule stands in for `retry_on`.
         for index in reversed(range(len(policy.rules))):
             if policy.rules[index].retries != 0:
                 return _answer(policy, f"rules[{index}]", "RetryAfter", policy.rules[index])
@@ -221,7 +222,7 @@ def _give_up(
 def _with_limits(
     because: Because, answer: _Answer | None, failure: Failure, left: float | None, conditions: Conditions
 ) -> Because:
-    """With what else bounds the retries. Added here where there is any: a call with all names at once takes long."""
+    """Add what else bounds the retries, if anything does: building all fields at once would be slow."""
     retries = answer.retries if answer else None
     asked_for_nothing = failure.retry_after is None and not failure.retry_after_note
     if retries is None and left is None and asked_for_nothing and conditions is CLEAR:

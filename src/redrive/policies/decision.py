@@ -1,4 +1,4 @@
-"""The two answers to a failure, each with its reasons."""
+"""The two possible decisions about a failed attempt, retry or give up, and the reasons recorded with them."""
 
 from typing import Literal
 
@@ -7,83 +7,84 @@ import msgspec
 from redrive.failures.failure import Category, Kind
 
 GiveUpKind = Literal[
-    "permanent",  # the failure will not pass
-    "unknown",  # nobody said that it may pass
-    "unmatched",  # it may pass, but the policy does not name it
-    "not_idempotent",  # it may have taken effect, and doing it twice does harm
-    "exhausted",  # the attempts are used up
-    "retry_after",  # the other side asked for a longer wait than the policy accepts
-    "deadline",  # the next attempt could not begin in time
-    "budget",  # the dependency's share of retries is used up
-    "circuit_open",  # the dependency's circuit is open beyond the next attempt
+    "permanent",  # the failure is permanent
+    "unknown",  # the failure is not classified
+    "unmatched",  # the failure is transient, but the policy does not retry it
+    "not_idempotent",  # it may have taken effect, and repeating it does harm
+    "exhausted",  # no attempts are left
+    "retry_after",  # the server asked for a longer wait than the policy accepts
+    "deadline",  # the next attempt could not start in time
+    "budget",  # the dependency's retry budget is spent
+    "circuit_open",  # the dependency's circuit would still be open at the next attempt
     "nested",  # an enclosing guarded call owns the retries
-    "not_replayable",  # the work cannot be repeated: its input was consumed
-    "abandoned",  # nobody needs its outcome any more
-    "poison",  # trying it does harm: its input cannot be read, or its workers die
+    "not_replayable",  # the input was consumed and cannot be sent again
+    "abandoned",  # the outcome is no longer needed
+    "poison",  # the input cannot be read, or each attempt kills its worker
 ]
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the dependency is doing: what circuit and budget say about one more attempt."""
+    """What circuit, retry budget and caller say about one more attempt."""
 
     circuit: str = "none"
     """ "closed", "open", "half_open", or "none" where there is no circuit."""
     circuit_open_until: float | None = None
-    """When the circuit will let a probe through, on the clock `decide()` is given."""
+    """When the circuit will admit a probe, on the clock of `decide()`'s `now`."""
     budget_left: float | None = None
-    """Retries the budget still allows after this one; None where there is no budget."""
+    """Retries the budget still allows after this one; None: there is no budget."""
     budget_spent: bool = False
-    """True when the budget allows no retry now."""
+    """True when the budget does not allow a retry now."""
     owned_elsewhere: bool = False
-    """True inside another guarded attempt: that call owns the retries."""
+    """True inside another guarded call, which owns the retries."""
     replayable: bool = True
     """False when the work's input was consumed by the attempt."""
     wanted: bool = True
-    """False when nobody needs the outcome any more."""
+    """False when the outcome is no longer needed."""
 
 
 CLEAR = Conditions()
+"""Nothing prevents a retry."""
 
 
 class Because(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Why it was decided so: everything that went into the answer."""
+    """Why `decide()` decided so: everything that went into the decision."""
 
     rule: str
-    """What answered: "rules[0]", "retry_on", "lost", "never_on", or "none"."""
+    """The part of the policy that applied: "rules[0]", "retry_on", "lost", "never_on", or "none"."""
     matched: str = ""
-    """What in the rule matched the failure."""
+    """The alternative of that part which matched the failure."""
     category: Category
     reason: str
     """Why the failure is in its category."""
     failure_kind: Kind
     attempt: int
-    """The attempt that failed, from 1."""
+    """Number of the attempt that failed, counted from 1."""
     attempts: int | None
-    """Attempts allowed in all."""
+    """Total attempts the policy allows; None: no limit."""
     retry_number: int = 0
-    """n in the backoff formula: retries this rule had granted before."""
+    """n in the backoff formula: the retries this rule granted before."""
     retries: int | None = None
-    """Retries the rule may grant in all."""
+    """Total retries the rule may grant; None: no limit of its own."""
     raw: float | None = None
-    """The backoff before cap and jitter, in seconds."""
+    """The backoff in seconds, before cap and jitter."""
     cap: float | None = None
     lifted_to_floor: bool = False
     jitter: str = "none"
     low: float | None = None
-    """The shortest wait chance could have drawn."""
+    """The shortest wait that jitter could have drawn."""
     high: float | None = None
-    """The longest wait chance could have drawn."""
+    """The longest wait that jitter could have drawn."""
     wait: float = 0.0
-    """The wait that was decided."""
+    """The wait before the next attempt, in seconds."""
     retry_after: float | None = None
-    """Seconds the other side asked for."""
+    """Seconds the server asked to wait."""
     retry_after_note: str = ""
     deadline_left: float | None = None
-    """Time left when it was decided; negative when the deadline had passed."""
+    """Seconds left until the deadline; negative when it had passed."""
     budget_left: float | None = None
     circuit: str = "none"
     detail: str = ""
-    """What ended the retries, in words."""
+    """Why the retries ended, as a sentence."""
 
 
 class RetryAt(msgspec.Struct, frozen=True, tag="retry", gc=False):

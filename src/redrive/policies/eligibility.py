@@ -1,15 +1,17 @@
-"""Whether work may be attempted: one rule for Python, SQL, the API and the command line."""
+"""Whether work may be attempted: the one rule behind Python, SQL, the API and the command line."""
 
 import msgspec
 
 
 class Eligibility(msgspec.Struct, frozen=True):
+    """Whether and when work may be attempted again."""
+
     retry_eligible: bool
-    """Whether it may be attempted once more at all."""
+    """Whether another attempt is allowed at all."""
     ready: bool
-    """Whether that may happen now."""
+    """Whether that attempt may start now."""
     reason: str
-    """Why, in a short phrase for people."""
+    """Why, as a short phrase."""
 
 
 def eligibility(
@@ -20,15 +22,15 @@ def eligibility(
     next_retry_at: float | None,
     dependencies_satisfied: bool,
     now: float,
-    under_way: bool = False,
+    running: bool = False,
 ) -> Eligibility:
-    """The first execution is always allowed; after it, work that is retryable while attempts are left.
+    """Decide whether work may be attempted: always once, and again while it is retryable and attempts are left.
 
-    `attempts` were begun so far, the one that is `under_way` included; `max_attempts` counts the first one too, and
-    None is no limit. The view `retry_eligibility` of the stores says the same.
+    `attempts` counts the attempts started so far, including one that is `running`. `max_attempts` includes the first
+    attempt; None is no limit. The stores' view `retry_eligibility` implements the same rule in SQL.
     """
     eligible = attempts == 0 or (retryable and (max_attempts is None or attempts < max_attempts))
-    if under_way:
+    if running:
         return Eligibility(eligible, False, "an attempt is under way")
     if not eligible:
         return Eligibility(False, False, "no attempts left" if retryable else "not retryable")

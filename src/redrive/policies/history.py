@@ -1,4 +1,4 @@
-"""What `decide()` knows of the past: counts and last waits, folded from the decisions made so far."""
+"""The history that `decide()` works with: counts and last waits, folded from earlier decisions."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from redrive.policies.policy import Policy
 
 
 class Granted(msgspec.Struct, frozen=True, gc=False):
-    """What one rule has granted so far."""
+    """The retries one rule has granted so far."""
 
     rule: str
     retries: int
@@ -15,24 +15,25 @@ class Granted(msgspec.Struct, frozen=True, gc=False):
 
 
 class History(msgspec.Struct, frozen=True, gc=False):
-    """The attempts so far. It stays small however many there were."""
+    """A summary of the attempts so far, of constant size per rule."""
 
     started_at: float
-    """When the first attempt began."""
+    """When the first attempt started."""
     attempts: int = 1
-    """Attempts begun, the latest included."""
+    """Attempts started, including the latest."""
     timeouts: int = 0
-    """How many of the earlier attempts were cut by their timeout."""
+    """How many earlier attempts exceeded their timeout."""
     granted: tuple[Granted, ...] = ()
 
     def granted_by(self, rule: str) -> Granted | None:
+        """Return what the rule has granted; None when it has granted nothing."""
         for one in self.granted:
             if one.rule == rule:
                 return one
         return None
 
     def after(self, decision: RetryAt) -> "History":
-        """The history once the retry that `decision` grants has begun."""
+        """Return the history as of the start of the retry that `decision` grants."""
         because = decision.because
         granted = Granted(because.rule, because.retry_number + 1, because.wait)
         others = [one for one in self.granted if one.rule != granted.rule] if self.granted else ()
@@ -45,16 +46,16 @@ class History(msgspec.Struct, frozen=True, gc=False):
 
 
 def attempt_timeout(policy: Policy, history: History) -> float | None:
-    """Time for the attempt that begins now: more after a timeout, but it grows only once."""
+    """Return the time limit of the attempt that starts now; it is longer after a timeout, but grows only once."""
     if policy.attempt_timeout is None or not history.timeouts:
         return policy.attempt_timeout
     return policy.attempt_timeout * policy.timeout_growth
 
 
 def cut_at(policy: Policy, history: History | None, now: float) -> float | None:
-    """When the attempt that begins now is cut: by its own timeout, or by the deadline of the whole. None: never.
+    """Return when the attempt that starts now is cut, by its own timeout or by the deadline; None: never.
 
-    `history` is None before the first attempt.
+    `history` is None for the first attempt.
     """
     timeout = policy.attempt_timeout if history is None else attempt_timeout(policy, history)
     if policy.deadline is None:

@@ -1,4 +1,4 @@
-"""How chance spreads a wait, so that clients that failed together do not come back together."""
+"""Jitter: spreads waits at random, so that clients that failed together do not retry together."""
 
 from typing import Literal
 
@@ -8,18 +8,18 @@ JitterKind = Literal["none", "full", "equal", "decorrelated", "additive"]
 
 
 class Jitter(msgspec.Struct, frozen=True):
-    """Where in a range the wait is drawn.
+    """The range from which a wait is drawn.
 
-    With d the capped backoff: full draws from [0, d], equal from [d/2, d], additive from [d, d + amount] and
-    decorrelated from [base, 3 · the previous wait]; what is drawn never exceeds the cap.
+    With d as the capped backoff: full draws from [0, d], equal from [d/2, d], additive from [d, d + amount], and
+    decorrelated from [base, 3 · the previous wait]. No wait exceeds the cap.
     """
 
     kind: JitterKind = "additive"
     amount: float = 0.0
-    """Seconds that additive jitter adds at most."""
+    """The most that additive jitter adds, in seconds."""
 
     def between(self, wait: float, base: float, previous: float | None, cap: float) -> tuple[float, float]:
-        """The lowest and the highest wait chance may draw; `wait` is capped already."""
+        """Return the shortest and the longest wait that can be drawn. `wait` has the cap applied already."""
         kind = self.kind
         if kind == "additive":
             return wait, min(wait + self.amount, cap)
@@ -35,5 +35,3 @@ class Jitter(msgspec.Struct, frozen=True):
 
 NO_JITTER = Jitter("none")
 FULL_JITTER = Jitter("full")
-EQUAL_JITTER = Jitter("equal")
-DECORRELATED_JITTER = Jitter("decorrelated")

@@ -1,4 +1,4 @@
-"""The retry policy: immutable data that says what is retried, how often, how far apart and for how long."""
+"""The retry policy: immutable data that defines what is retried, how often, with which waits and for how long."""
 
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -11,7 +11,7 @@ from redrive.policies.jitter import Jitter, JitterKind
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be meant: names the field, the value and what is allowed."""
+    """A policy has an invalid value; the message names the field, the value and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}: {redact(repr(value), 200)} is not allowed; {allowed}")
@@ -21,14 +21,14 @@ class PolicyError(ValueError):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits and waits of its own for the failures it matches; the first rule that matches answers.
+    """Overrides the policy for the failures it matches; the first matching rule applies.
 
-    What is None is taken from the policy.
+    Fields that are None inherit the policy's value.
     """
 
     match: Match
     retries: int | None = None
-    """Retries this rule grants, counted apart from all others; None: as many as the policy allows."""
+    """Retries this rule grants, counted separately from all others; None: as many as the policy allows."""
     backoff: Backoff | None = None
     jitter: Jitter | None = None
     max_wait: float | None = None
@@ -54,42 +54,42 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What is retried, how often, how far apart and for how long. Durations are seconds.
+    """What is retried, how often, with which waits and for how long. Durations are in seconds.
 
-    The defaults: 3 attempts, exponential backoff from 500 ms with up to 250 ms added, waits of at most 30 s, and
-    60 s for it all. Only transient failures are retried.
+    By default: 3 attempts, exponential backoff from 500 ms plus up to 250 ms of jitter, waits of at most 30 s, a
+    deadline of 60 s, and only transient failures are retried.
     """
 
     attempts: int | None = 3
-    """Attempts in all, the first included; None: no limit."""
+    """Total attempts, including the first; None: no limit."""
     backoff: Backoff = Backoff("exponential", 0.5)
     jitter: Jitter = Jitter("additive", 0.25)
     max_wait: float | None = 30.0
-    """The cap: no computed wait exceeds it."""
+    """The cap: no computed wait is longer. None: no cap."""
     deadline: float | None = 60.0
-    """Time for all attempts and waits together, from the start of the first."""
+    """Time limit for all attempts and waits together, from the start of the first attempt; None: no limit."""
     attempt_timeout: float | None = None
-    """Time for one attempt."""
+    """Time limit for one attempt; None: no limit."""
     timeout_growth: float = 1.5
-    """After the first timeout, attempts get this many times `attempt_timeout`; it grows once only."""
+    """After the first timeout, attempts get this multiple of `attempt_timeout`. It grows only once."""
     timeout_retries: int | None = None
-    """Retries granted to attempts that `attempt_timeout` cut, whatever answers them; None: no limit of their own."""
+    """Retries granted to attempts that exceeded `attempt_timeout`, whichever rule applies; None: no separate limit."""
     max_retry_after: float | None = 60.0
-    """The longest Retry-After that is obeyed; a longer one ends the retries and is reported. None: any."""
+    """The longest Retry-After that is obeyed; a longer one ends the retries and is reported. None: no limit."""
     floor: float = 0.1
-    """What a zero wait between two failures is lifted to, unless chance drew it."""
+    """The minimum that a wait of zero is lifted to, unless jitter drew the zero. 0 allows retries without a wait."""
     retry_on: Match = TRANSIENT
-    """The failures that are retried where no rule answers.
+    """The failures that are retried when no rule matches.
 
-    Attempts cut by `attempt_timeout`, and those that ended with RetryAfter, are retried with them; where nothing but
-    rules retries, the last rule that grants a retry answers RetryAfter.
+    Attempts that exceeded `attempt_timeout` or raised RetryAfter are retried as well. When `retry_on` is NOTHING, the
+    last rule that grants retries applies to RetryAfter.
     """
     never_on: Match = NOTHING
-    """The failures that are never retried, whatever else says so."""
+    """The failures that are never retried; it overrides rules and `retry_on`."""
     rules: tuple[Rule, ...] = ()
-    """Asked in order before `retry_on`."""
+    """Checked in order, before `retry_on`."""
     idempotent: bool | None = None
-    """False: doing it twice does harm, so a failure that may have taken effect is not retried."""
+    """False: repeating the work does harm, so a failure that may have taken effect is not retried."""
 
     if TYPE_CHECKING:
         # `retry_on` and `never_on` may be written as the failures they mean; the fields hold a Match.
@@ -124,7 +124,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if self.idempotent is not None and not isinstance(self.idempotent, bool):
             raise PolicyError("idempotent", self.idempotent, "use True, False or None")
         if self.backoff is None or self.jitter is None:
-            raise PolicyError("backoff" if self.backoff is None else "jitter", None, "a policy needs one")
+            raise PolicyError(
+                "backoff" if self.backoff is None else "jitter",
+                None,
+                "leave it out for the default",
+            )
         _check_waits(self.backoff, self.jitter, self.max_wait)
         for field in ("deadline", "attempt_timeout"):
             _check_duration(field, getattr(self, field), zero=False)
@@ -136,7 +140,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise PolicyError("timeout_growth", self.timeout_growth, "use a factor from 1 to 10")
 
     def replace(self, **changes: Any) -> "Policy":
-        """This policy with some fields changed."""
+        """Return a copy of this policy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
 

@@ -1,7 +1,7 @@
-"""What a policy will do, before it has to: every attempt with the earliest and the latest time it can begin.
+"""Preview what a policy will do: every attempt, with the earliest and the latest time it can start.
 
-Nothing here knows a formula. Two histories are played through `decide()`: one in which chance always draws the lowest
-wait and attempts fail at once, and one in which it draws the highest and each attempt takes all the time it has.
+There are no formulas here. Two runs are played through `decide()`: one with the shortest waits and attempts that fail
+immediately, and one with the longest waits and attempts that use all the time they have.
 """
 
 import builtins
@@ -21,11 +21,11 @@ from redrive.policies.history import History, attempt_timeout
 from redrive.policies.policy import Policy
 
 ROWS = 20
-"""Rows shown where nobody asks for more."""
+"""Default number of rows."""
 HORIZON = 10_000
-"""Attempts that are played through at most; beyond it a policy counts as unlimited."""
+"""The most attempts that are played through; a policy that allows more counts as unlimited."""
 
-PLAIN_FAILURE = Failure(category="transient", reason="a failure that may pass, for the preview")
+PLAIN_FAILURE = Failure(category="transient", reason="a transient failure, for the preview")
 CUT_ATTEMPT = Failure(
     category="transient",
     reason="the attempt was cut by its timeout, for the preview",
@@ -33,58 +33,58 @@ CUT_ATTEMPT = Failure(
     type=qualified_name(AttemptTimeout),
     lineage=lineage(AttemptTimeout),
 )
-"""The failure of an attempt that its own timeout ended."""
+"""The failure of an attempt that exceeded its own timeout."""
 
 Ending = GiveUpKind | Literal["unlimited"]
 
 
 class PreviewRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt. Times are seconds from the start of the first."""
+    """One attempt. Times are seconds since the start of the first."""
 
     attempt: int
-    """From 1."""
+    """Counted from 1."""
     raw: float | None = None
-    """The backoff before it, without cap and jitter."""
+    """The backoff before it, before cap and jitter."""
     low: float | None = None
-    """The shortest wait before it that chance can draw."""
+    """The shortest wait before it that jitter can draw."""
     high: float | None = None
-    """The longest wait before it that chance can draw."""
+    """The longest wait before it that jitter can draw."""
     earliest: float | None = None
-    """When it begins if every wait before it was the shortest and no attempt took time."""
+    """When it starts if every earlier wait was the shortest and no attempt took time."""
     latest: float | None = None
-    """When it begins if every wait before it was the longest; None: the deadline then comes first."""
+    """When it starts if every earlier wait was the longest; None: the deadline then comes first."""
     timeout: float | None = None
-    """The time it has; the longer one if an attempt before it was cut."""
+    """Its time limit; the extended one if an earlier attempt was cut."""
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to work that fails each time in the same way."""
+    """What happens to work that keeps failing in the same way."""
 
     failure: str
-    """The failure, in words."""
+    """A description of the failure."""
     answered_by: str
-    """The part of the policy that answers it: "rules[0]", "retry_on", "never_on", "none"."""
+    """The part of the policy that applies: "rules[0]", "retry_on", "never_on", "none"."""
     rows: tuple[PreviewRow, ...]
     more_rows: bool
     """True when there are more attempts than rows."""
     ends: Ending
     """Why there is no attempt after the last one."""
     because: str
-    """The same in words."""
+    """The same as a sentence."""
     attempts: int | None
-    """Attempts at most; None: no limit."""
+    """The most attempts; None: no limit."""
     attempts_at_worst: int | None
-    """Attempts that are made even when every wait is the longest."""
+    """Attempts that are made even if every wait is the longest."""
     worst_wait: float | None
-    """The sum of all waits at their longest; None: no limit."""
+    """The sum of the longest waits; None: no limit."""
     worst_total: float | None
-    """Seconds to the end of the last attempt, at worst. None: no limit, or attempts have no timeout and no deadline."""
+    """Seconds until the last attempt ends, at worst. None: no limit, or neither a timeout nor a deadline is set."""
     uncut_total: float | None
-    """The same if there were no deadline, with attempts that have no timeout taken to need no time."""
+    """The same without the deadline; attempts without a timeout count as taking no time."""
 
 
 class _Path:
-    """One history, played through."""
+    """One run, played through."""
 
     def __init__(self) -> None:
         self.granted: list[RetryAt] = []
@@ -93,7 +93,7 @@ class _Path:
         self.end = 0.0
         """When the last attempt ended."""
         self.last: GiveUp | None = None
-        """None when the horizon came first."""
+        """None when the horizon was reached first."""
 
     @property
     def attempts(self) -> int | None:
@@ -105,7 +105,7 @@ class _Path:
 
 
 def preview(policy: Policy, failure: Failure | None = None, rows: int = ROWS, horizon: int = HORIZON) -> Preview:
-    """The attempts of work that fails each time with `failure`; when it is None, with what the policy retries first."""
+    """Preview the attempts of work that always fails with `failure`; by default, with a failure the policy retries."""
     failure = failure or usual_failure(policy)
     early = _play(policy, failure, 0.0, horizon)
     late = _play(policy, failure, 1.0, horizon)
@@ -148,12 +148,12 @@ def preview(policy: Policy, failure: Failure | None = None, rows: int = ROWS, ho
 
 
 def preview_all(policy: Policy, rows: int = ROWS) -> tuple[Preview, ...]:
-    """A preview for each part of the policy that answers failures: its rules in order, then `retry_on`."""
+    """Return a preview for each part of the policy that retries: its rules in order, then `retry_on`."""
     return tuple(preview(policy, failure, rows) for failure in usual_failures(policy))
 
 
 def usual_failures(policy: Policy) -> list[Failure]:
-    """An example for each part of the policy that answers failures."""
+    """Return an example failure for each part of the policy that retries."""
     matches = [rule.match for rule in policy.rules]
     if policy.retry_on or not matches:
         matches.append(policy.retry_on)
@@ -161,14 +161,14 @@ def usual_failures(policy: Policy) -> list[Failure]:
 
 
 def usual_failure(policy: Policy) -> Failure:
-    """The failure a policy is first of all about: any that may pass, or else an example of what it names."""
+    """Return an example of the failures a policy mainly retries."""
     if policy.retry_on or not policy.rules:
         return failure_like(policy.retry_on)
     return failure_like(policy.rules[0].match)
 
 
 def failure_like(match: Match) -> Failure:
-    """An example of the failures that are meant; for a predicate nobody can give one, so it is a plain one."""
+    """Return an example of the failures that match; for a predicate, which has none, a plain transient failure."""
     if not match or "transient" in match.categories or "any" in match.categories:
         return PLAIN_FAILURE
     if match.types:
@@ -187,7 +187,7 @@ def failure_like(match: Match) -> Failure:
 
 
 def read_failure(text: str) -> Failure:
-    """The failure that a person names: a class name, "status:503", a category, or "timeout" for an attempt cut."""
+    """Read a failure from text: a class name, "status:503", a category, or "timeout" for an attempt that was cut."""
     return CUT_ATTEMPT if text == "timeout" else failure_like(as_match(text))
 
 
@@ -195,9 +195,9 @@ def _failure_named(name: str) -> Failure:
     bare = name.rpartition(".")[2]
     known = getattr(builtins, bare, None)
     if isinstance(known, type) and issubclass(known, Exception) and name in lineage(known):
-        # Made without its arguments, which the classes of builtins all allow.
+        # All builtin exception classes can be created without arguments.
         return DEFAULT_CLASSIFIER.failure_of(known.__new__(known), 0.0)
-    return Failure(category="unknown", reason="nothing is known of this class here", type=name, lineage=(name, bare))
+    return Failure(category="unknown", reason="this class is not known here", type=name, lineage=(name, bare))
 
 
 def _play(policy: Policy, failure: Failure, draw: float, horizon: int) -> _Path:
@@ -210,7 +210,7 @@ def _play(policy: Policy, failure: Failure, draw: float, horizon: int) -> _Path:
         path.end = path.starts[-1] + (timeout or 0.0 if takes_time else 0.0)
         decision = decide(policy, history, failure, path.end, lambda: draw)
         if takes_time and timeout is not None and isinstance(decision, RetryAt):
-            # The longest attempt is one that is cut: the next ones then have more time.
+            # The longest attempt is one that is cut, which gives the next ones more time.
             cut = decide(policy, history, CUT_ATTEMPT, path.end, lambda: draw)
             if isinstance(cut, RetryAt) and cut.because.rule == decision.because.rule:
                 decision = cut
@@ -225,7 +225,7 @@ def _play(policy: Policy, failure: Failure, draw: float, horizon: int) -> _Path:
 
 def _worst_total(policy: Policy, late: _Path) -> float | None:
     if policy.attempt_timeout is None or late.last is None or late.last.kind == "deadline":
-        # Some attempt can then run, or some wait can end, right up to the deadline.
+        # An attempt or a wait can then last right up to the deadline.
         return policy.deadline
     return late.end if policy.deadline is None else min(late.end, policy.deadline)
 

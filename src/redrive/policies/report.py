@@ -1,4 +1,4 @@
-"""What is attached to the error of a call that gave up: every attempt, why it ended, and what to do next."""
+"""The report attached to the error of a call that gave up: every attempt, why it ended and what to do next."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ ATTRIBUTE = "redrive"
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One failed attempt and what was decided about it. Times are seconds from the start of the first attempt."""
+    """One failed attempt and the decision about it. Times are seconds since the start of the first attempt."""
 
     number: int
     began: float
@@ -25,9 +25,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     operation: str
     attempts: tuple[AttemptRecord, ...]
-    """Each failed attempt; of very many, the first and the latest."""
+    """The failed attempts; when there were very many, the first and the latest ones."""
     left_out: int = 0
-    """Attempts in between that were not kept."""
+    """Attempts between those that were not kept."""
     elapsed: float
     gave_up: GiveUp
     next_step: str
@@ -35,6 +35,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def made(self) -> int:
+        """The number of attempts."""
         return len(self.attempts) + self.left_out
 
     def __str__(self) -> str:
@@ -54,6 +55,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(lines)
 
     def headline(self) -> str:
+        """How the call ended, in one line."""
         count = "1 attempt" if self.made == 1 else f"{self.made} attempts"
         return (
             f"{self.operation}: gave up after {count} in {self.elapsed:.3f} s "
@@ -62,10 +64,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_of(ending: object) -> Report | None:
-    """The report on how a guarded call gave up; None when there is none.
+    """Return the report of a guarded call that gave up; None when there is none.
 
-    `ending` is the error it raised, the last response that an HTTP adapter returned, or the status error that was
-    raised about that response.
+    `ending` is the error the call raised, the last response an HTTP integration returned, or the status error raised
+    for that response.
     """
     report = attribute(ending, ATTRIBUTE)
     if report is None and isinstance(ending, BaseException):
@@ -74,47 +76,45 @@ def report_of(ending: object) -> Report | None:
 
 
 def attach(error: BaseException, report: Report) -> None:
-    """Put the report on the error, and its headline and next step into the traceback as a note."""
+    """Attach the report to the error, and add its headline and next step to the traceback as a note."""
     note = f"{NOTE_PREFIX}{report.headline()}. Next: {report.next_step}"
     try:
-        # Not through the class's own __setattr__: frozen dataclasses refuse, and others have ideas of their own.
+        # Bypass the class's own __setattr__, which a frozen dataclass, for one, makes fail.
         object.__setattr__(error, ATTRIBUTE, report)
-        # An error object may be raised again and again; it keeps the latest note only.
+        # An error object may be raised repeatedly; it keeps only the latest note.
         kept = [other for other in attribute(error, "__notes__") or () if not str(other).startswith(NOTE_PREFIX)]
         object.__setattr__(error, "__notes__", [*kept, note])
-    except Exception:  # noqa: BLE001 - whatever a strange class does, the error itself matters more than its report
+    except Exception:  # noqa: BLE001 - the error itself matters more than its report, whatever its class does
         return
 
 
 def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) -> str:
-    """What a person can do now."""
-    whom = dependency or "the other side"
+    """Say what a person can do now."""
+    service = dependency or "the other side"
     name = failure.type.rpartition(".")[2] if failure and failure.type else "the error"
     steps = {
         "permanent": f"retrying will not help ({gave_up.because.reason}); fix the cause and call again",
         "unknown": (
-            f"nothing says that {name} may pass; if it may, declare it: retry_on=(TRANSIENT, {name}) or a "
-            "classifier rule"
+            f"{name} is not classified; if it is transient, say so: retry_on=(TRANSIENT, {name}) or a classifier rule"
         ),
         "unmatched": (
-            f"the policy does not name it, though it may pass; to retry it, add it: retry_on=(…, {name}), or "
-            "retry_on=TRANSIENT"
+            f"the policy does not name it, though it is transient; add it: retry_on=(…, {name}), or retry_on=TRANSIENT"
         ),
         "not_idempotent": (
-            "check whether it took effect; to allow retries send an idempotency key that the other side honours, "
+            "check whether it took effect; to allow retries, send an idempotency key that the other side honours "
             "and declare idempotent=True"
         ),
-        "exhausted": f"check {whom}; if such outages are normal, allow more attempts or queue the work for later",
-        "retry_after": f"call again after the time {whom} asked for, or raise max_retry_after",
-        "deadline": f"check {whom}; if it may take this long, allow a longer deadline",
-        "budget": f"check {whom}: too many calls to it are retries already; call again when it has recovered",
-        "circuit_open": f"check {whom}; calls go through again once a probe succeeds",
-        "abandoned": "nothing: what needed its outcome has failed or is done",
-        "nested": "the enclosing guarded call decides about retries",
+        "exhausted": f"check {service}; if such outages are normal, allow more attempts or queue the work for later",
+        "retry_after": f"call again after the time {service} asked for, or raise max_retry_after",
+        "deadline": f"check {service}; if it may take this long, allow a longer deadline",
+        "budget": f"check {service}: too many calls to it are retries already; call again when it has recovered",
+        "circuit_open": f"check {service}; calls go through again once a probe succeeds",
+        "abandoned": "nothing: the work that needed this outcome has failed or finished",
+        "nested": "nothing here: the enclosing guarded call decides about retries",
         "poison": (
-            "what it is given, or what it gave, does not fit the code as it is; mend the code, or bring it back"
+            "its input or its result does not fit the current code; fix the code, or restore the previous version"
             if failure is not None and failure.poison
-            else "look at its input and at what its workers died of; redrive it once that is mended"
+            else "find out why its workers died, starting with its input; redrive it once that is fixed"
         ),
         "not_replayable": "send a body that can be read again (bytes or a seekable file) to allow retries",
     }

@@ -22,5 +22,5 @@ def eligibility_of(row: RetryRow, now: float) -> Eligibility:
         next_retry_at=row.scheduled_at if row.status == "waiting" else None,
         dependencies_satisfied=row.dependencies_satisfied,
         now=now,
-        under_way=row.status == "dispatched",
+        running=row.status == "dispatched",
     )

@@ -1,4 +1,4 @@
-"""For your own tests: a virtual clock, scripted dice, no waits, servers that fail as told, and workers that are killed.
+"""The testing kit: a virtual clock, scripted dice, skipped waits, flaky servers, and workers that can be killed.
 
     from redrive.testing import virtual_clock
 
@@ -12,8 +12,8 @@
         assert run_flow(Billing, user="u1").waits == [60, 120]
         crash_everywhere(Billing, user="u1")
 
-Each of them holds for the current context (and the tasks and threads that inherit it), so tests that run in parallel
-do not disturb each other.
+Clocks and dice apply to the current context, and to the tasks and threads that inherit it, so tests that run in
+parallel do not affect each other.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ __all__ = [
     "virtual_clock",
 ]
 
-# pytest loads this package with the plugin; the durable engine is loaded when it is first used.
+# pytest imports this package with the plugin, so the durable engine is imported only when it is used.
 _DURABLE = {
     "CrashedRun": "crash_runs",
     "Execution": "crash_points",

@@ -1,4 +1,4 @@
-"""A worker that can be killed at each commit, right before or right after it is durable, before a witness."""
+"""Crash points: a worker that can be killed right before or right after any commit, and a witness that checks it."""
 
 import asyncio
 import traceback
@@ -31,7 +31,7 @@ Side = Literal["before", "after"]
 
 
 class Execution(NamedTuple):
-    """An attempt that was really begun: whether the log knows of it or not."""
+    """An attempt that was actually started, whether the log has it or not."""
 
     flow_id: str
     item: int
@@ -41,20 +41,20 @@ class Execution(NamedTuple):
 
 
 class Witness:
-    """Sees what becomes durable and what is carried out, whichever worker does it."""
+    """Records what becomes durable and which attempts start, across all workers."""
 
     def __init__(self) -> None:
         self.commits = 0
-        """Commits that are durable."""
+        """The number of durable commits."""
         self.crash_at: tuple[int, Side] | None = None
-        """The commit at which the worker dies, and on which side of it."""
+        """The commit at which the worker is killed, and whether before or after it."""
         self.executed: list[Execution] = []
         self.faults: list[str] = []
-        """What must never happen."""
+        """Violations that were seen."""
         self._known: set[str] = set()
-        """Delivery tokens in the logs."""
+        """Delivery tokens that are in the logs."""
         self._done: set[tuple[str, int]] = set()
-        """Items that have ended, by the logs."""
+        """Items that have ended according to the logs."""
 
     def crashes(self, side: Side) -> bool:
         number = self.commits + (side == "before")
@@ -80,22 +80,22 @@ class Witness:
     def saw_begin(self, attempt: Attempt) -> None:
         what = f"attempt {attempt.number} of {attempt.step} (item {attempt.item}, flow {attempt.flow_id})"
         if attempt.delivery_token not in self._known:
-            self.faults.append(f"{what} began before the log said so")
+            self.faults.append(f"{what} started before it was in the log")
         if (attempt.flow_id, attempt.item) in self._done:
-            self.faults.append(f"{what} began though the item had ended already")
+            self.faults.append(f"{what} started although the item had ended already")
         if any(one.delivery == attempt.delivery_token for one in self.executed):
-            self.faults.append(f"{what} began twice under one delivery token")
+            self.faults.append(f"{what} started twice with the same delivery token")
         self.executed.append(
             Execution(attempt.flow_id, attempt.item, attempt.step, attempt.number, attempt.delivery_token)
         )
 
 
 class CrashPoint:
-    """A store as one worker sees it, until the worker dies: from then on it can do nothing."""
+    """The store of one worker; once the worker is dead, every call fails."""
 
     def __init__(self, store: Store, witness: Witness) -> None:
         self.kill: Callable[[], Any]
-        """Drops the worker."""
+        """Kills the worker."""
         self.dead = False
         self.witness = witness
         self._store = store
@@ -107,20 +107,20 @@ class CrashPoint:
     async def commit(self, lease: Lease, batch: Batch) -> None:
         if self.witness.crashes("before"):
             await self.die()
-        # A commit on its way reaches the database, whatever becomes of the worker.
+        # A commit that was sent reaches the database, whatever happens to the worker.
         self._commit = asyncio.get_running_loop().create_task(self._write(lease, batch))
         await asyncio.shield(self._commit)
         if self.witness.crashes("after"):
             await self.die()
 
     async def die(self) -> None:
-        """Never return: the worker is dropped here."""
+        """Kill the worker here; never return."""
         self.dead = True
         self.kill()
         await asyncio.get_running_loop().create_future()
 
     async def last_words(self) -> None:
-        """Wait for the commit that was on its way."""
+        """Wait for the commit that was in flight."""
         if self._commit is not None:
             await asyncio.wait([self._commit])
 
@@ -149,7 +149,7 @@ def watched_worker(
 
 
 class _WatchedRunner(Runner):
-    """Runs attempts before a witness; virtual time waits for them."""
+    """Runs attempts and reports them to a witness; virtual time waits for them."""
 
     def __init__(self, reports: Reports, settings: WorkerSettings, witness: Witness, clock: VirtualClock) -> None:
         super().__init__(reports, settings.threads, settings.processes, settings.http)

@@ -1,4 +1,4 @@
-"""Kill the worker at every commit, once each, and see that nothing changes."""
+"""Kill the worker at every commit, once each, and check that the outcome stays the same."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from redrive.testing.crash_points import Execution, Side
 from redrive.testing.flow_outcome import FlowOutcome
 from redrive.testing.flows import FlowApp, Startable, flow_app, is_startable, run_now, start
 
-Story = Callable[..., Awaitable[Any]]
+Scenario = Callable[..., Awaitable[Any]]
 Stores = str | Callable[[], str | Store]
 SIDES: tuple[Side, ...] = ("before", "after")
 
@@ -22,11 +22,11 @@ class CrashedRun:
     commit: int
     side: Side
     crashed: bool
-    """False when the run had fewer commits than the first one, so that it was over before."""
+    """False when the run had fewer commits than the first one and ended before this commit."""
     outcome: Any
-    """The FlowOutcome, or what the story returned."""
+    """The FlowOutcome, or what the scenario returned."""
     executed: tuple[Execution, ...]
-    """The attempts that were begun, in order."""
+    """The attempts that were started, in order."""
 
     @property
     def where(self) -> str:
@@ -34,25 +34,25 @@ class CrashedRun:
 
 
 def crash_everywhere(
-    what: Startable | Story,
+    what: Startable | Scenario,
     /,
     *args: Any,
     store: Stores = "memory://",
     **kwargs: Any,
 ) -> list[CrashedRun]:
-    """Run it once, and then once for every commit and both sides of it, with the worker killed there.
+    """Run a flow once, and then again for every commit, with the worker killed right before it and right after it.
 
-    AssertionError when a run ends otherwise than the first one, or when an attempt began that the log did not know of,
-    or that it had as done: it says where the worker was killed, what differed, and prints the log.
+    Raises AssertionError when a run ends differently from the first one, or when an attempt started that was not in
+    the log or had already ended. The error says where the worker was killed and what differed, and shows the log.
 
-    what: as in `run_flow`, or a coroutine function that gets a FlowApp and returns what is to be the same in every run:
-    for flows that are cancelled, paused or redriven.
-    store: an address, or a function that makes a fresh one (or a store) for each run. With fresh ones the flows have
-    the same ids in every run, and so do `workflow.uuid()` and `random()`.
+    what: as in `run_flow`, or, for flows that are cancelled, paused or redriven, a coroutine function that takes a
+    FlowApp and returns what must be the same in every run.
+    store: a URL, or a function that returns a fresh URL or store for each run. With fresh stores the flows have the
+    same ids in every run, and so `workflow.uuid()` and `random()` repeat too.
 
-    The attempt under way when its worker dies counts as one that was lost. So allow one attempt more than the workflow
-    needs: with `attempts=1`, or when the last attempt is lost, the outcome is another, and rightly so. And since the
-    attempt that follows comes a little later, times differ.
+    The attempt that is running when its worker is killed counts as lost. Allow one attempt more than the workflow
+    needs: with `attempts=1`, or when the last attempt is lost, the outcome is rightly a different one. Times differ as
+    well, since the next attempt starts a little later.
     """
 
     async def run(crash: tuple[int, Side] | None) -> tuple[Any, FlowApp]:
@@ -62,7 +62,7 @@ def crash_everywhere(
             async with flow_app(address, same_ids=same_ids) as app:
                 if crash is not None:
                     app.crash_at(*crash)
-                return await _tell(app, what, args, kwargs), app
+                return await _run(app, what, args, kwargs), app
         except Exception as error:
             if crash is not None:
                 error.add_note(f"the worker was killed right {crash[1]} commit {crash[0]}")
@@ -70,7 +70,7 @@ def crash_everywhere(
 
     if not is_startable(what) and not callable(what):
         raise TypeError(
-            f"crash_everywhere takes what run_flow takes, or a coroutine function of a FlowApp, not {what!r}"
+            f"{what!r} cannot be run; use what run_flow accepts, or a coroutine function that takes a FlowApp"
         )
     expected, first = run_now(run(None))
     runs: list[CrashedRun] = []
@@ -89,24 +89,24 @@ def crash_everywhere(
     return runs
 
 
-async def _tell(app: FlowApp, what: Startable | Story, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+async def _run(app: FlowApp, what: Startable | Scenario, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if is_startable(what):
         return await app.outcome(await start(app, what, *args, **kwargs))
-    return await cast("Story", what)(app, *args, **kwargs)
+    return await cast("Scenario", what)(app, *args, **kwargs)
 
 
 def _compare(expected: Any, run: CrashedRun, commits: int) -> None:
     if _comparable(run.outcome) != _comparable(expected):
         raise AssertionError(
-            f"{run.where} of {commits}, it ended otherwise than without a crash\n"
-            f"without: {_in_words(expected)}\n"
-            f"with:    {_in_words(run.outcome)}\n{_hint(run.outcome)}\n{run.outcome}"
+            f"{run.where} of {commits}, the outcome differs from the run without a crash\n"
+            f"without: {_described(expected)}\n"
+            f"with:    {_described(run.outcome)}\n{_hint(run.outcome)}\n{run.outcome}"
         )
 
 
 def _hint(outcome: Any) -> str:
     if isinstance(outcome, FlowOutcome) and isinstance(outcome.error, AttemptLost):
-        return "An attempt that is lost with its worker counts: allow one more than the workflow needs.\n"
+        return "An attempt that is lost with its worker counts: allow one attempt more than the workflow needs.\n"
     return ""
 
 
@@ -118,5 +118,5 @@ def _comparable(outcome: Any) -> Any:
     return outcome
 
 
-def _in_words(outcome: Any) -> str:
+def _described(outcome: Any) -> str:
     return outcome.ending() if isinstance(outcome, FlowOutcome) else repr(outcome)

@@ -1,4 +1,4 @@
-"""A real HTTP server that fails as told, for tests and demos."""
+"""A real HTTP server that fails on request, for tests and demos."""
 
 import json
 import socket
@@ -14,42 +14,42 @@ Fault = Literal["reset", "hang", "cut_body", "hang_body", "drip_body", "close", 
 
 CHUNK = 64 * 1024
 DRIP = 0.02
-# A client takes what follows their head for the beginning of the next answer.
+# These have no body: a client would read one as the start of the next response.
 WITHOUT_BODY = (204, 304)
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server does with one request: an answer, or a fault instead of one.
+    """What the server does with one request: send a response, or simulate a fault.
 
-    reset: the connection is reset. close: it is closed without an answer. hang: no answer until the server stops.
-    cut_body: the answer ends half way through its body. hang_body: it stops there, until the server stops.
-    drip_body: it goes on there, a byte at a time, and never ends. garbage: what comes is not HTTP.
+    reset: the connection is reset. close: it is closed without a response. hang: no response until the server stops.
+    cut_body: the response ends midway through its body. hang_body: it stalls there until the server stops.
+    drip_body: it continues there one byte at a time and never ends. garbage: the response is not HTTP.
     """
 
     status: int = 200
     body: Any = None
-    """Bytes are sent as they are, anything else as JSON; None sends an empty object."""
+    """Bytes are sent as they are, anything else as JSON; None is sent as an empty object."""
     headers: Mapping[str, str] = {}
     fault: Fault | None = None
     chunked: bool = False
-    """Send the body in pieces, without saying how long it is."""
+    """Send the body in chunks, without a Content-Length."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A request the server received."""
+    """A request that the server received."""
 
     method: str
     path: str
     headers: dict[str, str]
-    """By lower-case name."""
+    """Lower-case name -> value."""
     body: bytes
 
 
 class FlakyServer:
-    """Serves on a loopback port, from `with` to its end. `script` says what each request gets, in order.
+    """Serves on a loopback port inside a `with` block. `script` lists the replies to the requests, in order.
 
-    After the script every request gets `then`. Each may be a Reply, a status, or a function from the
-    request to one of these.
+    After the script, every request gets `then`. A reply is a Reply, a status, or a function that takes the request
+    and returns one of these.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FlakyServer:
         self._stopping = threading.Event()
         self.seen: list[Seen] = []
         self.open_connections = 0
-        """Connections that are open right now."""
+        """The number of open connections."""
 
     @property
     def url(self) -> str:
@@ -94,18 +94,18 @@ class FlakyServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # Connections beyond this many at once would be refused or delayed by a second.
+    # More simultaneous connections would be refused, or delayed by a second.
     request_queue_size = 128
     flaky: FlakyServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client that goes away in the middle is part of the game.
+        # Clients that disconnect are expected.
         return
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Head and body are written apart; without it the body would wait for the client to acknowledge the head.
+    # Head and body are written separately; the body would otherwise wait until the client acknowledges the head.
     disable_nagle_algorithm = True
     timeout = 30
 
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             if reply.fault == "reset":
-                # Closing with a zero linger time sends a reset instead of an orderly end.
+                # Closing with a linger time of zero sends a reset instead of an orderly shutdown.
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
             self.close_connection = True
             self.connection.close()
@@ -196,8 +196,8 @@ class _Handler(BaseHTTPRequestHandler):
             return body
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    # The base class calls the method named for the request's own.
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - as said above
+    # The base class calls the method named after the HTTP method.
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - see above
 
 
 def _as_reply(what: Reply | int) -> Reply:

@@ -1,4 +1,4 @@
-"""How a flow went, in a test."""
+"""The outcome of a flow in a test."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,27 +15,31 @@ from redrive.testing.crash_points import Execution
 
 @dataclass(frozen=True, kw_only=True)
 class FlowOutcome:
+    """The result, log and attempts of a flow."""
+
     flow_id: str
     status: FlowStatus
-    """ "completed", "failed" or "cancelled"; "parked" or "paused" where it does not go on by itself."""
+    """ "completed", "failed" or "cancelled"; or "parked" or "paused", when it does not continue by itself."""
     _result: Any = None
     error: BaseException | None = None
     """What `handle.result()` raises."""
     lines: tuple[Line, ...] = ()
-    """Its log."""
+    """The lines of its log."""
     executed: tuple[Execution, ...] = ()
-    """The attempts that were begun, in order."""
+    """The attempts that were started, in order."""
     began: float = 0.0
     ended: float = 0.0
-    """When it was started, and the time of the last line of its log: epoch seconds, by the virtual clock."""
+    """When it was started, and the time of the last line of its log, in epoch seconds of the virtual clock."""
 
     @property
     def result(self) -> Any:
-        """What it returned. Of a flow that did not complete, its error is raised, as `handle.result()` does."""
+        """The flow's result; like `handle.result()`, raises the error of a flow that did not complete."""
         if self.error is not None:
             raise self.error
         if self.status != "completed":
-            raise AssertionError(f"the flow has no result, it is {self.status}: {self.problem or 'it waits'}\n{self}")
+            raise AssertionError(
+                f"the flow has no result, it is {self.status}: {self.problem or 'it is waiting'}\n{self}"
+            )
         return self._result
 
     @property
@@ -45,7 +49,7 @@ class FlowOutcome:
 
     @property
     def waits(self) -> list[float]:
-        """The waits between attempts, in seconds and in the order of the log."""
+        """The waits between attempts in seconds, in the order of the log."""
         return [
             line.event.decision.because.wait
             for line in self.lines
@@ -59,12 +63,12 @@ class FlowOutcome:
 
     @property
     def history(self) -> FlowHistory:
-        """What the log says of each work item."""
+        """The state of each work item, according to the log."""
         return fold(list(self.lines))
 
     @property
     def attempts(self) -> dict[int, int]:
-        """Attempts of each work item, by its number."""
+        """Work item number -> its attempts."""
         return {number: item.attempt for number, item in self.history.items.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""Run flows in a test: in memory, on a virtual clock, with a worker that can be killed."""
+"""Run flows in tests: in memory, on a virtual clock, with a worker that can be killed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -33,22 +33,22 @@ T = TypeVar("T")
 
 LOOK_AGAIN = 0.001
 PATIENCE = 60.0
-# Real seconds in which nothing at all happens: then nothing will.
+# Real seconds without any progress after which a flow counts as stalled.
 STALLED_AFTER = 10.0
-# An event loop that takes longer for one turn is held up.
+# A turn of the event loop that takes longer (real seconds) was held up.
 HELD_UP = 0.1
-# A debugger may hold a test up for long, and nobody is there to take its flows over.
+# A debugger may pause a test for long, and there is no other worker to take over its flows.
 LEASE = 3600.0
-# A flow that was claimed more often, and whose actions are not known, has been given back for that.
+# A flow that was claimed more often and needs unknown actions has been released because of them.
 GIVEN_BACK = 2
 AT_REST = (*FINISHED, "parked", "paused")
 
 
 class FlowApp(App):
-    """An App on a virtual clock. Its worker can be killed, and a new one then goes on with the same store."""
+    """An App on a virtual clock. Its worker can be killed, and a new one then continues with the same store."""
 
     def __init__(self, store: Store, clock: VirtualClock, settings: WorkerSettings, same_ids: bool) -> None:
-        """`same_ids`: the first flow has the same id in every run, and so on; then its `workflow.uuid()` is too."""
+        """`same_ids`: flows have the same ids in every run, and with them the same `workflow.uuid()`."""
         super().__init__(store, True, settings)
         self.clock = clock
         self.witness = Witness()
@@ -59,7 +59,7 @@ class FlowApp(App):
         self._up.set()
 
     async def kill(self) -> None:
-        """Drop the worker where it stands, as kill -9 would; nobody works until `revive()`."""
+        """Kill the worker as kill -9 would; nothing runs until `revive()`."""
         self._up.clear()
         point, worker = self._point, self._worker
         if point is not None and worker is not None and not point.dead:
@@ -69,31 +69,31 @@ class FlowApp(App):
             await _real_sleep(0.0)
 
     def revive(self) -> None:
-        """A new worker goes on from what the store knows."""
+        """Start a new worker, which recovers from the store."""
         self._up.set()
 
     def crash_at(self, commit: int, side: Side) -> None:
-        """Kill the worker right before or right after its n-th commit from now, and let a new one go on."""
+        """Kill the worker right before or right after its n-th commit from now; a new one then continues."""
         self.witness.crash_at = (self.witness.commits + commit, side)
 
     async def until(self, happened: Callable[[], Any], within: float = PATIENCE) -> None:
-        """Wait, in real time, until it is true: `await app.until(lambda: app.witness.executed)`."""
+        """Wait in real time until a condition is true: `await app.until(lambda: app.witness.executed)`."""
         until = SYSTEM_CLOCK.monotonic() + within
         while not happened():
             self._raise_faults()
             if SYSTEM_CLOCK.monotonic() > until:
-                raise AssertionError("it has not happened in time")
+                raise AssertionError(f"the condition was still false after {within:g} s")
             await _real_sleep(LOOK_AGAIN)
 
     async def settled(self, flow: Handle[Any] | str, within: float = PATIENCE) -> FlowStatus:
-        """Wait until a flow has ended or only waits: for time, or for someone. For use while the clock is frozen."""
+        """Wait until a flow has ended or is only waiting. Use it while the clock is frozen."""
         flow_id = flow if isinstance(flow, str) else flow.id
         until = SYSTEM_CLOCK.monotonic() + within
         while True:
             record = await self.find(flow_id)
             worker = self._worker
             run = worker.flows.by_id.get(flow_id) if worker is not None else None
-            # What is durable may still be to be told, and acted on.
+            # Durable events may not have been acted on yet.
             if worker is None or not worker.joined.is_set() or worker.journal.is_drained:
                 if record.status not in ("ready", "running") and not self._is_due(record):
                     return record.status
@@ -102,10 +102,10 @@ class FlowApp(App):
             until += await self._look_again(flow_id, until)
 
     async def outcome(self, flow: Handle[Any] | str, within: float | None = None) -> FlowOutcome:
-        """Wait for a flow's end (or until it is parked or paused), and tell how it went.
+        """Wait until a flow has ended, or is parked or paused, and return its outcome.
 
-        within: real seconds; a flow that takes longer is an AssertionError with its log. By default a minute, or less
-        where nothing at all happens.
+        within: real seconds, after which AssertionError is raised with the flow's log. By default a minute, or less
+        when the flow makes no progress at all.
         """
         flow_id = flow if isinstance(flow, str) else flow.id
         until = SYSTEM_CLOCK.monotonic() + (PATIENCE if within is None else within)
@@ -116,14 +116,14 @@ class FlowApp(App):
                 and record.claims > GIVEN_BACK
                 and (missing := unknown_actions(needed_actions(record.definition, record.input)))
             ):
-                raise AssertionError(f"it waits for what nothing registers here: action {', '.join(missing)}")
+                raise AssertionError(f"the flow needs actions that are not registered here: {', '.join(missing)}")
             held_up = await self._look_again(flow_id, until)
             until, stalled_at = until + held_up, stalled_at + held_up
             if seen != (seen := self._progress()):
                 stalled_at = SYSTEM_CLOCK.monotonic() + STALLED_AFTER
             elif within is None and SYSTEM_CLOCK.monotonic() > stalled_at:
                 raise AssertionError(await self._why_stalled(flow_id))
-        return await self._seen(flow_id)
+        return await self._outcome_now(flow_id)
 
     async def _at_rest(self, flow_id: str) -> FlowRecord | None:
         """The flow as stored; None while the worker has it in memory, and so has more to do."""
@@ -133,7 +133,7 @@ class FlowApp(App):
         return await self.find(flow_id)
 
     def _is_due(self, record: FlowRecord) -> bool:
-        """Whether its time has come, so that the worker is about to take it up."""
+        """Whether the flow is due, so that the worker is about to claim it."""
         if record.status != "waiting" or record.wake_at is None or not self._up.is_set():
             return False
         return record.wake_at <= self.clock.wall()
@@ -142,23 +142,23 @@ class FlowApp(App):
         return self.witness.commits, len(self.witness.executed), self.clock.now
 
     async def _why_stalled(self, flow_id: str) -> str:
-        outcome = await self._seen(flow_id)
+        outcome = await self._outcome_now(flow_id)
         running = [item for item in outcome.history.items.values() if item.state == "running"]
         about = "; ".join(
             f"attempt {item.attempt} of {item.step} (item {item.number}) has not ended"
             + (", and has no timeout" if item.timeout_at is None else "")
             for item in running
         )
-        return f"nothing has happened for {STALLED_AFTER:g} s: {about or 'nobody goes on with it'}\n{outcome}"
+        return f"nothing has happened for {STALLED_AFTER:g} s: {about or 'no worker runs the flow'}\n{outcome}"
 
-    async def _seen(self, flow_id: str) -> FlowOutcome:
+    async def _outcome_now(self, flow_id: str) -> FlowOutcome:
         record = await self.find(flow_id)
         lines = tuple(await self.log(flow_id))
         result, error = None, None
         if record.status in FINISHED:
             try:
                 result = await self.handle(flow_id).result(timeout=PATIENCE)
-            except Exception as failure:  # noqa: BLE001 - whatever it failed with
+            except Exception as failure:  # noqa: BLE001 - any error is part of the outcome
                 error = failure
         return FlowOutcome(
             flow_id=flow_id,
@@ -172,18 +172,18 @@ class FlowApp(App):
         )
 
     async def _look_again(self, flow_id: str, until: float) -> float:
-        """How long nothing at all could run meanwhile: the code of a test may be in a debugger."""
+        """Sleep briefly; return how long the loop was held up meanwhile, as by a debugger."""
         if self._working is not None and self._working.done():
             self._working.result()
         self._raise_faults()
         if SYSTEM_CLOCK.monotonic() > until:
-            raise AssertionError(f"it has not ended in time\n{await self._seen(flow_id)}")
+            raise AssertionError(f"the flow has not ended in time\n{await self._outcome_now(flow_id)}")
         began = SYSTEM_CLOCK.monotonic()
         await _real_sleep(LOOK_AGAIN)
         took = SYSTEM_CLOCK.monotonic() - began
         return took if took > HELD_UP else 0.0
 
-    # What an App does, with a worker that can be killed
+    # Overrides of App, for a worker that can be killed
 
     async def work(self) -> None:
         while not self._closing:
@@ -201,14 +201,14 @@ class FlowApp(App):
         if point.dead:
             await point.last_words()
             if worker.lease is not None:
-                # As the next worker does once the lease has run out.
+                # As the reaper does once the lease has expired.
                 await self.store.release_lease(worker.lease)
         self._worker = None
         if not point.dead:
             try:
                 life.result()
             except Exception as error:
-                # There will not be another worker.
+                # No other worker will follow.
                 self._results.fail(error)
                 raise
 
@@ -218,7 +218,7 @@ class FlowApp(App):
 
     async def __aenter__(self) -> Self:
         self.enter_loop()
-        # Else its worker ends, and whoever waits for a result waits for ever.
+        # Otherwise its worker would end, and a caller waiting for a result would wait forever.
         visible_loop()
         self._stop_listening = listen_for_forgotten(self.witness.faults.append)
         return await super().__aenter__()
@@ -254,16 +254,16 @@ async def flow_app(
     same_ids: bool | None = None,
     **settings: Any,
 ) -> AsyncIterator[FlowApp]:
-    """An app for a test: `async with flow_app() as app: handle = await app.start(Billing, user="u1"); ...`.
+    """Open an app for a test: `async with flow_app() as app: handle = await app.start(Billing, user="u1"); ...`.
 
-    Time is virtual: `app.clock`. When nothing runs it jumps to what comes next; `with app.clock.frozen():` stops it.
-    An action takes time by `await app.clock.asleep(30)`, and one that hangs is taken to its timeout.
+    Time is virtual: `app.clock`. When nothing runs, it jumps to the next timer; `with app.clock.frozen():` stops it.
+    An action takes time with `await app.clock.asleep(30)`, and one that hangs is advanced to its timeout.
 
-    address: where to keep flows; in memory by default.
-    dice: what jitter draws from; seeded by default, so that waits are the same in every run.
-    same_ids: whether flows have the same ids in every run, and with them workflow.random() and uuid(); by default
-    they do in memory.
-    settings: of the worker, as in `redrive.open`.
+    address: the store's URL; in memory by default.
+    dice: the source of jitter; seeded by default, so that waits are the same in every run.
+    same_ids: whether flows have the same ids in every run, and with them the same workflow.random() and uuid(); by
+    default they do in memory.
+    settings: settings of the worker, as in `redrive.open`.
     """
     with virtual_clock(dice=dice) as clock, forgetting_pipelines():
         store = store_at(address) if isinstance(address, str) else address
@@ -273,14 +273,14 @@ async def flow_app(
 
 
 Startable = type[Workflow] | str | ActionCall[Any] | Graph | Script | Pipeline
-"""What makes a flow: a workflow or its name, the call of an action (as a job), a graph, a script, a pipeline."""
+"""What can be started as a flow: a workflow or its name, an action call (as a job), a graph, a script, a pipeline."""
 
 
 def run_flow(what: Startable, /, *args: Any, **kwargs: Any) -> FlowOutcome:
     """Run a flow to its end on a virtual clock: `run_flow(Billing, user="u1").result`.
 
-    A job is `run_flow(charge("u1"))`; a graph and a script take their inputs as a dict: `run_flow(graph, {"n": 4})`; a
-    pipeline takes `data=...`.
+    A job is `run_flow(charge("u1"))`. Graphs and scripts take their inputs as a dict: `run_flow(graph, {"n": 4})`.
+    Pipelines take `data=...`.
     """
 
     async def run() -> FlowOutcome:
@@ -307,10 +307,10 @@ def is_startable(what: object) -> TypeGuard[Startable]:
 
 
 def run_now(story: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end, from a test that is not a coroutine itself."""
+    """Run a coroutine to completion, from a test that is not async."""
     if asyncio._get_running_loop() is not None:
         story.close()
-        raise RuntimeError("this runs an event loop of its own: in an async test, use `async with flow_app() as app`")
+        raise RuntimeError("this starts its own event loop; in an async test, use `async with flow_app() as app`")
     return asyncio.run(story)
 
 

@@ -1,11 +1,11 @@
-"""The real clock, with every wait skipped and noted."""
+"""The real clock, with waits skipped and recorded."""
 
 from redrive.determinism import event_loops
 from redrive.determinism.clock import SystemClock
 
 
 class NoWaits(SystemClock):
-    """Time runs as it does; only the waits between attempts take none of it."""
+    """The system clock, except that waits between attempts take no time."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []

@@ -1,4 +1,4 @@
-"""pytest fixtures, there as soon as redrive is installed."""
+"""pytest fixtures, available once redrive is installed."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from redrive.testing.virtual_clock import VirtualClock
 
 @pytest.fixture
 def redrive_clock() -> Iterator[VirtualClock]:
-    """A virtual clock for this test: waits take no real time and are noted in `.waits`."""
+    """A virtual clock for this test: waits take no real time and are recorded in `.waits`."""
     with virtual_clock() as clock:
         yield clock
 
 
 @pytest.fixture
 def redrive_no_waits() -> Iterator[NoWaits]:
-    """The real clock for this test, with the waits between attempts skipped and noted in `.waits`."""
+    """The real clock for this test, with the waits between attempts skipped and recorded in `.waits`."""
     with no_waits() as clock:
         yield clock

@@ -1,7 +1,7 @@
-"""A clock whose time passes only by waiting.
+"""A clock on which time passes only by waiting.
 
-Time jumps when nothing else can run: to the next wait that ends and, when all that is left is work that hangs, to the
-time at which it is cut.
+When nothing else can run, time jumps to the end of the next wait. When only work that hangs is left, it jumps to the
+time limit of that work.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# 2030-01-01 00:00:00 UTC: a calendar that no test mistakes for today.
+# 2030-01-01 00:00:00 UTC, which no test mistakes for today.
 WALL_START = 1_893_456_000.0
-# What waits for a socket, a thread or a process may be slow rather than hang: it gets more of real time, two seconds
-# unless a test says otherwise, so that what answers within one is not cut.
+# Work that waits for a socket, a thread or a process may be slow instead of hanging. It gets this many times the grace
+# period, two seconds by default, so that an answer within a second is not cut.
 SLOW = 40
 GRACE = 0.05
 LOOK_AGAIN = 0.001
 
 
 class VirtualClock:
-    """Starts at `start` and moves by waits, by `advance`, and by nothing else."""
+    """Starts at `start`; only waits and `advance` move it."""
 
     def __init__(self, start: float = 0.0, grace: float = GRACE) -> None:
-        """`grace`: real seconds before work that only waits is taken to hang, and time jumps to where it is cut.
+        """`grace`: real seconds after which idle work counts as hanging, and time jumps to its time limit.
 
-        Where a socket, a thread or a process may be what it waits for, that many times SLOW.
+        It is multiplied by SLOW if the work may be waiting for a socket, a thread or a process.
         """
         self.now = float(start)
         self.waits: list[float] = []
-        """The waits between attempts so far, in seconds and in the order in which they began."""
+        """The waits between attempts so far, in seconds, in the order in which they started."""
         self._start = self.now
         self._grace = grace
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class VirtualClock:
         self._pumping: set[_Loop] = set()
         self._busy = 0
         self._work: dict[asyncio.Task[Any], _Work] = {}
-        """What runs in real time."""
+        """Tasks that run in real time."""
 
     def monotonic(self) -> float:
         return self.now
@@ -61,18 +61,18 @@ class VirtualClock:
         return WALL_START + self.now - self._start
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what is due by then happens."""
+        """Move time forward and run the timers that are due."""
         self._move_to(self.now + seconds)
         for timer in sorted(self._timers, key=_Timer.order):
             if timer.when <= self.now:
                 self._fire(timer)
 
     def sleep(self, seconds: float) -> None:
-        """For the work under test: take this long."""
+        """Simulate work that takes this long."""
         self._move_to(self.now + seconds)
 
     async def asleep(self, seconds: float) -> None:
-        """For the async work under test: take this long."""
+        """Simulate async work that takes this long."""
         await self._wait(self.now + seconds)
 
     def sleep_until(self, when: float) -> None:
@@ -110,10 +110,10 @@ class VirtualClock:
             self._busy -= 1
 
     frozen = busy
-    """`with clock.frozen():` time stands still, to look at what waits, or to move it by `advance`."""
+    """`with clock.frozen():` stops time, to inspect what is waiting or to move time with `advance`."""
 
     def wait_for_work(self, task: "asyncio.Task[Any]", elsewhere: bool) -> None:
-        """The task works in real time: until it ends, time passes only by its own virtual waits, or once it hangs.
+        """Hold time while the task works in real time, except for its own virtual waits or once it hangs.
 
         `elsewhere`: it waits for a thread or a process.
         """
@@ -182,7 +182,7 @@ class VirtualClock:
             trio.lowlevel.spawn_system_task(self._pump_under_trio, loop)
 
     def _pump(self, loop: asyncio.AbstractEventLoop, idle_for: float = 0.0) -> None:
-        """Jump to the next timer of this loop, once the loop has nothing else to do."""
+        """Jump to the next timer of this loop once the loop is idle."""
         mine = [timer for timer in self._timers if timer.loop is loop]
         if not mine:
             self._pumping.discard(loop)
@@ -191,22 +191,22 @@ class VirtualClock:
             loop.call_soon(self._pump, loop)
             return
         if self._busy or self._works(loop):
-            # Work under way elsewhere ends in real time.
+            # Work elsewhere ends in real time.
             loop.call_later(LOOK_AGAIN, self._pump, loop)
             return
         moving = [timer for timer in mine if timer.moves_time]
         if not moving and not self._work and idle_for < self._patience(_may_be_slow(loop)):
-            # Only time limits are left: the work may be busy elsewhere (a socket, a thread), so give it real time.
+            # Only time limits are left: the work may be waiting for a socket or a thread, so give it real time.
             loop.call_later(self._grace, self._pump, loop, idle_for + self._grace)
             return
         loop.call_soon(self._pump, loop)
         self._fire(_next_of(mine))
 
     async def _pump_under_trio(self, loop: "trio.lowlevel.TrioToken") -> None:
-        """The same for a run of trio, in a task that lasts while it has timers."""
+        """Do the same for a trio run, in a task that lives as long as there are timers."""
         import trio.testing
 
-        # In short pieces: a test that looks every few milliseconds whether something has happened is idle between.
+        # In short pieces: a test that polls every few milliseconds is idle in between.
         idle_for, piece = 0.0, min(self._grace, LOOK_AGAIN)
         try:
             while mine := [timer for timer in self._timers if timer.loop is loop]:
@@ -226,7 +226,7 @@ class VirtualClock:
             self._pumping.discard(loop)
 
     def _works(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether there is work in real time that does not hang yet."""
+        """Whether there is work in real time that does not count as hanging yet."""
         now = SYSTEM_CLOCK.monotonic()
         for task, work in self._work.items():
             patience = self._patience(work.elsewhere or _may_be_slow(loop))
@@ -246,7 +246,7 @@ class VirtualClock:
 class _Work:
     def __init__(self, elsewhere: bool) -> None:
         self.since = SYSTEM_CLOCK.monotonic()
-        """Real seconds."""
+        """When it last made progress, in real seconds."""
         self.elsewhere = elsewhere
 
 
@@ -263,7 +263,7 @@ class _Timer:
 
 
 class _AsyncioVirtualCut:
-    """Cancels what runs inside when the virtual time comes."""
+    """Cancels its block at a virtual time, under asyncio."""
 
     def __init__(self, clock: VirtualClock, when: float, late: Late | None) -> None:
         self._clock = clock
@@ -280,7 +280,7 @@ class _AsyncioVirtualCut:
         def cut() -> None:
             limit.reschedule(loop.time())
             if self._late is not None:
-                # It cleans up in real time, too.
+                # Cleaning up takes real time too.
                 self._clock._is_patient_again_with(task)
                 until = self._clock.now + self._late.grace
                 self._timer = self._clock._at(until, loop, self._late.call, moves_time=False)
@@ -296,7 +296,7 @@ class _AsyncioVirtualCut:
 
 
 class _TrioCut:
-    """The same under trio."""
+    """Cancels its block at a virtual time, under trio."""
 
     def __init__(self, clock: VirtualClock, when: float) -> None:
         import trio
@@ -319,26 +319,26 @@ class _TrioCut:
 
 
 def _next_of(timers: list[_Timer]) -> _Timer:
-    """What happens next: the first wait that ends, or what is cut before; without any wait, the first cut."""
+    """Return the timer to fire next: the first end of a wait or an earlier limit; without waits, the first limit."""
     moving = [timer for timer in timers if timer.moves_time]
     horizon = min(timer.when for timer in moving or timers)
     return min((timer for timer in timers if timer.when <= horizon), key=_Timer.order)
 
 
 def visible_loop() -> asyncio.AbstractEventLoop:
-    """The running loop; RuntimeError where a virtual clock cannot look into it."""
+    """Return the running loop; RuntimeError when a virtual clock cannot inspect it."""
     loop = asyncio.get_running_loop()
     if not hasattr(loop, "_ready"):
         kind = type(loop)
         raise RuntimeError(
-            f"a virtual clock cannot see whether {kind.__module__}.{kind.__qualname__} has something to run; "
+            f"a virtual clock cannot see whether {kind.__module__}.{kind.__qualname__} has anything to run; "
             "run the test in asyncio's own event loop, with asyncio.run(...), or use redrive.testing.no_waits()"
         )
     return loop
 
 
 def _is_busy(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the loop has something to run now, beside the pumps of virtual clocks: each test may have its own."""
+    """Whether the loop has anything to run now, apart from the pumps of virtual clocks."""
     for handle in cast("Any", loop)._ready:
         if getattr(handle._callback, "__func__", None) is not VirtualClock._pump:
             return True
@@ -346,9 +346,9 @@ def _is_busy(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _may_be_slow(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a socket or a thread may be what is waited for."""
+    """Whether the work may be waiting for a socket or a thread."""
     selector = getattr(loop, "_selector", None)
-    # The loop's own wake-up pipe does not count.
+    # The loop's own wake-up pipe is always registered.
     has_sockets = selector is not None and len(selector.get_map() or ()) > 1
     return has_sockets or getattr(loop, "_default_executor", None) is not None
 
@@ -358,6 +358,6 @@ def _may_be_slow_under_trio() -> bool:
 
     polled = trio.lowlevel.current_statistics().io_statistics
     kinds = ("tasks_waiting_read", "tasks_waiting_write", "tasks_waiting")
-    # Trio's own wake-up counts as one.
+    # Trio's own wake-up socket counts as one.
     has_sockets = sum(getattr(polled, kind, 0) for kind in kinds) > 1
     return has_sockets or trio.to_thread.current_default_thread_limiter().borrowed_tokens > 0

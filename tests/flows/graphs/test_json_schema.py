@@ -14,7 +14,7 @@ from tests.flows.graphs.order import ORDER
 from redrive.flows.graphs.json_schema import graph_schema
 from redrive.flows.graphs.problems import GraphError
 from redrive.flows.graphs.reading import read_graph
-from redrive.notation import template, work_config
+from redrive.notation.formats import template, work_config
 from redrive.notation.source import load_document
 
 PAGE = Path(__file__).parents[3] / "docs" / "graphs.md"

@@ -229,7 +229,7 @@ def test_of_very_many_mistakes_the_first_are_told_and_the_rest_is_counted() -> N
         ("graph: g\n", "key 'steps'"),
         ("graph: g\nsteps: &a {}\nalso: *a\n", "anchor"),
         ("graph: !!python/object:os.system g\n", "tag"),
-        ("graph: g\ngraph: h\n", "written twice"),
+        ("graph: g\ngraph: h\n", "duplicate key"),
         ("graph: g\nsteps: [\n", "a graph in YAML or JSON"),
         ("graph: g\nsteps: {a: 3}\n", "not a step"),
         ("graph: g\nsteps: {a: {endpoint: http://h/, inputs: 3}}\n", "not a mapping of inputs"),

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.nodes import Block, Expression, Span, Statement
-from redrive.notation.brackets import read_text
+from redrive.notation.formats.brackets import read_text
 
 SPAN = Span(1, 1, 1, 1)
 NAMES = ("a", "b", "order", "item_2", "überlast", "retry")

@@ -12,7 +12,7 @@ from redrive.flows.registry import known_actions
 from redrive.flows.scripts.checking import WARNINGS, check, check_text
 from redrive.flows.scripts.errors import Problem
 from redrive.flows.scripts.parsing import parse
-from redrive.notation.linter import RULES
+from redrive.notation.linting.linter import RULES
 
 
 @action(name="check.charge")

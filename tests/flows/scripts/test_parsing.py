@@ -18,7 +18,8 @@ from redrive.flows.scripts.parsing import parse
 from redrive.flows.scripts.printing import print_expression, print_script
 from redrive.flows.scripts.script import Script, read_script_input
 from redrive.notation.meaning import differences, meaning_of
-from redrive.notation.read import read_policy, write_policy
+from redrive.notation.read import read_policy
+from redrive.notation.write import write_policy
 from redrive.policies.backoff import Backoff
 from redrive.policies.policy import Policy
 

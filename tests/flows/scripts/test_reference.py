@@ -5,7 +5,7 @@ from tests.write_script_reference import BRACKET_KEYS, PAGE, reference
 
 from redrive.flows.scripts.parsing import grammar, parse
 from redrive.flows.scripts.wording import KEYWORDS
-from redrive.notation.brackets import ANSWER_KEYS, SETTINGS
+from redrive.notation.formats.brackets import ANSWER_KEYS, SETTINGS
 
 
 def test_the_page_is_in_step_with_the_grammar() -> None:

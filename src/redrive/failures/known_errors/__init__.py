@@ -1,1 +1,1 @@
-"""What is known about the errors of Python and of common libraries, by class name: none of them is ever imported."""
+"""Verdicts on the errors of Python and of common libraries, by class name, so that no library is ever imported."""

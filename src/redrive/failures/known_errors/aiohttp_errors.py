@@ -2,7 +2,7 @@
 
 from redrive.failures.failure import Verdict
 from redrive.failures.known_errors.entries import (
-    Ask,
+    Lookup,
     Table,
     attribute,
     before_it_was_sent,
@@ -12,48 +12,48 @@ from redrive.failures.known_errors.entries import (
 )
 from redrive.failures.known_errors.stdlib_errors import BODY_CUT_OFF, CERTIFICATE_REFUSED, NOT_HTTP, TIMEOUT
 
-_NO_CONNECTION = transient("no connection could be made: a network failure passes", not_sent=True)
-_LOST = transient("the connection was lost half way: a network failure passes")
+_NO_CONNECTION = transient("no connection could be made; a retry may get through", not_sent=True)
+_LOST = transient("the connection was lost midway; a retry may get through")
 _BAD_URL = permanent("validation: the URL cannot be used")
 
 
-def _connector_error(error: BaseException, ask: Ask) -> Verdict:
-    """What the system said is in `os_error`; whatever it was, nothing had been sent."""
+def _connector_error(error: BaseException, lookup: Lookup) -> Verdict:
+    """The system's error is in `os_error`; whichever it is, nothing had been sent."""
     inner = attribute(error, "os_error")
-    verdict = ask(inner) if isinstance(inner, BaseException) else None
+    verdict = lookup(inner) if isinstance(inner, BaseException) else None
     return before_it_was_sent(verdict) if verdict is not None and verdict.category == "transient" else _NO_CONNECTION
 
 
-def _tls_error(error: BaseException, ask: Ask) -> Verdict:
+def _tls_error(error: BaseException, lookup: Lookup) -> Verdict:
     inner = attribute(error, "os_error")
-    verdict = ask(inner) if isinstance(inner, BaseException) else None
+    verdict = lookup(inner) if isinstance(inner, BaseException) else None
     return before_it_was_sent(verdict) if verdict is not None else _NO_CONNECTION
 
 
-def _payload_error(error: BaseException, _ask: Ask) -> Verdict:
+def _payload_error(error: BaseException, _lookup: Lookup) -> Verdict:
     if _cause_is(error, "ContentEncodingError"):
         return permanent("validation: the body is not encoded as its header says")
     return BODY_CUT_OFF
 
 
-def _response_error(error: BaseException, _ask: Ask) -> Verdict | None:
-    # An answer that cannot be parsed is reported as if the server had answered 400.
+def _response_error(error: BaseException, _lookup: Lookup) -> Verdict | None:
+    # aiohttp reports a response that it cannot parse as status 400.
     if _cause_is(error, "HttpProcessingError"):
         return NOT_HTTP
     return verdict_of_response(attribute(error, "status"), attribute(error, "headers"))
 
 
-def _content_type(error: BaseException, _ask: Ask) -> Verdict:
-    """A gateway's error page is not JSON either: then its status says more than its type."""
+def _content_type(error: BaseException, _lookup: Lookup) -> Verdict:
+    """A gateway's error page is not JSON either, so the status is checked before the content type."""
     by_status = verdict_of_response(attribute(error, "status"), attribute(error, "headers"))
-    return by_status or permanent("validation: the answer is not of the type that was expected")
+    return by_status or permanent("validation: the response does not have the expected content type")
 
 
-def _proxy_answer(error: BaseException, ask: Ask) -> Verdict | None:
-    verdict = _response_error(error, ask)
+def _proxy_answer(error: BaseException, lookup: Lookup) -> Verdict | None:
+    verdict = _response_error(error, lookup)
     if verdict is None:
         return None
-    # The status is the proxy's, so it must not be taken for the service's.
+    # The status is the proxy's and must not be taken for the service's.
     return Verdict(category=verdict.category, reason=f"the proxy answered {verdict.reason}", not_sent=True)
 
 
@@ -69,14 +69,14 @@ _BY_NAME: Table = {
     "ServerFingerprintMismatch": before_it_was_sent(CERTIFICATE_REFUSED),
     "ClientSSLError": _tls_error,
     "ClientConnectorError": _connector_error,
-    "ConnectionTimeoutError": transient("no connection in time: the next may be faster", not_sent=True),
+    "ConnectionTimeoutError": transient("connecting timed out; the next attempt may be faster", not_sent=True),
     "ServerTimeoutError": TIMEOUT,
-    "ServerDisconnectedError": transient("the server closed the connection without an answer, which passes"),
+    "ServerDisconnectedError": transient("the server closed the connection without a response"),
     "ClientConnectionError": _LOST,
     "ClientPayloadError": _payload_error,
-    "UploadAbortedError": transient("the request was not sent to its end, which passes"),
+    "UploadAbortedError": transient("the request was not sent completely; a retry may get through"),
     "ClientHttpProxyError": _proxy_answer,
-    "TooManyRedirects": permanent("the redirects lead in a circle, and stay so"),
+    "TooManyRedirects": permanent("too many redirects: the same request is redirected again"),
     "ContentTypeError": _content_type,
     "ClientResponseError": _response_error,
     "InvalidURL": _BAD_URL,

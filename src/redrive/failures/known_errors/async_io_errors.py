@@ -3,13 +3,13 @@
 from redrive.failures.known_errors.entries import Table, transient
 from redrive.failures.known_errors.stdlib_errors import BODY_CUT_OFF, TIMEOUT
 
-_LOST = transient("the connection was lost half way: a network failure passes")
+_LOST = transient("the connection was lost midway; a retry may get through")
 
 ASYNC_IO_ERRORS: Table = {
     "trio.TooSlowError": TIMEOUT,
     "trio.BrokenResourceError": _LOST,
     "anyio.BrokenResourceError": _LOST,
     "anyio.IncompleteRead": BODY_CUT_OFF,
-    "anyio.ConnectionFailed": transient("no connection could be made: a network failure passes", not_sent=True),
+    "anyio.ConnectionFailed": transient("no connection could be made; a retry may get through", not_sent=True),
     "websockets.exceptions.ConnectionClosedError": _LOST,
 }

@@ -1,4 +1,4 @@
-"""What a table of known errors is made of."""
+"""Building blocks of the tables of known errors."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,11 +9,11 @@ from redrive.failures.failure import Verdict
 from redrive.failures.headers import retry_after_header
 from redrive.failures.http_status import status_verdict
 
-Ask = Callable[[BaseException], Verdict | None]
-"""Asks all the tables about another error: the one that a wrapper carries."""
+Lookup = Callable[[BaseException], Verdict | None]
+"""Looks up another error in all tables: the one that a wrapper carries."""
 
-Reader = Callable[[BaseException, Ask], Verdict | None]
-"""Looks into one error; None leaves the answer to the tables' entries for its base classes."""
+Reader = Callable[[BaseException, Lookup], Verdict | None]
+"""Examines one error; None leaves the verdict to the entries for its base classes."""
 
 Entry = Verdict | Reader
 Table = Mapping[str, Entry]
@@ -29,32 +29,32 @@ def permanent(reason: str) -> Verdict:
 
 
 def unknown(reason: str) -> Verdict:
-    """An answer that keeps the base classes from giving a wrong one."""
+    """A verdict that keeps the entries of base classes from giving a wrong one."""
     return Verdict(category="unknown", reason=f"{reason}; declare it with retry_on=... or with a classifier rule")
 
 
 def before_it_was_sent(verdict: Verdict) -> Verdict:
-    """The same verdict, about work that certainly never reached the other side."""
+    """Return the same verdict, for a request that certainly never reached the server."""
     return verdict if verdict.not_sent else msgspec.structs.replace(verdict, not_sent=True)
 
 
 def attribute(thing: Any, name: str) -> Any:
-    """The attribute, or None when there is none or reading it fails."""
+    """Return the attribute; None when it is missing or reading it fails."""
     try:
         return getattr(thing, name, None)
-    except Exception:  # noqa: BLE001 - a property of a foreign exception must never hide the failure itself
+    except Exception:  # noqa: BLE001 - a broken property must not hide the failure itself
         return None
 
 
 def status_number(value: Any) -> int | None:
-    """The value as an HTTP status, if it can be one."""
+    """Return the value if it is a valid HTTP status, else None."""
     if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
         return int(value)
     return None
 
 
 def verdict_of_response(status: Any, headers: Any) -> Verdict | None:
-    """The status table's verdict, when this is an answer that failed."""
+    """Return the status table's verdict on an error response; None for any other."""
     number = status_number(status)
     if number is None or number < 400:
         return None

@@ -1,4 +1,4 @@
-"""Ask the tables about an error: its class first, then its bases, and last what its attributes look like."""
+"""Look up an error in the tables: by its class, then by its base classes, then by its attributes."""
 
 from functools import lru_cache
 
@@ -33,14 +33,14 @@ KNOWN_ERRORS: Table = {
     **SERVICE_ERRORS,
     **ASYNC_IO_ERRORS,
 }
-"""Everything that is known, by qualified class name."""
+"""All known errors, by qualified class name."""
 
-# Wrappers carry errors that carry errors; one that carries itself must not be followed for ever.
+# Errors may wrap each other several times over, or even themselves.
 _DEEPEST = 6
 
 
 def known_verdict(error: BaseException) -> Verdict | None:
-    """What is known about the error; None when nothing is."""
+    """Return the verdict on an error; None when it is not known."""
     return _verdict(error, 0)
 
 
@@ -58,7 +58,7 @@ def _verdict(error: BaseException, depth: int) -> Verdict | None:
 def _read(reader: Reader, error: BaseException, depth: int) -> Verdict | None:
     try:
         return reader(error, lambda inner: _verdict(inner, depth + 1))
-    except Exception:  # noqa: BLE001 - an exception whose attributes misbehave is merely not known
+    except Exception:  # noqa: BLE001 - an exception with broken attributes is merely not known
         return None
 
 
@@ -70,12 +70,12 @@ def _entries(kind: type) -> tuple[Entry, ...]:
         if entry is not None:
             found.append(entry)
             if isinstance(entry, Verdict):
-                break  # it always answers, so nothing after it is asked
+                break  # it always applies, so later entries are never reached
     return tuple(found)
 
 
 def _verdict_from_attributes(error: BaseException) -> Verdict | None:
-    """An exception of an unknown library that says its HTTP status or its SQLSTATE under a usual name."""
+    """Judge an exception of an unknown library by an HTTP status or SQLSTATE under one of the usual names."""
     response = attribute(error, "response")
     headers = attribute(error, "headers")
     if headers is None:

@@ -1,26 +1,26 @@
-"""Operating system errors, by their number."""
+"""Operating system errors, by errno."""
 
 import errno
 import re
 
 from redrive.failures.failure import Verdict
-from redrive.failures.known_errors.entries import Ask, Table, permanent, transient
+from redrive.failures.known_errors.entries import Lookup, Table, permanent, transient
 
-_LOST = "the connection was lost, and a network failure passes"
-_UNREACHABLE = "the network did not lead there, which passes"
-_BUSY = "the resource was busy or locked for the moment"
-_USED_UP = "a resource of the system is used up for the moment"
-_WRONG_INPUT = "the same call fails in the same way"
+_LOST = "the connection was lost; a retry may get through"
+_UNREACHABLE = "the host could not be reached; the network may recover"
+_BUSY = "the resource was busy or locked"
+_USED_UP = "the system is temporarily out of a resource"
+_WRONG_INPUT = "the same call fails again"
 
 _TRANSIENT = {
-    "ECONNREFUSED": "nobody was listening, which passes when the service is back",
+    "ECONNREFUSED": "the connection was refused; the service may be back soon",
     "ECONNRESET": _LOST,
     "ECONNABORTED": _LOST,
     "EPIPE": _LOST,
     "ESHUTDOWN": _LOST,
     "ENOTCONN": _LOST,
     "ENETRESET": _LOST,
-    "ETIMEDOUT": "a timeout: the next answer may come in time",
+    "ETIMEDOUT": "it timed out; the next attempt may be faster",
     "EHOSTUNREACH": _UNREACHABLE,
     "EHOSTDOWN": _UNREACHABLE,
     "ENETUNREACH": _UNREACHABLE,
@@ -43,9 +43,9 @@ _PERMANENT = {
     "EEXIST": "the file exists already",
     "ENOTEMPTY": "the directory is not empty",
     "EISDIR": "a file was expected, this is a directory",
-    "ENOTDIR": "a directory was expected, this is none",
-    "EACCES": "the permission is missing, and stays so",
-    "EPERM": "the permission is missing, and stays so",
+    "ENOTDIR": "a directory was expected, this is not one",
+    "EACCES": "permission is missing; a retry does not grant it",
+    "EPERM": "permission is missing; a retry does not grant it",
     "EROFS": "the file system is read-only",
     "EINVAL": _WRONG_INPUT,
     "EBADF": _WRONG_INPUT,
@@ -63,7 +63,7 @@ _PERMANENT = {
 
 
 def _by_number() -> dict[int, Verdict]:
-    """Not every system has every number, hence the names."""
+    """Map errno values to verdicts. Names are used because not every system has every number."""
     verdicts: dict[int, Verdict] = {}
     for name, why in _PERMANENT.items():
         if (number := getattr(errno, name, None)) is not None:
@@ -76,29 +76,27 @@ def _by_number() -> dict[int, Verdict]:
 
 _VERDICTS = _by_number()
 
-# asyncio tries every address of a host and, when they fail in different ways, only tells their texts.
+# asyncio tries every address of a host; when they fail in different ways, only the texts are left.
 _SEVERAL = "Multiple exceptions:"
 _NUMBER = r"\[Errno (\d+)\]"
 
 
-def os_error_verdict(error: BaseException, ask: Ask) -> Verdict | None:
+def os_error_verdict(error: BaseException, lookup: Lookup) -> Verdict | None:
     number = getattr(error, "errno", None)
     if number is not None:
         return _VERDICTS.get(number)
     if type(error) is not OSError:
         return None
     if (cause := error.__cause__) is not None:
-        return _verdict_of_connects(list(cause.exceptions), ask) if isinstance(cause, ExceptionGroup) else ask(cause)
+        if isinstance(cause, ExceptionGroup):
+            # trio and anyio keep one error for each address in a group.
+            return _all_failed([lookup(one) for one in cause.exceptions])
+        return lookup(cause)
     text = str(error)
     if text.startswith(_SEVERAL):
         verdicts = [_VERDICTS.get(int(found)) for found in re.findall(_NUMBER, text[:2000])]
         return _all_failed(verdicts)
     return None
-
-
-def _verdict_of_connects(errors: list[Exception], ask: Ask) -> Verdict | None:
-    """trio and anyio keep what each address answered in a group."""
-    return _all_failed([ask(error) for error in errors])
 
 
 def _all_failed(verdicts: list[Verdict | None]) -> Verdict | None:
@@ -112,9 +110,9 @@ def _all_failed(verdicts: list[Verdict | None]) -> Verdict | None:
     )
 
 
-def name_resolution_verdict(error: BaseException, ask: Ask) -> Verdict:
+def name_resolution_verdict(error: BaseException, lookup: Lookup) -> Verdict:
     said = getattr(error, "strerror", None) or str(error) or "no detail"
-    return transient(f"the host name did not resolve ({said}): DNS failures pass", not_sent=True)
+    return transient(f"the host name did not resolve ({said}): DNS failures are often short", not_sent=True)
 
 
 OS_ERRORS: Table = {

@@ -1,23 +1,23 @@
 """Errors of asyncpg, psycopg, psycopg2, and of SQLAlchemy around any driver."""
 
 from redrive.failures.failure import Verdict
-from redrive.failures.known_errors.entries import Ask, Reader, Table, attribute, permanent, transient
+from redrive.failures.known_errors.entries import Lookup, Reader, Table, attribute, permanent, transient
 from redrive.failures.known_errors.sqlstates import sqlstate_of, sqlstate_verdict
 
-_CONNECTION_LOST = transient("the connection to the database failed or was lost, which passes")
-_MISUSE = permanent("the driver is used wrongly: the same call fails in the same way")
-_REFUSED_LOGIN = permanent("the database refuses the login, and stays with it")
+_CONNECTION_LOST = transient("the connection to the database failed or was lost; a retry may get through")
+_MISUSE = permanent("the driver is used wrongly: the same call fails again")
+_REFUSED_LOGIN = permanent("the database refuses the login")
 
-# libpq tells why a login failed in text only.
+# libpq reports why a login failed only as text.
 _REFUSED_LOGIN_TEXTS = ("authentication failed", "no pg_hba.conf entry", "does not exist", "no password supplied")
 
 
-def _by_state(error: BaseException, _ask: Ask) -> Verdict | None:
+def _by_state(error: BaseException, _lookup: Lookup) -> Verdict | None:
     state = sqlstate_of(error)
     return None if state is None else sqlstate_verdict(state, str(error))
 
 
-def _operational(error: BaseException, _ask: Ask) -> Verdict | None:
+def _operational(error: BaseException, _lookup: Lookup) -> Verdict | None:
     if (state := sqlstate_of(error)) is not None:
         return sqlstate_verdict(state, str(error))
     text = str(error)
@@ -26,29 +26,29 @@ def _operational(error: BaseException, _ask: Ask) -> Verdict | None:
     return _CONNECTION_LOST
 
 
-def _interface(error: BaseException, _ask: Ask) -> Verdict:
+def _interface(error: BaseException, _lookup: Lookup) -> Verdict:
     text = str(error)
     if "connection is closed" in text or "connection already closed" in text or "connection was closed" in text:
         return _CONNECTION_LOST
     return _MISUSE
 
 
-def _sqlalchemy_statement(error: BaseException, ask: Ask) -> Verdict | None:
-    """The driver's own error is in `orig`; some dialects keep the driver's in that one's cause."""
+def _sqlalchemy_statement(error: BaseException, lookup: Lookup) -> Verdict | None:
+    """The driver's error is in `orig`, or in the cause of `orig` with some dialects."""
     if attribute(error, "connection_invalidated") is True:
         return _CONNECTION_LOST
     orig = attribute(error, "orig")
     if not isinstance(orig, BaseException):
         return None
-    verdict = ask(orig)
+    verdict = lookup(orig)
     if verdict is None and orig.__cause__ is not None:
-        verdict = ask(orig.__cause__)
+        verdict = lookup(orig.__cause__)
     return verdict
 
 
 def _by_state_or(otherwise: Verdict) -> Reader:
-    def read(error: BaseException, ask: Ask) -> Verdict:
-        return _by_state(error, ask) or otherwise
+    def read(error: BaseException, lookup: Lookup) -> Verdict:
+        return _by_state(error, lookup) or otherwise
 
     return read
 
@@ -66,12 +66,12 @@ _PSYCOPG: Table = {
 POSTGRES_ERRORS: Table = {
     "asyncpg.exceptions._base.PostgresError": _by_state,
     "asyncpg.exceptions._base.InterfaceError": _interface,
-    # Older releases define the classes where newer ones only export them.
+    # Older releases define the classes in the module from which newer ones only export them.
     **{f"psycopg.{name}": entry for name, entry in _PSYCOPG.items()},
     **{f"psycopg.errors.{name}": entry for name, entry in _PSYCOPG.items()},
     **{f"psycopg2.{name}": entry for name, entry in _PSYCOPG.items()},
     "sqlalchemy.exc.StatementError": _sqlalchemy_statement,
-    "sqlalchemy.exc.TimeoutError": transient("no connection of the pool was free in time", not_sent=True),
+    "sqlalchemy.exc.TimeoutError": transient("no pooled connection was free in time", not_sent=True),
     "sqlalchemy.exc.ArgumentError": _MISUSE,
     "sqlalchemy.exc.InvalidRequestError": _MISUSE,
 }

@@ -1,4 +1,4 @@
-"""What an SQLSTATE, the five characters by which PostgreSQL names an error, says about trying again."""
+"""Verdicts on SQLSTATEs, the five-character codes by which PostgreSQL identifies errors."""
 
 import re
 
@@ -11,11 +11,11 @@ _BY_STATE: dict[str, Verdict] = {
     "40001": transient("40001: a serialization failure; the transaction was rolled back and may be run again"),
     "40P01": transient("40P01: a deadlock; the transaction was rolled back and may be run again"),
     "40002": permanent("40002: the data breaks a constraint of the database"),
-    "55P03": transient("55P03: lock contention; another transaction holds the lock for the moment"),
-    "55006": transient("55006: the object is in use for the moment"),
-    "57P01": transient("57P01: the server is shutting down, and comes back"),
-    "57P02": transient("57P02: the server crashed, and comes back"),
-    "57P03": transient("57P03: the server cannot take connections yet"),
+    "55P03": transient("55P03: lock contention; another transaction holds the lock"),
+    "55006": transient("55006: the object is in use"),
+    "57P01": transient("57P01: the server is shutting down; it may be back soon"),
+    "57P02": transient("57P02: the server crashed; it may be back soon"),
+    "57P03": transient("57P03: the server does not accept connections yet"),
     "57P04": permanent("57P04: the database was dropped"),
     "57P05": transient("57P05: the connection was idle too long and was closed"),
     "25P03": transient("25P03: the transaction was idle too long and was ended"),
@@ -23,11 +23,11 @@ _BY_STATE: dict[str, Verdict] = {
 }
 
 _BY_CLASS: dict[str, tuple[str, str]] = {
-    "08": ("transient", "the connection to the database failed, which passes"),
+    "08": ("transient", "the connection to the database failed; a retry may get through"),
     "40": ("transient", "the transaction was rolled back and may be run again"),
-    "53": ("transient", "the database is short of a resource for the moment"),
+    "53": ("transient", "the database is temporarily out of a resource"),
     "0A": ("permanent", "the database does not support this"),
-    "21": ("permanent", "the statement gives more rows or columns than it may"),
+    "21": ("permanent", "the statement returns more rows or columns than allowed"),
     "22": ("permanent", "validation: the data does not fit the database"),
     "23": ("permanent", "validation: the data breaks a constraint of the database"),
     "25": ("permanent", "the transaction is not in a state that allows this"),
@@ -43,7 +43,7 @@ _QUERY_CANCELED = "57014"
 
 
 def sqlstate_of(error: BaseException) -> str | None:
-    """The SQLSTATE, under the names that drivers give it."""
+    """Return the error's SQLSTATE, under whichever name the driver uses; None when it has none."""
     for name in ("sqlstate", "pgcode"):
         state = attribute(error, name)
         if isinstance(state, str) and re.fullmatch(_SHAPE, state):
@@ -52,12 +52,12 @@ def sqlstate_of(error: BaseException) -> str | None:
 
 
 def sqlstate_verdict(state: str, message: str = "") -> Verdict | None:
-    """The verdict; None for states that say neither way."""
+    """Return the verdict; None for states that may be transient or permanent."""
     if (verdict := _BY_STATE.get(state)) is not None:
         return verdict
     if state == _QUERY_CANCELED:
         if "timeout" in message:
-            return transient("57014: the statement took longer than its timeout; the next may be faster")
+            return transient("57014: the statement exceeded its timeout; the next attempt may be faster")
         return unknown("57014: the statement was cancelled, by a user or by a timeout")
     if (row := _BY_CLASS.get(state[:2])) is None:
         return None

@@ -1,9 +1,9 @@
-"""Data that does not fit its schema, as validation libraries say it."""
+"""Errors of validation and decoding libraries."""
 
 from redrive.failures.known_errors.entries import Table, permanent
 
-_MISMATCH = permanent("validation: the data does not fit its schema, and stays so")
-_UNREADABLE = permanent("validation: the data cannot be decoded, and stays so")
+_MISMATCH = permanent("validation: the data does not fit its schema")
+_UNREADABLE = permanent("validation: the data cannot be decoded")
 
 VALIDATION_ERRORS: Table = {
     "json.decoder.JSONDecodeError": _UNREADABLE,

@@ -16,7 +16,7 @@ from redrive.flows.graphs.step_policy import POLICY_KEYS
 from redrive.flows.graphs.step_reading import LONGEST_DEPENDENCY, MOST_AT_ONCE, MOST_DEPENDENCIES, STEP_KEYS
 from redrive.flows.graphs.value_types import VALUE_TYPES
 from redrive.notation.fields import LARGEST_COUNT
-from redrive.notation.native_json_schema import DIALECT, native_schema
+from redrive.notation.formats.native_json_schema import DIALECT, native_schema
 
 
 def graph_schema() -> dict[str, Any]:

@@ -6,9 +6,9 @@ import msgspec
 
 from redrive.flows.graphs.problems import Problems
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.notation import native, template, work_config
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
+from redrive.notation.formats import native, template, work_config
 from redrive.notation.place import Place
 from redrive.notation.read import read_policy
 from redrive.policies.policy import Policy

@@ -17,7 +17,7 @@ from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.parsing import read_script
 from redrive.flows.scripts.variables import variables_of
 from redrive.flows.scripts.walking import walk
-from redrive.notation.linter import lint
+from redrive.notation.linting.linter import lint
 
 if TYPE_CHECKING:
     from redrive.flows.action import Action

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from redrive.flows.scripts.errors import Problems
 from redrive.flows.scripts.nodes import PolicyBrackets, Span
-from redrive.notation.brackets import read_text
 from redrive.notation.errors import NotationError, show_where
+from redrive.notation.formats.brackets import read_text
 from redrive.notation.place import Position
 
 if TYPE_CHECKING:

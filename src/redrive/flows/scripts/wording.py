@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from redrive.notation.brackets import ANSWER_KEYS, SETTINGS
+from redrive.notation.formats.brackets import ANSWER_KEYS, SETTINGS
 
 if TYPE_CHECKING:
     from lark import Lark, Token

@@ -1,4 +1,4 @@
-"""What the linter says, and what it looks at."""
+"""The lint rules, their findings, and the policy that is checked."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -6,26 +6,26 @@ from typing import Literal
 
 import msgspec
 
-from redrive.notation.advice import advice
 from redrive.notation.catalogue import NOTATIONS
+from redrive.notation.linting.advice import advice_on
 from redrive.notation.meaning import Answer, Meaning, meaning_of
 from redrive.notation.reading import Reading
 from redrive.policies.policy import DEFAULT_POLICY, Policy
 from redrive.policies.preview import Preview, preview, usual_failures
 
 Severity = Literal["error", "warning", "info"]
-"""error: it cannot work. warning: it does harm one day. info: worth knowing."""
+"""error: it cannot work. warning: it will do harm one day. info: worth knowing."""
 
 
-# What is played through here only has to show whether limits are met, so a shorter look and fewer rules will do:
-# without a deadline far enough for the waits to have reached their cap, with one far enough to reach it.
+# The linter previews fewer attempts and rules than `preview` does: enough for the waits to reach their cap, or the
+# attempts to reach the deadline.
 _HORIZON = 200
 _HORIZON_TO_DEADLINE = 1000
 _PREVIEWS = 40
 
 
 class LintRule(msgspec.Struct, frozen=True):
-    """What a rule is about."""
+    """A lint rule."""
 
     severity: Severity
     summary: str
@@ -35,7 +35,7 @@ RULES: Mapping[str, LintRule] = {
     "RD001": LintRule("warning", "no jitter"),
     "RD002": LintRule("warning", "no bound: neither attempts nor time are limited"),
     "RD003": LintRule("warning", "retries on work that is declared not idempotent"),
-    "RD004": LintRule("warning", "a policy inside another: the attempts multiply"),
+    "RD004": LintRule("warning", "nested policies: the attempts multiply"),
     "RD005": LintRule("warning", "the worst case is longer than the deadline"),
     "RD006": LintRule("error", "no attempt at all (0)"),
     "RD007": LintRule("warning", "retryable: false with max_attempts above 1"),
@@ -45,38 +45,38 @@ RULES: Mapping[str, LintRule] = {
     "RD011": LintRule("warning", "no wait between attempts"),
     "RD012": LintRule("warning", "more than 20 attempts without a deadline"),
     "RD013": LintRule("info", "a wait may be longer than 5 minutes"),
-    "RD014": LintRule("info", "failures nobody has classified are retried"),
-    "RD015": LintRule("warning", "a rule that never answers"),
+    "RD014": LintRule("info", "unclassified failures are retried"),
+    "RD015": LintRule("warning", "a rule that never applies"),
     "RD016": LintRule("info", "settings that never apply, because there is one attempt"),
-    "RD017": LintRule("info", "a Retry-After is accepted that the deadline does not allow"),
-    "RD018": LintRule("warning", "an old class name, which no error has"),
+    "RD017": LintRule("info", "max_retry_after is longer than the deadline"),
+    "RD018": LintRule("warning", "an old class name that no error has"),
     "RD019": LintRule("warning", "attempts cut by their timeout are not retried"),
     "RD020": LintRule("warning", "a rule grants more retries than there are attempts"),
     "RD021": LintRule("warning", "permanent failures are retried"),
 }
-"""Stable: an id keeps its meaning, and is not used again when its rule goes."""
+"""Ids are stable: an id keeps its meaning and is not reused when its rule is removed."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that could be better."""
+    """One problem or possible improvement."""
 
     id: str
     """One of RULES."""
     severity: Severity
     key: str
-    """The key it is about, as the notation calls it."""
+    """The key, as the notation spells it."""
     line: int | None
     text: str
     """What is wrong, and why it matters."""
     instead: str
-    """What to write."""
+    """What to write instead."""
 
 
 class Subject:
-    """A reading under the linter's eye."""
+    """The policy that is checked."""
 
     def __init__(self, reading: Reading, bare: bool) -> None:
-        """`bare`: the policy came from Python and was not written down anywhere."""
+        """`bare`: the policy was built in Python, so only values that differ from the defaults count as set."""
         self.reading = reading
         self.policy: Policy = reading.policy
         self.meaning: Meaning = meaning_of(self.policy)
@@ -85,25 +85,25 @@ class Subject:
 
     @property
     def answers(self) -> Iterator[tuple[str, Answer]]:
-        """What the policy does to failures, each with the policy field it comes from; none when nothing is retried."""
+        """Yield each answer of the policy's meaning with the policy field it comes from."""
         for index, answer in enumerate(self.meaning.answers):
             yield (f"rules[{index}]" if index < len(self.policy.rules) else "retry_on"), answer
 
     @cached_property
     def previews(self) -> list[Preview]:
-        """What will happen to the failures the policy is about."""
+        """Previews of the failures that the policy retries."""
         failures = usual_failures(self.policy)[:_PREVIEWS]
         horizon = _HORIZON if self.policy.deadline is None else _HORIZON_TO_DEADLINE
         return [preview(self.policy, failure, rows=horizon, horizon=horizon) for failure in failures]
 
     def is_written(self, field: str) -> bool:
-        """True when a field was set, and not left to its default."""
+        """Whether a field was set and not left to its default."""
         if self._bare:
             return bool(getattr(self.policy, field) != getattr(DEFAULT_POLICY, field))
         return field in self.reading.written
 
     def field_of(self, answered_by: str, field: str) -> str:
-        """Where to look for a wait's setting: in the rule that answers, or in the policy itself."""
+        """Return the field that sets a wait: the rule that applies, or the policy's own field."""
         return answered_by if answered_by.startswith("rules") else field
 
     def finding(
@@ -113,7 +113,7 @@ class Subject:
         text: str,
         instead: str,
     ) -> Finding:
-        """`instead` is a sentence, or one of the subjects that `advice` knows."""
+        """Create a finding. `instead` is a sentence, or a subject that `advice_on` knows."""
         written = self.reading.written.get(field)
         return Finding(
             id=id,
@@ -121,9 +121,9 @@ class Subject:
             key=written or self._spelling.get(field) or field,
             line=self.reading.line_of(field),
             text=text,
-            instead=advice(instead, self.reading.notation) if instead.isidentifier() else instead,
+            instead=advice_on(instead, self.reading.notation) if instead.isidentifier() else instead,
         )
 
 
 Check = Callable[[Subject], Iterator[Finding]]
-"""One rule of the linter."""
+"""A function that checks one rule."""

@@ -1,4 +1,4 @@
-"""Whether everything one match is about is something another is about too."""
+"""Whether one match covers another: every failure that matches the second also matches the first."""
 
 import builtins
 
@@ -6,7 +6,7 @@ from redrive.failures.matching import Match, lineage
 
 
 def covers(wide: Match, narrow: Match) -> bool:
-    """True when no failure can match `narrow` without matching `wide`, as far as names and ranges show."""
+    """Whether every failure that matches `narrow` also matches `wide`, as far as names and ranges show."""
     if not narrow:
         return False
     if "any" in wide.categories:
@@ -21,7 +21,7 @@ def covers(wide: Match, narrow: Match) -> bool:
 
 
 def _below(kind: type[BaseException] | None, wide: Match) -> list[bool]:
-    """For a class that is known: whether it is one of the classes meant, or derives from one."""
+    """Say for each class that `wide` names whether `kind` is that class or derives from it."""
     if kind is None:
         return []
     names = lineage(kind)

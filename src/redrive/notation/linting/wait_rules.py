@@ -1,11 +1,11 @@
-"""The linter's rules about waits, and about what is retried at all."""
+"""Lint rules about waits, and about which failures are retried."""
 
 from collections.abc import Iterator
 
 from redrive.failures.matching import Match
 from redrive.notation.durations import write_duration
 from redrive.notation.failure_names import RENAMED
-from redrive.notation.findings import RULES, Check, Finding, Subject
+from redrive.notation.linting.findings import RULES, Check, Finding, Subject
 from redrive.policies.decide import SHORTEST_WAIT
 
 
@@ -13,7 +13,7 @@ def no_jitter(subject: Subject) -> Iterator[Finding]:
     """RD001"""
     for answered_by, answer in subject.answers:
         if answer.jitter.kind == "none":
-            text = "without jitter all clients that failed together come back together, and fail together again"
+            text = "without jitter, all clients that failed together retry together, and fail together again"
             yield subject.finding("RD001", subject.field_of(answered_by, "jitter"), text, "jitter")
 
 
@@ -58,8 +58,8 @@ def unknown_failures(subject: Subject) -> Iterator[Finding]:
     for answered_by, answer in subject.answers:
         if {"any", "unknown"} & set(answer.match.categories):
             text = (
-                "failures nobody has classified are retried, programming errors among them, and nothing says "
-                "whether doing the work twice does harm"
+                "unclassified failures are retried, including programming errors, and the policy does not say "
+                "whether repeating the work does harm"
             )
             yield subject.finding("RD014", answered_by, text, "retry_on")
             return

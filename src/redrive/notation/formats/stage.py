@@ -1,22 +1,22 @@
 """The arguments of a stage's retry interceptor: as a call, as the mapping `retry_config`, or as Python values.
 
-Left out: max_attempts 3, base_delay_ms 1000, max_delay_ms 30000, backoff_strategy exponential, jitter_strategy full,
+Defaults: max_attempts 3, base_delay_ms 1000, max_delay_ms 30000, backoff_strategy exponential, jitter_strategy full,
 retryable_errors (TimeoutError, ConnectionError, OSError). There is no deadline.
 """
 
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any
 
 from redrive.failures.matching import Match
+from redrive.notation.durations import cap_in_milliseconds, milliseconds
 from redrive.notation.failure_names import with_current_names
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.fields import Fields
 from redrive.notation.meaning import Meaning
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.wait_words import BACKOFF_KINDS, PLAIN_JITTER
-from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
+from redrive.notation.reading import Reading
+from redrive.notation.wait_text import BACKOFF_KINDS, PLAIN_JITTER
 from redrive.policies.backoff import Backoff
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import FULL_JITTER
 
 NAME = "stage"
@@ -40,7 +40,7 @@ DEFAULT_ERRORS = Match(names=("TimeoutError", "ConnectionError", "OSError"))
 
 
 def read(data: Any, place: Place) -> Reading:
-    """`retryable_errors` may be classes when the arguments come from Python, and are names when they come from text."""
+    """Read the arguments. `retryable_errors` are names in text, and may be classes when they come from Python."""
     fields = Fields(_without_enum_names(data), place, KEYS)
     base = fields.milliseconds("base_delay_ms", 1000)
     retry_on = with_current_names(fields.failures("retryable_errors", DEFAULT_ERRORS))
@@ -53,14 +53,12 @@ def read(data: Any, place: Place) -> Reading:
         deadline=None,
         retry_on=retry_on,
     )
-    warnings: list[NamedWarning] = []
-    if base < SHORTEST_WAIT and policy.attempts != 1:
-        warnings.append(zero_wait(fields, "base_delay_ms", policy.floor))
+    warnings = fields.zero_wait("base_delay_ms", base, policy.floor, policy.attempts != 1)
     return fields.reading(NAME, policy, SPELLING, warnings)
 
 
 def _without_enum_names(data: Any) -> Any:
-    """`BackoffStrategy.LINEAR`, as it stands in pasted code, is the word "linear"."""
+    """Replace enum members in pasted code, such as `BackoffStrategy.LINEAR`, by their values, such as "linear"."""
     if not isinstance(data, Mapping):
         return data
     enums = {"backoff_strategy": "BackoffStrategy.", "jitter_strategy": "JitterStrategy."}
@@ -73,16 +71,16 @@ def _without_enum_names(data: Any) -> Any:
 
 
 def as_arguments(meaning: Meaning) -> dict[str, Any]:
-    """The nearest arguments; whoever calls compares what they mean with what was wanted."""
-    # No limit is written as the largest number there is: the comparison then tells them apart.
+    """Return the closest arguments; the caller checks what they lost."""
+    # No limit is written as the largest number, so that the caller notices the difference.
     arguments: dict[str, Any] = {"max_attempts": 2_147_483_647 if meaning.attempts is None else meaning.attempts}
     if meaning.answers:
         answer = meaning.answers[0]
         arguments |= {
             "base_delay_ms": milliseconds(answer.backoff.base),
-            "max_delay_ms": longest_milliseconds(answer.max_wait),
+            "max_delay_ms": cap_in_milliseconds(answer.max_wait),
             "backoff_strategy": answer.backoff.kind,
-            # Adding a little has no word here; drawing from the upper half comes nearest.
+            # There is no additive jitter here; equal jitter is the closest.
             "jitter_strategy": "equal" if answer.jitter.kind == "additive" else answer.jitter.kind,
             "retryable_errors": _class_names(answer.match),
         }
@@ -90,12 +88,13 @@ def as_arguments(meaning: Meaning) -> dict[str, Any]:
 
 
 def write(meaning: Meaning) -> str:
-    """The arguments as a call that can be pasted into code."""
+    """Write the arguments as a call that can be pasted into code."""
     arguments = as_arguments(meaning)
     lines = []
     for key, value in arguments.items():
         if isinstance(value, list):
-            text = f"({', '.join(value)}{',' if len(value) == 1 else ''})"
+            names = [_as_python(name) for name in value]
+            text = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
         else:
             text = f'"{value}"' if isinstance(value, str) else str(value)
         lines.append(f"    {key}={text},\n")
@@ -106,3 +105,9 @@ def _class_names(match: Match) -> list[str]:
     if "any" in match.categories:
         return ["Exception"]
     return list(match.names or DEFAULT_ERRORS.names)
+
+
+def _as_python(name: str) -> str:
+    """Return a class name as code; as a string when it is not an expression (`module.<locals>.Busy`)."""
+    is_expression = all(part.isidentifier() and not iskeyword(part) for part in name.split("."))
+    return name if is_expression else f'"{name}"'

@@ -1,28 +1,28 @@
 """Bracket text: `[RateLimitError -> retry: 10, backoff: 1m] [retry: 3, backoff: 30s] [timeout: 2m]`.
 
-A bracket with `retry` answers the failures before its arrow, or all of them when it has none, and has a counter of its
-own; the first bracket that matches answers. Brackets of settings (`timeout`, `deadline`, ...) are about the whole.
+A bracket with `retry` applies to the failures before its arrow, or to all failures without an arrow, and has its own
+counter; the first bracket that matches applies. Brackets of settings (`timeout`, `deadline`, ...) apply to the whole
+policy.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING
-from redrive.notation.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.failure_names import with_current_names
-from redrive.notation.fields import DURATION_WORDS, Fields, positions_of, read_failures, zero_wait
+from redrive.notation.fields import DURATION_FORMS, Fields, positions_of, read_failures
+from redrive.notation.formats.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.place import BEGIN, Place, Position
 from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
+from redrive.notation.wait_text import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, read_jitter
 from redrive.policies.backoff import Backoff, BackoffKind
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER
 from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule
 from redrive.policies.preview import CUT_ATTEMPT
 
 NAME = "brackets"
 ANSWER_KEYS = ("retry", "backoff", "max_backoff", "jitter", "factor", *BACKOFF_KINDS)
-"""Keys of a bracket that answers failures."""
+"""Keys of a bracket that applies to failures."""
 SETTINGS = {
     "timeout": "attempt_timeout",
     "deadline": "deadline",
@@ -34,7 +34,7 @@ SETTINGS = {
     "never_on": "never_on",
     "idempotent": "idempotent",
 }
-"""Keys of a bracket that is about the whole -> the policy's fields."""
+"""Keys of a bracket of settings -> the policy's fields."""
 SPELLING = {field: key for key, field in SETTINGS.items()} | {
     "jitter": "jitter",
     "backoff": "backoff",
@@ -46,9 +46,9 @@ _NO_LIMIT: Mapping[int, None] = {-1: None}
 
 
 def read_text(text: str, source: str = "<text>", begin: Position = BEGIN) -> Reading:
-    """The policy of all brackets in a text; an action call before them and comments are passed over.
+    """Read the policy from all brackets in a text; comments and an action call before them are skipped.
 
-    `begin`: where the text stands in a longer one, such as a script.
+    `begin`: the position of the text in a longer one, such as a script.
     """
     brackets, place = parse_brackets(text, source, begin)
     settings: dict[str, Fields] = {}
@@ -63,11 +63,11 @@ def read_text(text: str, source: str = "<text>", begin: Position = BEGIN) -> Rea
     rules = [_read_answer(fields, "attempts" in settings, warnings) for fields in answers]
     policy = _policy(settings, rules, place)
     if policy.attempt_timeout is not None and not any(rule.match.matched_by(CUT_ATTEMPT) for rule in rules):
-        problem = "no bracket answers an attempt that its timeout cuts; name TimeoutError in one that should"
+        problem = "no bracket retries an attempt that exceeds its timeout; name TimeoutError in one that should"
         if not rules:
             problem = (
-                "no bracket says what is retried, so nothing is; only in a script are such brackets "
-                "a change to the action's own policy"
+                "no bracket says what is retried, so nothing is; only in a script do such brackets "
+                "modify the action's own policy"
             )
         warnings.append(settings["timeout"].warning("timeout-not-retried", "timeout", problem))
     written = {SETTINGS[key]: fields.place.at(key).key for key, fields in settings.items()}
@@ -90,13 +90,13 @@ def _answer_fields(bracket: dict[str, Any], place: Place) -> Fields:
             raise place.at(key).refuse(
                 value, f"needs a bracket of its own: [{key}: ...]", f"in this bracket {', '.join(ANSWER_KEYS)}"
             )
-    return Fields(bracket, place, ANSWER_KEYS, unwritten=(FAILURES,))
+    return Fields(bracket, place, ANSWER_KEYS, internal=(FAILURES,))
 
 
 def _collect_settings(fields: Fields, settings: dict[str, Fields]) -> None:
     for key in fields:
         if key in settings:
-            raise fields.refuse(key, "each key once", f"written twice, first in {settings[key].place.key}")
+            raise fields.refuse(key, "each key once", f"duplicate key, first used in {settings[key].place.key}")
         settings[key] = fields
 
 
@@ -107,8 +107,7 @@ def _read_answer(fields: Fields, limited: bool, warnings: list[NamedWarning]) ->
     kind = _read_kind(fields)
     if "factor" in fields and kind != "exponential":
         raise fields.refuse("factor", "factor in an exponential bracket only", f"{kind} backoff has no factor")
-    if base < SHORTEST_WAIT and fields.data.get("retry") != 0:
-        warnings.append(zero_wait(fields, "backoff", DEFAULT_POLICY.floor))
+    warnings += fields.zero_wait("backoff", base, DEFAULT_POLICY.floor, fields.data.get("retry") != 0)
     match = ANYTHING
     if FAILURES in fields:
         place = fields.place.at(FAILURES)
@@ -119,7 +118,7 @@ def _read_answer(fields: Fields, limited: bool, warnings: list[NamedWarning]) ->
             )
     return Rule(
         match=match,
-        retries=fields.whole("retry", None, least=0, words=_NO_LIMIT),
+        retries=fields.whole("retry", None, least=0, special=_NO_LIMIT),
         backoff=Backoff(kind, base, fields.number("factor", 2.0, least=LEAST_FACTOR, most=LARGEST_FACTOR)),
         jitter=read_jitter(fields, "jitter"),
         max_wait=fields.duration("max_backoff", None, zero=False),
@@ -130,9 +129,9 @@ def _read_kind(fields: Fields) -> BackoffKind:
     named = [key for key in fields if key in BACKOFF_KINDS]
     for key in named:
         if fields.data[key] is not True:
-            raise fields.refuse(key, f"the word {key} alone; its duration goes to backoff: {DURATION_WORDS}")
+            raise fields.refuse(key, f"{key} without a value; its duration goes to backoff: {DURATION_FORMS}")
     if len(named) > 1:
-        raise fields.refuse(named[1], f"one of {', '.join(BACKOFF_KINDS)}", f"{named[0]} is written already")
+        raise fields.refuse(named[1], f"one of {', '.join(BACKOFF_KINDS)}", f"{named[0]} is set already")
     return BACKOFF_KINDS[named[0]] if named else "exponential"
 
 
@@ -149,11 +148,11 @@ def _policy(settings: Mapping[str, Fields], rules: list[Rule], place: Place) -> 
         backoff=Backoff("exponential", 0.0),
         jitter=NO_JITTER,
         max_wait=None,
-        deadline=of("deadline").duration("deadline", None, zero=False, words=_NONE),
+        deadline=of("deadline").duration("deadline", None, zero=False, special=_NONE),
         attempt_timeout=of("timeout").duration("timeout", None, zero=False),
         timeout_growth=of("timeout_growth").number("timeout_growth", default.timeout_growth, least=1, most=10),
-        timeout_retries=of("timeout_retries").whole("timeout_retries", None, least=0, words=_NO_LIMIT),
-        max_retry_after=of("max_retry_after").duration("max_retry_after", default.max_retry_after, words=_NONE),
+        timeout_retries=of("timeout_retries").whole("timeout_retries", None, least=0, special=_NO_LIMIT),
+        max_retry_after=of("max_retry_after").duration("max_retry_after", default.max_retry_after, special=_NONE),
         floor=of("floor").duration("floor", default.floor),
         retry_on=NOTHING,
         never_on=with_current_names(never_on.failures("never_on", NOTHING)),

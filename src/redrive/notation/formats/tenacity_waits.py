@@ -1,15 +1,15 @@
-"""tenacity's wait functions as backoff, jitter and cap. Its first wait has exponent 0, as ours has."""
+"""tenacity's wait functions as backoff, jitter and cap. In both libraries the first wait has exponent 0."""
 
 from typing import Any
 
 import msgspec
 
-from redrive.notation.call_text import Call, Combined
 from redrive.notation.durations import SHORTEST_DURATION, write_duration
 from redrive.notation.fields import Fields
+from redrive.notation.formats.tenacity_arguments import Arguments
+from redrive.notation.python_calls import Call, Combined
 from redrive.notation.reading import NamedWarning
-from redrive.notation.tenacity_arguments import Arguments
-from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
+from redrive.notation.wait_text import LARGEST_FACTOR, LEAST_FACTOR
 from redrive.policies.backoff import LONGEST_WAIT, Backoff
 from redrive.policies.jitter import FULL_JITTER, NO_JITTER, Jitter
 
@@ -20,7 +20,7 @@ _WAITS = (
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wait function comes to."""
+    """A wait function as backoff, jitter and cap."""
 
     backoff: Backoff = Backoff("constant", 0.0)
     jitter: Jitter = NO_JITTER
@@ -28,7 +28,7 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_wait(wait: Any, fields: Fields, warnings: list[NamedWarning]) -> Waits:
-    """The waits that an expression asks for; where the fit is not exact, a warning says how it differs."""
+    """Read a wait expression; when the result is not exact, a warning says how it differs."""
     if isinstance(wait, Combined) and wait.operator == "+":
         return _sum(wait.parts, fields, warnings)
     if not isinstance(wait, Call):
@@ -43,7 +43,7 @@ def read_wait(wait: Any, fields: Fields, warnings: list[NamedWarning]) -> Waits:
 
 
 def _sum(parts: tuple[Any, ...], fields: Fields, warnings: list[NamedWarning]) -> Waits:
-    """One growing wait at most; fixed ones are added to a fixed one, random ones become what jitter adds."""
+    """Add up waits: fixed ones are summed, random ones become additive jitter, and at most one may grow."""
     read = [read_wait(part, fields, warnings) for part in parts]
     growing = [one for one in read if one.backoff.kind != "constant"]
     if len(growing) > 1 or any(one.jitter.kind == "full" and one in growing for one in read):
@@ -63,7 +63,7 @@ def _sum(parts: tuple[Any, ...], fields: Fields, warnings: list[NamedWarning]) -
     if not growing:
         return Waits(backoff=Backoff("constant", min(fixed, LONGEST_WAIT)), jitter=jitter)
     if growing[0].cap is not None and spread:
-        text = f"the cap of {write_duration(growing[0].cap)} holds after the random part is added, not before"
+        text = f"the cap of {write_duration(growing[0].cap)} applies after the random part is added, not before"
         warnings.append(fields.warning("cap-after-jitter", "wait", text))
     return Waits(backoff=growing[0].backoff, jitter=jitter, cap=growing[0].cap)
 
@@ -133,8 +133,8 @@ def _growing(given: Arguments, base: float, jitter: Jitter, fields: Fields, warn
         return Waits(backoff=Backoff("constant", least))
     if least > base and base > 0:
         text = (
-            f"waits under {write_duration(least)} are not held there until the backoff outgrows them: "
-            f"the backoff begins at {write_duration(least)}"
+            f"the backoff begins at {write_duration(least)}, instead of staying there "
+            f"until it has grown beyond {write_duration(least)}"
         )
         warnings.append(fields.warning("minimum-wait", "wait", text))
     if base == 0:

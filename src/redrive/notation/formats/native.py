@@ -1,17 +1,17 @@
-"""redrive's own notation: the fields of a policy in words, as YAML or JSON."""
+"""redrive's own notation: the fields of a policy, as YAML or JSON."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.failures.matching import NOTHING, Match, as_match, match_as_texts, qualified_name
+from redrive.failures.matching import NOTHING, Match, as_match, match_as_texts, written_name
 from redrive.notation.durations import DurationError, write_duration
 from redrive.notation.errors import NotationError
 from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields
 from redrive.notation.place import Place
 from redrive.notation.reading import Reading
-from redrive.notation.wait_words import read_backoff, read_jitter, write_backoff, write_jitter
+from redrive.notation.wait_text import read_backoff, read_jitter, write_backoff, write_jitter
 from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
 
 NAME = "native"
@@ -37,25 +37,25 @@ RULE_KEYS = ("match", "retries", "backoff", "jitter", "max_wait")
 NO_LIMIT: Mapping[str, None] = {"unlimited": None}
 NONE: Mapping[str, None] = {"none": None}
 
-# What a written policy always says, so that nobody has to know the defaults to read it.
+# Always written, so that readers need not know the defaults.
 _ALWAYS_WRITTEN = ("attempts", "backoff", "jitter", "max_wait", "deadline", "retry_on")
 
 
 def read(data: Any, place: Place) -> Reading:
-    """A policy from its fields; what is left out has the default of `Policy`."""
+    """Read a policy; missing keys have the defaults of `Policy`."""
     fields = Fields(data, place, KEYS)
     default = DEFAULT_POLICY
     policy = fields.policy(
         SPELLING,
-        attempts=fields.whole("attempts", default.attempts, least=1, words=NO_LIMIT, zero_rule="RD006"),
+        attempts=fields.whole("attempts", default.attempts, least=1, special=NO_LIMIT, zero_rule="RD006"),
         backoff=read_backoff(fields, "backoff") or default.backoff,
         jitter=read_jitter(fields, "jitter") or default.jitter,
-        max_wait=fields.duration("max_wait", default.max_wait, zero=False, words=NONE),
-        deadline=fields.duration("deadline", default.deadline, zero=False, words=NONE),
-        attempt_timeout=fields.duration("attempt_timeout", default.attempt_timeout, zero=False, words=NONE),
+        max_wait=fields.duration("max_wait", default.max_wait, zero=False, special=NONE),
+        deadline=fields.duration("deadline", default.deadline, zero=False, special=NONE),
+        attempt_timeout=fields.duration("attempt_timeout", default.attempt_timeout, zero=False, special=NONE),
         timeout_growth=fields.number("timeout_growth", default.timeout_growth, least=1, most=10),
-        timeout_retries=fields.whole("timeout_retries", default.timeout_retries, least=0, words=NO_LIMIT),
-        max_retry_after=fields.duration("max_retry_after", default.max_retry_after, words=NONE),
+        timeout_retries=fields.whole("timeout_retries", default.timeout_retries, least=0, special=NO_LIMIT),
+        max_retry_after=fields.duration("max_retry_after", default.max_retry_after, special=NONE),
         floor=fields.duration("floor", default.floor),
         retry_on=with_current_names(fields.failures("retry_on", default.retry_on)),
         never_on=with_current_names(fields.failures("never_on", default.never_on)),
@@ -76,14 +76,14 @@ def _read_rules(fields: Fields) -> tuple[Rule, ...]:
 
 def _read_rule(data: Any, place: Place) -> Rule:
     fields = Fields(data, place, RULE_KEYS)
-    fields.require("match", "the failures this rule is about, such as [ConnectionError, status:429]")
+    fields.require("match", "the failures this rule applies to, such as [ConnectionError, status:429]")
     match = with_current_names(fields.failures("match", NOTHING))
     if not match:
         raise fields.refuse("match", "at least one failure")
     try:
         return Rule(
             match=match,
-            retries=fields.whole("retries", None, least=0, words=NO_LIMIT),
+            retries=fields.whole("retries", None, least=0, special=NO_LIMIT),
             backoff=read_backoff(fields, "backoff"),
             jitter=read_jitter(fields, "jitter"),
             max_wait=fields.duration("max_wait", None, zero=False),
@@ -93,11 +93,11 @@ def _read_rule(data: Any, place: Place) -> Rule:
 
 
 def as_data(policy: Policy) -> dict[str, Any]:
-    """The policy as plain data that `read` gives back; classes are written by their names."""
+    """Return the policy as plain data that `read` accepts; classes are written by name."""
     try:
         return _fields_as_data(policy)
     except DurationError as error:
-        raise NotationError(f"cannot be written down: {error}", allowed="durations from 1 ns") from None
+        raise NotationError(f"cannot be written: {error}", allowed="durations from 1 ns") from None
 
 
 def _fields_as_data(policy: Policy) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _fields_as_data(policy: Policy) -> dict[str, Any]:
 
 
 def write_yaml(policy: Policy) -> str:
-    # Loaded here, not above, so that JSON users of this module do not need it.
+    # Imported here because users of the JSON form do not need it.
     import yaml
 
     text: str = yaml.safe_dump(as_data(policy), sort_keys=False, default_flow_style=None, width=120)
@@ -149,10 +149,10 @@ def _rule_as_data(rule: Rule, key: str) -> dict[str, Any]:
 
 
 def failures_as_texts(match: Match, key: str) -> list[str]:
-    """Names, statuses and categories that read back to the same failures."""
+    """Return names, statuses and categories that read back to the same failures."""
     named = Match(
         categories=match.categories,
-        names=(*(_class_name(kind) for kind in match.types), *match.names),
+        names=(*(written_name(kind) for kind in match.types), *match.names),
         statuses=match.statuses,
         predicates=match.predicates,
     )
@@ -163,12 +163,8 @@ def failures_as_texts(match: Match, key: str) -> list[str]:
         readable, texts = False, []
     if not readable:
         what = "a predicate" if match.predicates else texts or list(match.names)
-        raise NotationError("cannot be written down", key=key, value=what, allowed="class names, statuses, categories")
+        raise NotationError("cannot be written", key=key, value=what, allowed="class names, statuses, categories")
     return texts
-
-
-def _class_name(kind: type) -> str:
-    return kind.__name__ if kind.__module__ == "builtins" else qualified_name(kind)
 
 
 def _duration_or_none(seconds: float | None) -> str:

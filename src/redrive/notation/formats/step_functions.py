@@ -1,7 +1,7 @@
-"""The `Retry` array of a Step Functions state, as JSON: one retrier a rule, asked in order, each with its own counter.
+"""The `Retry` array of a Step Functions state, as JSON: each retrier is a rule with its own counter.
 
-Left out: IntervalSeconds 1, MaxAttempts 3 (retries, so 0 is never), BackoffRate 2.0, no MaxDelaySeconds, JitterStrategy
-NONE. What no retrier names is not retried.
+Defaults: IntervalSeconds 1, MaxAttempts 3 (retries, so 0 means never), BackoffRate 2.0, no MaxDelaySeconds,
+JitterStrategy NONE. Errors that no retrier names are not retried.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields, positions_of
 from redrive.notation.place import Place
 from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.wait_words import LARGEST_FACTOR
+from redrive.notation.wait_text import LARGEST_FACTOR
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import FULL_JITTER, NO_JITTER, Jitter
 from redrive.policies.policy import Policy, Rule
@@ -37,7 +37,7 @@ _JITTER: Mapping[str, Jitter] = {"FULL": FULL_JITTER, "NONE": NO_JITTER}
 
 
 def read(data: Any, place: Place) -> Reading:
-    """A list of retriers."""
+    """Read a list of retriers."""
     if not isinstance(data, list | tuple) or not 0 < len(data) <= MOST_RULES:
         raise place.refuse(data, NOT_ALLOWED, f"a list of 1 to {MOST_RULES} retriers with the keys {', '.join(KEYS)}")
     warnings: list[NamedWarning] = []
@@ -100,13 +100,13 @@ def _read_error(name: str, index: int, fields: Fields, warnings: list[NamedWarni
     if name == _ALL:
         return ANYTHING
     if name == _TASK_FAILED:
-        warn("task-failed", f"{_TASK_FAILED} leaves timeouts out; here it is any failure, timeouts among them")
+        warn("task-failed", f"{_TASK_FAILED} excludes timeouts; here it is read as any failure, including timeouts")
         return ANYTHING
     if name in _TIMEOUTS:
-        warn("timeout-name", f"{name} is read as TimeoutError, which errors of the work's own may be too")
+        warn("timeout-name", f"{name} is read as TimeoutError, which the work itself may raise too")
         return Match(names=("TimeoutError",))
     if name.startswith("States."):
-        warn("service-error", f"{name} is raised by the service that ran the state; nothing here raises it")
+        warn("service-error", f"{name} is raised by Step Functions itself; nothing here raises it")
     elif "." in name:
         warn("dotted-name", f"{name} is compared with the module and name of the error's class")
     if not all(part.isidentifier() for part in name.split(".")):

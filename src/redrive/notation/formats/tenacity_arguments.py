@@ -1,18 +1,18 @@
-"""The arguments of one tenacity call, by name, each read as what it has to be."""
+"""The arguments of one tenacity call, by name and type."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from redrive.notation.call_text import Call, as_plain
 from redrive.notation.durations import read_duration, read_wait
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import NOT_ALLOWED, Fields
 from redrive.notation.place import similar
+from redrive.notation.python_calls import Call, as_plain
 from redrive.policies.backoff import LONGEST_WAIT
 
 
 class Arguments:
-    """Positional arguments take the names of the parameters in their order."""
+    """The arguments of a call; positional ones get the names of the parameters."""
 
     def __init__(self, call: Call, fields: Fields, key: str, parameters: Sequence[str]) -> None:
         self._call = call
@@ -36,7 +36,7 @@ class Arguments:
         raise self._refuse(f"{NOT_ALLOWED}", f"{name} as a whole number from 1 to {most}")
 
     def seconds(self, name: str, default: float | None, *, zero: bool = True) -> float:
-        """Seconds, from a number or a timedelta; waits beyond the longest one a policy knows become that one."""
+        """Read seconds from a number or a timedelta, limited to the longest wait a policy accepts."""
         if name not in self.values and default is not None:
             return default
         try:

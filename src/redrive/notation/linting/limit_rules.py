@@ -1,10 +1,10 @@
-"""The linter's rules about how often and for how long."""
+"""Lint rules about limits: how often and for how long work is retried."""
 
 from collections.abc import Iterator
 
-from redrive.notation.coverage import covers
 from redrive.notation.durations import write_duration
-from redrive.notation.findings import Check, Finding, Subject
+from redrive.notation.linting.coverage import covers
+from redrive.notation.linting.findings import Check, Finding, Subject
 from redrive.notation.meaning import Meaning
 from redrive.policies.preview import CUT_ATTEMPT
 
@@ -15,14 +15,14 @@ LONG_WAIT = 300.0
 def no_bound(subject: Subject) -> Iterator[Finding]:
     """RD002"""
     if subject.policy.deadline is None and most_attempts(subject.meaning) is None:
-        text = "neither attempts nor time are limited: work that cannot succeed is retried for ever"
+        text = "neither attempts nor time are limited: work that cannot succeed is retried forever"
         yield subject.finding("RD002", "attempts", text, "bound")
 
 
 def not_idempotent(subject: Subject) -> Iterator[Finding]:
     """RD003"""
     if subject.policy.idempotent is False and subject.meaning.answers:
-        text = "the work is declared not idempotent, so only what was certainly never sent is retried"
+        text = "the work is declared not idempotent, so only requests that were certainly never sent are retried"
         instead = "give the work an idempotency key and write idempotent: true, or write attempts: 1"
         yield subject.finding("RD003", "idempotent", text, instead)
 
@@ -38,10 +38,10 @@ def longer_than_deadline(subject: Subject) -> Iterator[Finding]:
     worst = max(played, key=lambda one: one.uncut_total or 0.0)
     needs = write_duration(round(worst.uncut_total or 0.0, 3))
     if worst.ends == "deadline":
-        happens = f"attempt {(worst.attempts or 0) + 1} and those after it can never happen"
+        happens = f"attempt {(worst.attempts or 0) + 1} and later ones can never happen"
     else:
-        happens = f"only {worst.attempts_at_worst} of {worst.attempts} are sure to happen"
-    text = f"at worst the attempts need {needs}, the deadline is {write_duration(deadline)}: {happens}"
+        happens = f"only {worst.attempts_at_worst} of {worst.attempts} are certain to happen"
+    text = f"at worst the attempts need {needs}, but the deadline is {write_duration(deadline)}: {happens}"
     instead = f"write a deadline above {needs}, or fewer attempts"
     yield subject.finding("RD005", "deadline", text, instead)
 
@@ -50,7 +50,7 @@ def timeout_at_deadline(subject: Subject) -> Iterator[Finding]:
     """RD009"""
     timeout, deadline = subject.policy.attempt_timeout, subject.policy.deadline
     if timeout is not None and deadline is not None and timeout >= deadline and subject.meaning.answers:
-        text = f"one attempt may take {write_duration(timeout)}, all of the deadline of {write_duration(deadline)}"
+        text = f"one attempt may take {write_duration(timeout)}, the whole deadline of {write_duration(deadline)}"
         instead = f"write an attempt timeout well under {write_duration(deadline)}, such as a third of it"
         yield subject.finding("RD009", "attempt_timeout", text, instead)
 
@@ -59,7 +59,7 @@ def many_attempts(subject: Subject) -> Iterator[Finding]:
     """RD012"""
     most = most_attempts(subject.meaning)
     if most is not None and most > MANY_ATTEMPTS and subject.policy.deadline is None:
-        text = f"{most} attempts without a deadline keep failing work, and the load it makes, alive for long"
+        text = f"{most} attempts without a deadline keep failing work, and the load it causes, alive for a long time"
         yield subject.finding("RD012", "attempts", text, "deadline")
 
 
@@ -77,12 +77,12 @@ def long_wait(subject: Subject) -> Iterator[Finding]:
 def nothing_left_to_apply(subject: Subject) -> Iterator[Finding]:
     """RD016"""
     if subject.policy.attempts == 1 and any(subject.is_written(field) for field in ("rules", "backoff", "jitter")):
-        # What the template notation says with `retryable: false` has a rule of its own.
+        # `retryable: false` of the template notation has its own rule.
         if any(warning.id == "retryable-false" for warning in subject.reading.warnings):
             return
         fields = [field for field in ("rules", "backoff", "jitter") if subject.is_written(field)]
-        text = f"with one attempt there is no use for {' and '.join(fields)}"
-        yield subject.finding("RD016", fields[0], text, "leave that out, or allow more attempts")
+        text = f"with only one attempt, {' and '.join(fields)} never {'apply' if len(fields) > 1 else 'applies'}"
+        yield subject.finding("RD016", fields[0], text, "remove it, or allow more attempts")
 
 
 def retry_after_past_deadline(subject: Subject) -> Iterator[Finding]:
@@ -103,8 +103,8 @@ def timeouts_not_retried(subject: Subject) -> Iterator[Finding]:
     if policy.attempt_timeout is None or policy.retry_on or not subject.meaning.answers:
         return
     if not any(rule.match.matched_by(CUT_ATTEMPT) for rule in policy.rules):
-        text = "attempts that their timeout cuts are not retried: nothing here is about them"
-        instead = "name TimeoutError among the failures of a rule, if they should be"
+        text = "attempts that exceed their timeout are not retried: no rule matches them"
+        instead = "name TimeoutError in a rule if they should be retried"
         yield subject.finding("RD019", "attempt_timeout", text, instead)
 
 
@@ -113,7 +113,7 @@ def rule_above_limit(subject: Subject) -> Iterator[Finding]:
     attempts = subject.meaning.attempts
     for answered_by, answer in subject.answers:
         if attempts is not None and answer.retries is not None and answer.retries >= attempts:
-            text = f"it grants {answer.retries} retries, but there are {attempts} attempts in all"
+            text = f"it grants {answer.retries} retries, but there are only {attempts} attempts in total"
             instead = f"write attempts: {answer.retries + 1} or more, or retries: {attempts - 1} at most"
             yield subject.finding("RD020", answered_by, text, instead)
 
@@ -123,19 +123,19 @@ def unreachable_rule(subject: Subject) -> Iterator[Finding]:
     for index, rule in enumerate(subject.policy.rules):
         field = f"rules[{index}]"
         if covers(subject.policy.never_on, rule.match):
-            text = "it never answers: never_on names the same failures"
-            yield subject.finding("RD015", field, text, "remove the rule, or what never_on says of it")
+            text = "it never applies: never_on names the same failures"
+            yield subject.finding("RD015", field, text, "remove the rule, or its failures from never_on")
             continue
         for earlier, other in enumerate(subject.policy.rules[:index]):
             if covers(other.match, rule.match):
                 first = subject.reading.written.get(f"rules[{earlier}]", f"rules[{earlier}]")
-                text = f"it never answers: {first} matches the same failures and is asked first"
+                text = f"it never applies: {first} matches the same failures and is checked first"
                 yield subject.finding("RD015", field, text, "put the narrower rule first")
                 break
 
 
 def most_attempts(meaning: Meaning) -> int | None:
-    """Attempts at most, whatever fails; None where there is no limit."""
+    """Return the most attempts there can be, whatever fails; None: no limit."""
     if meaning.attempts is not None:
         return meaning.attempts
     total = 1

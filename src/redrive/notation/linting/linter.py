@@ -1,13 +1,13 @@
-"""The linter: everything worth saying about a policy, each with the line, the reason and what to write instead."""
+"""The linter: finds problems in policies, with the line, the reason and what to write instead."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.notation import lint_limits, lint_waits
 from redrive.notation.documents import Found, find_policies
 from redrive.notation.errors import NotationError
-from redrive.notation.findings import RULES, Finding, Subject
-from redrive.notation.lint_limits import most_attempts
+from redrive.notation.linting import limit_rules, wait_rules
+from redrive.notation.linting.findings import RULES, Finding, Subject
+from redrive.notation.linting.limit_rules import most_attempts
 from redrive.notation.meaning import meaning_of
 from redrive.notation.place import Place
 from redrive.notation.read import AUTO, known, read_as, read_policy, unwrapped
@@ -18,12 +18,12 @@ from redrive.policies.policy import Policy
 
 __all__ = ["RULES", "Finding", "lint", "lint_text"]
 
-_CHECKS = (*lint_waits.CHECKS, *lint_limits.CHECKS)
+_CHECKS = (*wait_rules.CHECKS, *limit_rules.CHECKS)
 _REPAIRS = 5
 
 
 def lint(policy: Reading | Policy, inside: Reading | Policy | None = None) -> list[Finding]:
-    """What could be better about a policy. `inside` is the policy of a call around the one this policy guards."""
+    """Lint a policy. `inside`: the policy of an outer call that encloses the one this policy guards."""
     if isinstance(policy, Reading):
         subject = Subject(policy, bare=False)
     else:
@@ -37,9 +37,9 @@ def lint(policy: Reading | Policy, inside: Reading | Policy | None = None) -> li
 def lint_text(
     text: str, notation: str = AUTO, source: str = "<text>", inside: Reading | Policy | None = None
 ) -> list[Finding]:
-    """What could be better about the policies in a text. It may be a larger document, with several of them.
+    """Lint all policies in a text, which may be a larger document.
 
-    What a reader refuses but the linter has a rule for is a finding too; any other mistake is a NotationError.
+    Mistakes that have a lint rule become findings, even if the policy cannot be read; others raise NotationError.
     """
     is_document = not looks_like_brackets(text) and not looks_like_call(text)
     if notation == "brackets" or not is_document:
@@ -83,12 +83,12 @@ def _nested(subject: Subject, around: list[Policy]) -> list[Finding]:
         for count in counts:
             product *= count or 1
         calls = f"{' x '.join(str(count) for count in counts)} = {product} calls"
-    text = f"a policy inside another: each of its attempts is repeated by the one around it, {calls}"
+    text = f"nested policies: the outer policy repeats each attempt of the inner one, {calls}"
     return [subject.finding("RD004", "attempts", text, "let one layer retry, and write 1 attempt for the other")]
 
 
 def _read_repaired(data: Any, place: Place, notation: str, findings: list[Finding]) -> Reading:
-    """Read data; what the linter has a rule for becomes a finding, is put right, and the rest is read."""
+    """Read a policy; mistakes that have a lint rule become findings and are corrected, so that the rest is read."""
     for _ in range(_REPAIRS):
         try:
             return read_as(notation, data, place)
@@ -106,7 +106,7 @@ def _repaired(data: Mapping[str, Any], place: Place, error: NotationError) -> tu
     if error.rule == "RD006":
         repaired[key] = 1
         return repaired, place
-    # RD008: the value stays, the name changes.
+    # RD008: the key changes, the value stays.
     value = repaired.pop(key)
     positions = dict(place.positions)
     repaired.setdefault("max_attempts", value)
@@ -117,7 +117,7 @@ def _repaired(data: Mapping[str, Any], place: Place, error: NotationError) -> tu
 
 def _refused(error: NotationError) -> Finding:
     bare = str(error.path[-1]) if error.path else error.key
-    instead = {"RD006": f"write {bare}: 1", "RD008": "write max_attempts: the attempts in all, the first included"}
+    instead = {"RD006": f"write {bare}: 1", "RD008": "write max_attempts, the total number of attempts"}
     return Finding(
         id=error.rule,
         severity=RULES[error.rule].severity,

@@ -1,10 +1,10 @@
-"""The JSON Schema of redrive's own notation, for editors and for checks before redrive sees a file."""
+"""The JSON Schema of redrive's own notation, for editors and for validation in CI."""
 
 from typing import Any
 
 from redrive.notation.fields import LARGEST_COUNT, MOST_RULES
-from redrive.notation.native import KEYS, RULE_KEYS
-from redrive.notation.wait_words import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, PLAIN_JITTER
+from redrive.notation.formats.native import KEYS, RULE_KEYS
+from redrive.notation.wait_text import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, PLAIN_JITTER
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import DEFAULT_POLICY
 
@@ -12,7 +12,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _NUMBER = r"([0-9]+(\.[0-9]+)?|\.[0-9]+)"
 _UNITS = r"\s*".join(f"({_NUMBER}\\s*{unit})?" for unit in ("d", "h", "m", "s", "ms"))
-# The largest unit first and each at most once, as the reader has it; the look-ahead refuses the empty text.
+# Largest unit first and each at most once, as in the reader; the look-ahead rejects the empty text.
 _DURATION = rf"(?=[0-9.])({_NUMBER}|{_UNITS})"
 # From 1 to 1000.
 _FACTOR = r"x0*([1-9][0-9]{0,2}(\.[0-9]*)?|1000(\.0*)?)"
@@ -21,11 +21,11 @@ _NAME = r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*"
 
 
 def native_schema() -> dict[str, Any]:
-    """The schema as plain data; `$defs` holds what several fields share."""
+    """Return the schema as plain data; `$defs` holds what several fields share."""
     return {
         "$schema": DIALECT,
         "title": "redrive retry policy",
-        "description": "What is retried, how often, how far apart and for how long.",
+        "description": "What is retried, how often, with which waits and for how long.",
         "type": "object",
         "additionalProperties": False,
         "properties": {key: _FIELDS[key] for key in KEYS},
@@ -106,45 +106,45 @@ _JITTER = _one_of(
 
 _FIELDS: dict[str, dict[str, Any]] = {
     "attempts": _field(
-        "Attempts in all, the first included.",
+        "Total attempts, including the first.",
         {"type": "integer", "minimum": 1, "maximum": LARGEST_COUNT},
         _NO_LIMIT,
         default=DEFAULT_POLICY.attempts,
     ),
     "backoff": _field("How the wait grows from retry to retry.", _ref("backoff"), default="exponential 500ms"),
-    "jitter": _field("How chance spreads the wait.", _ref("jitter"), default="additive 250ms"),
+    "jitter": _field("How the wait is randomised.", _ref("jitter"), default="additive 250ms"),
     "max_wait": _field("The longest wait between two attempts.", _POSITIVE, _NONE, default="30s"),
-    "deadline": _field("Time for all attempts and waits together.", _POSITIVE, _NONE, default="1m"),
-    "attempt_timeout": _field("Time for one attempt.", _POSITIVE, _NONE, default="none"),
+    "deadline": _field("Time limit for all attempts and waits together.", _POSITIVE, _NONE, default="1m"),
+    "attempt_timeout": _field("Time limit for one attempt.", _POSITIVE, _NONE, default="none"),
     "timeout_growth": {
-        "description": "After the first timeout, attempts get this many times attempt_timeout.",
+        "description": "After the first timeout, attempts get this multiple of attempt_timeout.",
         "type": "number",
         "minimum": 1,
         "maximum": 10,
         "default": DEFAULT_POLICY.timeout_growth,
     },
-    "timeout_retries": _field("Retries granted to attempts that were cut.", _ref("count"), _NO_LIMIT),
+    "timeout_retries": _field("Retries granted to attempts that exceeded attempt_timeout.", _ref("count"), _NO_LIMIT),
     "max_retry_after": _field("The longest Retry-After that is obeyed.", _ref("duration"), _NONE, default="1m"),
-    "floor": _field("What a wait of zero is lifted to.", _ref("duration"), default="100ms"),
-    "retry_on": _field("What is retried where no rule answers.", _ref("failures"), default=["transient"]),
-    "never_on": _field("What is never retried.", _ref("failures"), default=[]),
+    "floor": _field("The minimum that a wait of zero is lifted to.", _ref("duration"), default="100ms"),
+    "retry_on": _field("The failures that are retried when no rule matches.", _ref("failures"), default=["transient"]),
+    "never_on": _field("The failures that are never retried.", _ref("failures"), default=[]),
     "rules": {
-        "description": "Limits and waits of their own for some failures; the first that matches answers.",
+        "description": "Limits and waits for particular failures; the first rule that matches applies.",
         "type": "array",
         "maxItems": MOST_RULES,
         "items": _ref("rule"),
         "default": [],
     },
     "idempotent": {
-        "description": "False: doing it twice does harm, so what may have taken effect is not retried.",
+        "description": "False: repeating the work does harm, so a failure that may have taken effect is not retried.",
         "type": "boolean",
     },
 }
 _RULE_FIELDS: dict[str, dict[str, Any]] = {
     "match": _field(
-        "The failures it is about.", _ref("failure"), {"type": "array", "minItems": 1, "items": _ref("failure")}
+        "The failures it applies to.", _ref("failure"), {"type": "array", "minItems": 1, "items": _ref("failure")}
     ),
-    "retries": _field("Retries it grants, counted apart from all others.", _ref("count"), _NO_LIMIT),
+    "retries": _field("Retries it grants, counted separately from all others.", _ref("count"), _NO_LIMIT),
     "backoff": _ref("backoff"),
     "jitter": _ref("jitter"),
     "max_wait": _POSITIVE,

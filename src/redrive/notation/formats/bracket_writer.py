@@ -1,15 +1,15 @@
-"""A policy's meaning as bracket text."""
+"""Writes policies as bracket text."""
 
 from redrive.failures.matching import ANYTHING, Match
 from redrive.notation.durations import write_duration
+from redrive.notation.formats.native import failures_as_texts
 from redrive.notation.meaning import Answer, Meaning
-from redrive.notation.native import failures_as_texts
-from redrive.notation.wait_words import write_jitter, write_number
+from redrive.notation.wait_text import write_jitter, write_number
 from redrive.policies.policy import DEFAULT_POLICY
 
 
 def write(meaning: Meaning) -> str:
-    """One bracket per answer, then the settings; on one line while that is short."""
+    """Write one bracket per answer, then the settings; on one line if it is short."""
     brackets = [_answer(answer, meaning, index) for index, answer in enumerate(meaning.answers)] or ["[retry: 0]"]
     settings = _settings(meaning)
     if "timeout" in settings:
@@ -63,7 +63,7 @@ def _settings(meaning: Meaning) -> dict[str, str]:
     if meaning.floor != default.floor:
         settings["floor"] = write_duration(meaning.floor)
     if meaning.never_on:
-        # In round brackets even when it is one: a bare word after the colon could be read as a number or as nothing.
+        # In parentheses even when it is one name, because a bare word could be read as a number or as null.
         settings["never_on"] = f"({', '.join(failures_as_texts(meaning.never_on, 'never_on'))})"
     if meaning.idempotent is not None:
         settings["idempotent"] = "true" if meaning.idempotent else "false"

@@ -1,22 +1,22 @@
-"""The grammar of bracket text, by hand and in one pass: text to plain data with positions."""
+"""The parser for bracket text: text to plain data with positions, in one pass."""
 
 from typing import Any
 
 from redrive.notation.errors import Path
 from redrive.notation.fields import MOST_RULES
 from redrive.notation.place import BEGIN, Place, Position
-from redrive.notation.scalars import bare_word
+from redrive.notation.scalars import plain_scalar
 from redrive.notation.source import check_size
 from redrive.notation.tokens import Token, tokens, unexpected
 
 ROOT = "brackets"
-"""The first step of every path: brackets[0].retry."""
+"""The first element of every path: brackets[0].retry."""
 FAILURES = "failures"
-"""The key under which a bracket keeps what stands before its arrow."""
+"""The key for the failures before a bracket's arrow."""
 
 
 def parse_brackets(text: str, source: str, begin: Position = BEGIN) -> tuple[list[dict[str, Any]], Place]:
-    """One mapping per bracket. A bare word such as `linear` becomes a key that is true."""
+    """Parse a text to one mapping per bracket. A bare word such as `linear` becomes a key with the value true."""
     check_size(text, source)
     return _Parser(text, source, begin).parse()
 
@@ -60,7 +60,7 @@ class _Parser:
             raise unexpected(self.token, allowed, self.source)
 
     def _action(self) -> None:
-        """`name = @action(arguments)`, passed over: it says what is retried, not how."""
+        """Skip `name = @action(arguments)`, which says what is retried, not how."""
         if self.token.kind == "word":
             self._advance()
             self._expect("=", "a bracket, or an action call such as result = @fetch() before it")
@@ -114,17 +114,17 @@ class _Parser:
         value: Any = True
         if self._skip(":"):
             value = self._value(here)
-            value = bare_word(value) if isinstance(value, str) else value
+            value = plain_scalar(value) if isinstance(value, str) else value
         place = Place(self.source, {here: position}, here)
         if words == FAILURES:
             raise place.refuse(value, "unknown", "failures before an arrow, as in [NetworkError -> retry: 3]")
         if words in bracket:
-            raise place.refuse(value, "written twice in one bracket", "each key once")
+            raise place.refuse(value, "duplicate key in one bracket", "each key once")
         self.positions[here] = position
         bracket[words] = value
 
     def _value(self, path: Path) -> Any:
-        """Words up to the next sign, joined by spaces; or a list in round brackets."""
+        """Parse words up to the next sign, joined by spaces, or a list in parentheses."""
         if self._skip("("):
             items: list[Any] = []
             while not self._skip(")"):

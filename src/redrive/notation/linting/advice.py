@@ -1,8 +1,8 @@
-"""What to write instead, in the words of the notation it was written in."""
+"""Advice on what to write instead, in the syntax of each notation."""
 
-_CONVERT = "{notation} has no word for it: convert it to native (redrive policy convert --to native) and write {native}"
+_CONVERT = "{notation} cannot express it: convert it to native (redrive policy convert --to native) and write {native}"
 
-_WORDS: dict[str, dict[str, str]] = {
+_ADVICE: dict[str, dict[str, str]] = {
     "jitter": {
         "native": "jitter: full",
         "brackets": "jitter: full, in the bracket",
@@ -52,17 +52,17 @@ _WORDS: dict[str, dict[str, str]] = {
     "retry_on": {
         "native": "retry_on: [transient]",
         "brackets": "transient -> before retry",
-        "stage": "retryable_errors with the classes that pass by themselves",
-        "tenacity": "retry=retry_if_exception_type(...) with the classes that pass by themselves",
+        "stage": "retryable_errors with only transient errors",
+        "tenacity": "retry=retry_if_exception_type(...) with only transient errors",
     },
-    "idempotent": {"native": "idempotent: true if doing it twice is harmless", "brackets": "[idempotent: true]"},
+    "idempotent": {"native": "idempotent: true if repeating the work is harmless", "brackets": "[idempotent: true]"},
 }
 
 
-def advice(about: str, notation: str) -> str:
-    """ "write ..." in the notation, or the way through redrive's own where it has no word for it."""
-    words = _WORDS[about]
+def advice_on(about: str, notation: str) -> str:
+    """Return "write ..." in the syntax of the notation, or in redrive's own when the notation cannot express it."""
+    advice = _ADVICE[about]
     notation = "native" if notation == "native_json" else notation
-    if notation in words:
-        return f"write {words[notation]}"
-    return _CONVERT.format(notation=notation, native=words["native"])
+    if notation in advice:
+        return f"write {advice[notation]}"
+    return _CONVERT.format(notation=notation, native=advice["native"])

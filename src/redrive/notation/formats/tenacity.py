@@ -1,21 +1,20 @@
 """tenacity's settings, as a mapping of expressions or as the decorator's text.
 
-Left out: no stop, no wait, and every exception is retried. What tenacity asks of Python functions cannot be read.
+By default tenacity never stops, does not wait and retries every exception. Settings that are functions cannot be read.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING, Match
-from redrive.notation.call_text import Call, Combined, Name, as_plain, parse_expression
 from redrive.notation.errors import NotationError
 from redrive.notation.failure_names import dotted_names, read_class_names
-from redrive.notation.fields import LARGEST_COUNT, NOT_ALLOWED, Fields, zero_wait
+from redrive.notation.fields import LARGEST_COUNT, NOT_ALLOWED, Fields
+from redrive.notation.formats.tenacity_arguments import Arguments
+from redrive.notation.formats.tenacity_waits import Waits, read_wait
 from redrive.notation.place import Place
+from redrive.notation.python_calls import Call, Combined, Name, as_plain, parse_expression
 from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.tenacity_arguments import Arguments
-from redrive.notation.tenacity_waits import Waits, read_wait
-from redrive.policies.decide import SHORTEST_WAIT
 
 NAME = "tenacity"
 HOOKS = ("sleep", "before", "after", "before_sleep", "retry_error_cls", "retry_error_callback", "name", "enabled")
@@ -46,7 +45,7 @@ class _Limits:
 
 
 def read(data: Any, place: Place) -> Reading:
-    """Expressions are given as text, or parsed already when they come from a call."""
+    """Read the settings. Expressions are text, or already parsed when they come from a call."""
     fields = Fields(data, place, KEYS)
     limits, waits = _Limits(), Waits()
     warnings: list[NamedWarning] = []
@@ -70,15 +69,14 @@ def read(data: Any, place: Place) -> Reading:
         never_on=never_on,
     )
     if limits.deadline is not None:
-        text = "tenacity looks at the clock between attempts; the deadline here also cuts a running attempt"
+        text = "tenacity checks the time between attempts; the deadline here also cuts a running attempt"
         warnings.append(fields.warning("deadline-cuts", "stop", text))
-    if waits.backoff.base < SHORTEST_WAIT and attempts != 1:
-        warnings.append(zero_wait(fields, "wait", policy.floor))
+    warnings += fields.zero_wait("wait", waits.backoff.base, policy.floor, attempts != 1)
     if fields.flag("reraise", False) is False and attempts != 1:
         text = "tenacity wraps the last error in RetryError unless reraise=True; here the error itself is raised"
         warnings.append(fields.warning("error-not-wrapped", "reraise", text))
     warnings += [
-        fields.warning("ignored-setting", key, f"{key} is Python code or a name and is left out")
+        fields.warning("ignored-setting", key, f"{key} is Python code or a name and is ignored")
         for key in HOOKS
         if key in fields
     ]
@@ -98,7 +96,7 @@ def _expression(fields: Fields, key: str, allowed: str) -> Any:
 
 
 def _bare(name: str) -> str:
-    """Names as tenacity documents them, without the module they were imported from."""
+    """Return the name as tenacity documents it, without the module."""
     return name.rpartition(".")[2] if name.startswith("tenacity.") else name
 
 
@@ -126,7 +124,7 @@ def _read_stop(stop: Any, fields: Fields, limits: _Limits) -> None:
 
 
 def _read_retry(retry: Any, fields: Fields) -> tuple[Match, Match]:
-    """The failures that are retried, and those that never are."""
+    """Return the failures that are retried, and those that never are."""
     name = _bare(retry.name if isinstance(retry, Call) else retry.text if isinstance(retry, Name) else "")
     if name == "retry_always":
         return ANYTHING, NOTHING

@@ -1,6 +1,6 @@
 """Temporal's RetryPolicy, as JSON: camelCase or snake_case keys, durations such as "1s" or "1.500s".
 
-Left out: initialInterval 1s, backoffCoefficient 2.0, maximumInterval 100 times the initial one, maximumAttempts 0,
+Defaults: initialInterval 1s, backoffCoefficient 2.0, maximumInterval 100 times the initial one, maximumAttempts 0,
 which is no limit. Every failure is retried that is not named in nonRetryableErrorTypes.
 """
 
@@ -10,12 +10,11 @@ from typing import Any
 
 from redrive.failures.matching import ANYTHING, NOTHING
 from redrive.notation.failure_names import read_class_names
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.fields import Fields
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.wait_words import LARGEST_FACTOR, LEAST_FACTOR
+from redrive.notation.reading import Reading
+from redrive.notation.wait_text import LARGEST_FACTOR, LEAST_FACTOR
 from redrive.policies.backoff import LONGEST_WAIT, Backoff
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER
 
 NAME = "temporal"
@@ -34,7 +33,7 @@ _NO_LIMIT: Mapping[int, None] = {0: None}
 
 
 def read(data: Any, place: Place) -> Reading:
-    """`maximumAttempts` counts the first attempt; 0 is no limit."""
+    """Read a RetryPolicy. `maximumAttempts` includes the first attempt; 0 is no limit."""
     snake = isinstance(data, Mapping) and any(key in SNAKE_KEYS for key in data)
     names: dict[str, str] = dict(zip(CAMEL_KEYS, SNAKE_KEYS if snake else CAMEL_KEYS, strict=True))
     fields = Fields(data, place, tuple(names.values()))
@@ -50,7 +49,7 @@ def read(data: Any, place: Place) -> Reading:
     spelling = {field: names[key] for field, key in SPELLING.items()}
     policy = fields.policy(
         spelling,
-        attempts=fields.whole(names["maximumAttempts"], None, least=1, words=_NO_LIMIT),
+        attempts=fields.whole(names["maximumAttempts"], None, least=1, special=_NO_LIMIT),
         backoff=Backoff(
             "exponential",
             initial,
@@ -62,7 +61,5 @@ def read(data: Any, place: Place) -> Reading:
         retry_on=ANYTHING,
         never_on=never_on,
     )
-    warnings: list[NamedWarning] = []
-    if initial < SHORTEST_WAIT and policy.attempts != 1:
-        warnings.append(zero_wait(fields, names["initialInterval"], policy.floor))
+    warnings = fields.zero_wait(names["initialInterval"], initial, policy.floor, policy.attempts != 1)
     return fields.reading(NAME, policy, spelling, warnings)

@@ -1,20 +1,19 @@
 """The `retry:` mapping of a step template, as YAML: retryable, max_attempts, backoff, backoff_base_ms, max_backoff_ms.
 
-Left out: retryable true, max_attempts 3, backoff exponential, backoff_base_ms 1000, max_backoff_ms 30000. There is no
-jitter and no deadline, and everything is retried that is not known to be permanent.
+Defaults: retryable true, max_attempts 3, backoff exponential, backoff_base_ms 1000, max_backoff_ms 30000. There is no
+jitter and no deadline; every failure is retried that is not known to be permanent.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from redrive.failures.matching import TRANSIENT, UNKNOWN
-from redrive.notation.fields import Fields, zero_wait
+from redrive.notation.durations import cap_in_milliseconds, milliseconds
+from redrive.notation.fields import Fields
 from redrive.notation.meaning import Meaning
 from redrive.notation.place import Place
-from redrive.notation.reading import NamedWarning, Reading
-from redrive.notation.whole_milliseconds import longest_milliseconds, milliseconds
+from redrive.notation.reading import Reading
 from redrive.policies.backoff import Backoff, BackoffKind
-from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.jitter import NO_JITTER
 
 NAME = "template"
@@ -33,7 +32,7 @@ _KINDS: Mapping[str, BackoffKind | None] = {
 
 
 def read(data: Any, place: Place) -> Reading:
-    """`max_attempts` counts the first attempt; `retryable: false` allows only that one."""
+    """Read a `retry:` mapping. `max_attempts` includes the first attempt; `retryable: false` allows only that one."""
     fields = Fields(data, place, KEYS, renamed=RENAMED)
     retryable = fields.flag("retryable", True)
     max_attempts = fields.whole("max_attempts", 3, least=1, zero_rule="RD006")
@@ -48,31 +47,29 @@ def read(data: Any, place: Place) -> Reading:
         deadline=None,
         retry_on=TRANSIENT | UNKNOWN,
     )
-    warnings: list[NamedWarning] = []
+    warnings = fields.zero_wait("backoff_base_ms" if kind else "backoff", base, policy.floor, policy.attempts != 1)
     if not retryable and max_attempts > 1 and "max_attempts" in fields:
         text = f"retryable is false, so max_attempts {max_attempts} is never used: one attempt is made"
         warnings.append(fields.warning("retryable-false", "max_attempts", text))
     if not kind and "backoff_base_ms" in fields:
         text = "backoff is none, so backoff_base_ms is never used"
         warnings.append(fields.warning("unused-base", "backoff_base_ms", text))
-    if base < SHORTEST_WAIT and policy.attempts != 1:
-        warnings.append(zero_wait(fields, "backoff_base_ms" if kind else "backoff", policy.floor))
     return fields.reading(NAME, policy, SPELLING, warnings)
 
 
 def write(meaning: Meaning) -> str:
-    """The nearest `retry:` mapping; whoever calls compares what it means with what was wanted."""
+    """Write the closest `retry:` mapping; the caller checks what it lost."""
     lines = ["retry:"]
     if meaning.answers:
         answer = meaning.answers[0]
-        # No limit is written as the largest number there is: the comparison then tells them apart.
+        # No limit is written as the largest number, so that the caller notices the difference.
         attempts = 2_147_483_647 if meaning.attempts is None else meaning.attempts
         lines += [
             "  retryable: true",
             f"  max_attempts: {attempts}",
             f"  backoff: {answer.backoff.kind}",
             f"  backoff_base_ms: {milliseconds(answer.backoff.base)}",
-            f"  max_backoff_ms: {longest_milliseconds(answer.max_wait)}",
+            f"  max_backoff_ms: {cap_in_milliseconds(answer.max_wait)}",
         ]
     else:
         lines += ["  retryable: false", "  max_attempts: 1"]

@@ -1,0 +1,1 @@
+"""The policy linter: its rules, their findings and the advice that goes with each."""
