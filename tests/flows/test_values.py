@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redrive.flows.json_forms import DEEPEST_JSON
-from redrive.flows.values import NotReadable, NotStorable, Signature
+from redrive.flows.values.json_form import DEEPEST_JSON, NotReadable, NotStorable
+from redrive.flows.values.signature import Signature
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -22,7 +22,7 @@ from redrive.explain.text import explain_text
 from redrive.explain.timeline import explain
 from redrive.explain.words import span
 from redrive.failures.signals import AttemptTimeout
-from redrive.flows.history import Line
+from redrive.flows.events import Line
 from redrive.runners.process_pool import ProcessDied
 from redrive.stores.records import DeadQuery, FlowRecord, FlowStatus
 from redrive.testing import FlowApp, ScriptedDice, flow_app

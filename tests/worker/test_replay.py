@@ -191,7 +191,7 @@ def with_an_argument_that_does_not_fit() -> type[Workflow]:
             "a timer until 2030-01-01 00:30:00.000 UTC",
             "asyncio.sleep(1800)",
         ),
-        (with_something_at_the_same_time, 1, "nothing more was asked for", 'action other("what":"two")', "gather("),
+        (with_something_at_the_same_time, 1, "no further command", 'action other("what":"two")', "gather("),
         (that_ends_early, 5, "a timer until", "the end of run", None),
         (that_raises, 3, 'action other("what":"two")', "run failed with LookupError: one", "raise LookupError"),
         (

@@ -10,8 +10,8 @@ from redrive.explain.explanation import Advice, AttemptStory, Entry, ItemStory, 
 from redrive.explain.words import attempt_of, error_line, span, summary, utc
 from redrive.explain.worker_eligibility import WhoCan
 from redrive.failures.signals import CrashLoop
+from redrive.flows.errors.item_error import item_report
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
-from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import BY_GOALS, GRAPH, SCRIPT
 from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
@@ -94,7 +94,7 @@ class Looking:
             return Look("failed for good", [], self._dead_end(None))
         error = error_line(ending.error.type, ending.error.message)
         item = self.history.items.get(ending.item) if ending.item is not None else None
-        report = report_on(item) if item else None
+        report = item_report(item) if item else None
         if item is not None:
             left = f"; could not be undone: {', '.join(self.not_undone)}" if self.not_undone else ""
             text = f"failed for good: {item.step} gave up after {_count(item.attempt, 'attempt')} ({ending.kind}{left})"

@@ -5,7 +5,7 @@ import msgspec
 from redrive.determinism.ids import random_token
 from redrive.flows.action import Executor
 from redrive.flows.commands import ScheduleItem
-from redrive.flows.driver import ActionItems, Driver
+from redrive.flows.driver import Driver
 from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
 from redrive.flows.history import Item
 from redrive.flows.stored_policy import write_stored_policy
@@ -39,7 +39,7 @@ class AttemptStarts(OwnedFlow):
         self.shown: dict[int, None] = {}
         """Items with a row in the retry queue."""
         # Items that are plain actions have neither lanes nor dependencies.
-        self._lanes = None if isinstance(driver, ActionItems) else Lanes(driver.at_once)
+        self._lanes = Lanes(driver.parallelism) if driver.has_steps else None
 
     def add_item(self, command: ScheduleItem, at: float) -> None:
         """Log an item that the flow's code asks for, and begin its first attempt if it has a place."""
@@ -68,7 +68,6 @@ class AttemptStarts(OwnedFlow):
                 ),
             )
             item = self.history.items[number]
-            item.known_policy = command.policy
             self.desk.journal.then(self.desk.begin, self, item, executor, command)
         else:
             event = ItemQueued(
@@ -80,7 +79,6 @@ class AttemptStarts(OwnedFlow):
                 compensates=command.compensates,
             )
             self.log(at, event)
-            self.history.items[number].known_policy = command.policy
             if held_back is not None:
                 item = self.history.items[number]
                 self._defer(item, held_back, at)
@@ -198,12 +196,12 @@ class AttemptStarts(OwnedFlow):
 
     def _begins(self, item: Item, executor: Executor, at: float) -> bool:
         """Begin the next attempt in the place taken for it; False when it may not begin now."""
-        if item.is_too_late(at):
+        if item.is_past_deadline(at):
             # The wait took too long. It is due, and given up, in a turn of its own.
             self.waits.put_retry(item.number, at)
             return False
         # Asked last: who stood in line may have had leave long ago, and a probe is not given to what cannot use it.
-        held_back = None if self._lanes is None else self._held_back(item.step, item.number, item.is_retried, at)
+        held_back = None if self._lanes is None else self._held_back(item.step, item.number, item.is_retry, at)
         if held_back is not None:
             self._defer(item, held_back, at)
             return False
@@ -215,7 +213,7 @@ class AttemptStarts(OwnedFlow):
             item=item.number,
             attempt=item.attempt + 1,
             delivery=random_token(),
-            timeout_at=cut_at(item.policy, item.so_far, at),
+            timeout_at=cut_at(item.policy, item.retry_history, at),
         )
         self.log(at, event)
         if item.number in self.shown:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from redrive.flows.registry import known_definitions, registered
+from redrive.flows.registry import known_definitions, registered_counts
 from redrive.worker.journal import patiently
 from redrive.worker.recovery.claimed_flows import adopt
 from redrive.worker.store_outages import store_is_back
@@ -37,12 +37,12 @@ class Claims:
     async def run(self) -> None:
         worker, lease = self._worker, self._worker.lease
         assert lease is not None  # noqa: S101 - it was made when the worker began
-        definitions, known = known_definitions(), registered()
+        definitions, known = known_definitions(), registered_counts()
         loop = asyncio.get_running_loop()
         while True:
             self._wake.clear()
-            if registered() != known:
-                definitions, known = known_definitions(), registered()
+            if registered_counts() != known:
+                definitions, known = known_definitions(), registered_counts()
             room, more = self._room(), False
             if room > 0:
                 most, queues = min(room, CLAIMED_AT_ONCE), worker.settings.queues

@@ -1,8 +1,8 @@
 """What a flow's code asks for, carried out: work items, timers, that something is dropped, its end."""
 
 from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
-from redrive.flows.endings import ending_of
 from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
+from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
 from redrive.worker.attempt_starts import AttemptStarts
 
@@ -22,8 +22,8 @@ class CarriedOut(AttemptStarts):
                 self.driver.bind_timer(command, timer)
                 self.log(at, TimerSet(timer=timer, until=command.time))
             elif isinstance(command, CancelItem):
-                if self._cancel_item(command, at) and command.lets_run:
-                    commands += self.driver.dropped(command.scheduled.item, at)
+                if self._cancel_item(command, at) and command.lets_attempt_finish:
+                    commands += self.driver.item_cancelled(command.scheduled.item, at)
             elif isinstance(command, SettleStep):
                 self.log(at, StepSettled(step=command.step, state=command.state, why=command.why))
             elif isinstance(command, MarkPatch):
@@ -35,7 +35,7 @@ class CarriedOut(AttemptStarts):
     def _cancel_item(self, command: CancelItem, at: float) -> bool:
         """Whether it was cancelled: not when it has ended, nor when an attempt is under way that may end."""
         item = self.history.items.get(command.scheduled.item)
-        if item is None or not item.is_open or (command.lets_run and item.state == "running"):
+        if item is None or not item.is_open or (command.lets_attempt_finish and item.state == "running"):
             return False
         self.let_go(item)
         self.log(at, ItemCancelled(item=item.number))
@@ -61,12 +61,12 @@ class CarriedOut(AttemptStarts):
                 self.desk.under_way.stop(self.id, item.number)
             if item.is_open:
                 self.item_done(item)
-        event = ending_of(command, self.history)
+        event = end_event(command, self.history)
         self.log(at, event)
         self.driver.discard()
         self.active = 0
         self.desk.ended(self, event)
-        self.release(command.how, None, at)
+        self.release(command.outcome, None, at)
 
     def item_done(self, item: Item) -> None:
         if item.number in self.shown or item.details is not None or item.number in self.heartbeats:

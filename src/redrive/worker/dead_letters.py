@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from redrive.client.handle import NotPossible
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
-from redrive.flows.flow_arguments import arguments_of
+from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.records import DeadLetter, FlowRecord
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ SETTLED_AT_ONCE = 500
 
 def payload_summary(record: FlowRecord) -> str:
     """What a flow was started with, bounded and without secrets."""
-    return redact(arguments_of(record.definition, record.input), LONGEST_SUMMARY)
+    return redact(start_arguments(record.definition, record.input), LONGEST_SUMMARY)
 
 
 def dead_letter(run: "OwnedFlow", event: FlowFailed) -> DeadLetter:

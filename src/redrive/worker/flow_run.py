@@ -16,7 +16,9 @@ from redrive.failures.signals import AttemptTimeout
 from redrive.flows.action import Executor
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
-from redrive.flows.error_details import kept_text
+from redrive.flows.errors.error_details import kept_text
+from redrive.flows.errors.item_error import item_error
+from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
 from redrive.flows.events import (
     AttemptAccepted,
     AttemptFailed,
@@ -27,11 +29,10 @@ from redrive.flows.events import (
     ItemGaveUp,
     TimerFired,
 )
-from redrive.flows.failed_item import error_of
 from redrive.flows.history import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
-from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
-from redrive.flows.values import NOT_READ, NotReadable, UnusableHints
+from redrive.flows.values.json_form import NotReadable, UnusableHints
+from redrive.flows.values.signature import NOT_READ
 from redrive.policies.decide import decide
 from redrive.policies.decision import CLEAR, Conditions, RetryAt
 from redrive.stores.records import FlowRecord
@@ -157,7 +158,7 @@ class FlowRun(CarriedOut):
             return
         at = self.time()
         self.active -= 1
-        back_in = comes_back_in(item, error, failure, self.desk.dice) if self.driver.wants(number) else None
+        back_in = comes_back_in(item, error, failure, self.desk.dice) if self.driver.awaits_item(number) else None
         if back_in is None:
             self.decide(item, error, failure, at)
         else:
@@ -169,9 +170,9 @@ class FlowRun(CarriedOut):
 
     def decide(self, item: Item, error: BaseException, failure: Failure, at: float) -> None:
         """Ask what to do about a failed attempt, log the answer, and act on it."""
-        so_far = item.so_far
+        so_far = item.retry_history
         assert so_far is not None  # noqa: S101 - an attempt was made
-        conditions = CLEAR if self.driver.wants(item.number) else UNWANTED
+        conditions = CLEAR if self.driver.awaits_item(item.number) else UNWANTED
         decision = decide(item.policy, so_far, failure, at, self.desk.dice, conditions)
         event = AttemptFailed(
             item=item.number,
@@ -190,7 +191,7 @@ class FlowRun(CarriedOut):
                 self.wait_for_retry(item, decision.when, at)
         else:
             self.item_done(item)
-            self.take(self.driver.failed(item.number, error_of(item, event), at), at)
+            self.take(self.driver.failed(item.number, item_error(item, event), at), at)
 
     def returned(self, item: Item, at: float, until: float, reason: str) -> None:
         """The attempt does not count; another one is made later."""
@@ -217,7 +218,7 @@ class FlowRun(CarriedOut):
         self.waits.retries.pop(number, None)
         if item is None or item.state != "waiting":
             return
-        if item.is_too_late(at):
+        if item.is_past_deadline(at):
             # No attempt begins after the deadline of the whole.
             self.give_up(item, gave_up_at_deadline(item, at), at)
         else:
@@ -323,7 +324,7 @@ class FlowRun(CarriedOut):
         self.log(at, event)
         self.desk.attempt_failed(self, item, event)
         self.item_done(item)
-        self.take(self.driver.failed(item.number, error_of(item, event), at), at)
+        self.take(self.driver.failed(item.number, item_error(item, event), at), at)
 
 
 _DUE: dict[str, Callable[[FlowRun, int, float], None]] = {

@@ -5,11 +5,11 @@ from collections.abc import Generator
 
 from msgspec import UNSET
 
-from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, is_activation
-from redrive.flows.history import Item, Line, folding
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Line, is_activation
+from redrive.flows.history import Item, fold_in_chunks
 from redrive.flows.messages import AnyMessage, ManualResolution, Redrive
 from redrive.flows.registry import GRAPH
-from redrive.flows.rewind import Rewind, reading_rewound
+from redrive.flows.rewind import Rewind, rewind_in_chunks
 from redrive.stores.records import Message
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.inbox import read, take_out
@@ -35,7 +35,7 @@ def reopen(run: FlowRun, lines: list[Line], known: dict[int, Item], mail: list[M
     False: it stays as it is. `known`: its items, as the log has them.
     """
     failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
-    undoing = yield from reading_rewound(lines)
+    undoing = yield from rewind_in_chunks(lines)
     for message in list(mail):
         # Even if it is to be carried out later: the flow may fail again before, and must not come back for it.
         _take(run, mail, message)
@@ -72,12 +72,12 @@ def rewind_failures(run: FlowRun, lines: list[Line], mail: list[Message]) -> Gen
     words = [(message, said) for message in mail if isinstance(said := read(message), ManualResolution)]
     if not words:
         return
-    items = (yield from folding(lines)).items
+    items = (yield from fold_in_chunks(lines)).items
     is_undone = any(item.compensates for item in items.values())
     failed = {item.number for item in items.values() if item.state == "failed"}
     # What gave up only since nobody needed it any more may be needed again.
     unneeded = [number for number in sorted(failed) if _was_unneeded(items[number])]
-    failures = _Failures(run, lines, (yield from reading_rewound(lines)), run.seq + 1)
+    failures = _Failures(run, lines, (yield from rewind_in_chunks(lines)), run.seq + 1)
     undone_before = frozenset(failures.undoing.items)
     for message, said in words:
         if said.item not in failed or said.item in failures.undoing.items:

@@ -21,7 +21,7 @@ from redrive.flows.commands import ScheduleItem
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.registry import UnknownDefinition, known_definitions
-from redrive.flows.values import NOT_READ
+from redrive.flows.values.signature import NOT_READ
 from redrive.resilience.dependencies import Dependencies
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
@@ -235,7 +235,7 @@ class Worker:
             step=item.step,
             number=item.attempt,
             delivery_token=delivery,
-            policy=item.known_policy or item.policy,
+            policy=item.policy,
             timeout=timeout,
             timeout_at=item.timeout_at,
             details=item.details,

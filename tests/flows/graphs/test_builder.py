@@ -10,10 +10,10 @@ import pytest
 
 from redrive import RetryPolicy
 from redrive.flows.action import action
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
+from redrive.flows.graphs.notation.graph_reading import read_graph
+from redrive.flows.graphs.notation.problems import GraphError
 from redrive.flows.graphs.plan import plan
-from redrive.flows.graphs.problems import GraphError
-from redrive.flows.graphs.reading import read_graph
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.testing import run_flow

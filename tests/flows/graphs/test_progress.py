@@ -88,7 +88,7 @@ def test_one_failed_item_fails_its_step_and_the_others_are_given_up() -> None:
     moves = flow.failed(item("each", 1), "no")
     assert settled(moves) == {"each": "failed", "sum": "unreachable"}
     assert given_up(moves) == [item("each", 2)]
-    assert not flow.wants(item("each", 2))
+    assert not flow.awaits(item("each", 2))
     ended = finish(flow.abandoned(item("each", 2)))
     assert (ended.completed, ended.failed, ended.why) == (False, item("each", 1), "step each failed: no")
 
@@ -260,7 +260,7 @@ def test_a_failed_flow_undoes_the_newest_completion_first_one_after_the_other() 
     begun = flow.failed(item("charge"), "no")[-1]
     assert isinstance(begun, StartItem)
     assert (begun.key, begun.spec.name, begun.inputs) == (undo("book"), "unbook", {"book": "B"})
-    assert flow.wants(undo("book"))
+    assert flow.awaits(undo("book"))
     moves = flow.completed(undo("book"), {})
     assert settled(moves) == {"book": "compensated"}
     begun = moves[-1]

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.graphs.order import ORDER
 
-from redrive.flows.graphs.problems import MOST_SHOWN, GraphError
-from redrive.flows.graphs.reading import LARGEST_GRAPH, read_graph
+from redrive.flows.action import action_named
+from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH, read_graph
+from redrive.flows.graphs.notation.problems import MOST_SHOWN, GraphError
+from redrive.flows.graphs.notation.step_reading import read_step
+from redrive.flows.graphs.notation.step_writing import step_as_data
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec, StepSpec
-from redrive.flows.graphs.step_reading import read_step
-from redrive.flows.graphs.step_writing import step_as_data
-from redrive.flows.registry import action_named
 from redrive.flows.stored_policy import DURABLE_DEFAULT, read_stored_policy, write_stored_policy
 from redrive.notation.source import load_document
 from redrive.policies.backoff import Backoff

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from redrive.flows.graphs.builder import Graph
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.flows.graphs.edges import edges_of, taken_by
+from redrive.flows.graphs.graph import Graph
 from redrive.flows.graphs.item_inputs import misfit
 from redrive.flows.graphs.spec import InputSpec, Plan, StepSpec
 from redrive.flows.graphs.step_index import StepIndex

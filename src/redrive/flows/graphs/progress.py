@@ -110,7 +110,7 @@ class GraphProgress:
     def states(self) -> dict[str, StepStatus]:
         return {name: StepStatus(run.state, run.why) for name, run in self._runs.items()}
 
-    def wants(self, key: ItemKey) -> bool:
+    def awaits(self, key: ItemKey) -> bool:
         """False: an attempt of this item that fails now is not tried again."""
         if key.compensates:
             return self._undoing.current == key
@@ -140,7 +140,7 @@ class GraphProgress:
         """It failed for good."""
         if key.compensates:
             return self._undone(key, why or "it failed")
-        wanted = self.wants(key)
+        wanted = self.awaits(key)
         run = self._closed(key)
         if wanted:
             self._fail(run, why, key)
@@ -150,7 +150,7 @@ class GraphProgress:
 
     def abandoned(self, key: ItemKey) -> list[Move]:
         """It ended without an outcome, after it was given up."""
-        if key.compensates or self.wants(key):
+        if key.compensates or self.awaits(key):
             raise UnexpectedOutcome(f"{key} was not given up")
         self._item_ended(self._closed(key))
         return self._moved()

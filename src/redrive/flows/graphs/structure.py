@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.flows.graphs.edges import edges_of, given_by, taken_by
-from redrive.flows.graphs.problems import Problems
+from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.graphs.spec import InputSpec, StepSpec, ValueType
 from redrive.flows.graphs.step_index import StepIndex
 from redrive.flows.graphs.value_types import in_words, may_fit

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from redrive.failures.signals import CrashLoop
-from redrive.flows.driver import driver_for
+from redrive.flows.action import unknown_actions
+from redrive.flows.drivers import driver_for
 from redrive.flows.history import fold
 from redrive.flows.messages import ManualResolution
-from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.values import NotReadable
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.values.json_form import NotReadable
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Message
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.inbox import read
@@ -64,7 +65,7 @@ def begin_new(worker: "Worker", record: FlowRecord) -> bool:
     if run is None:
         return False
     try:
-        if (needs := run.driver.needs()) and unknown_actions(needs):
+        if (needs := run.driver.required_actions()) and unknown_actions(needs):
             worker.forget(run)
             return False
         run.begin()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from redrive.failures.traces import trace_of
-from redrive.flows.driver import driver_for
+from redrive.flows.drivers import driver_for
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.heartbeats import beat
 from redrive.worker.journal import patiently

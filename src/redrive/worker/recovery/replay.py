@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from redrive.failures.signals import CrashLoop
+from redrive.flows.action import unknown_actions
 from redrive.flows.commands import EndFlow
-from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Redriven, Resumed
-from redrive.flows.history import FlowHistory, Item, Line, fold, folding
+from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Line, Redriven, Resumed
+from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
 from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
-from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.replay import NonDeterminism, last_word, replay
-from redrive.flows.values import NotReadable, UnusableHints
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.replay import NonDeterminism, last_decisive_line, replay
+from redrive.flows.values.json_form import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 from redrive.worker.attempt_outcomes import lost_attempt
 from redrive.worker.flow_run import FlowRun
@@ -53,10 +54,10 @@ def going_on(
             for number in items_named_in(rows):
                 run.desk.journal.drop_retry(run.id, number)
         return
-    before = yield from folding(lines)
+    before = yield from fold_in_chunks(lines)
     if before.ending is None and cancelled_without_code(run, before, _has_begun(lines), mail):
         return
-    missing = unknown_actions(run.driver.needs())
+    missing = unknown_actions(run.driver.required_actions())
     if missing and (before.ending is None or mail):
         run.desk.hand_on(run, missing, bool(mail))
         return
@@ -82,9 +83,9 @@ def going_on(
         return
     told, is_redriven = before, _is_redriven(lines)
     if is_redriven:
-        before = yield from folding(_before_redrives(lines))
+        before = yield from fold_in_chunks(_before_redrives(lines))
     if run.seq != logged:
-        told = yield from folding(lines)
+        told = yield from fold_in_chunks(lines)
     try:
         open_commands = yield from replay(lines, run.driver, run.history, _began_at(lines))
     except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
@@ -147,7 +148,7 @@ def _began_at(lines: list[Line]) -> float:
 
 def _is_redriven(lines: list[Line]) -> bool:
     """Whether what a redrive asks for is still to be carried out."""
-    last = last_word(lines)
+    last = last_decisive_line(lines)
     return last is not None and isinstance(last.event, Redriven)
 
 
@@ -198,7 +199,7 @@ def cannot_go_on(run: FlowRun, lines: list[Line], problem: str, mail: Sequence[M
             run.log(run.time(), Resumed(by=said.by, why=said.why))
         elif isinstance(said, ManualResolution) and said.item in parked.items and parked.items[said.item].is_open:
             # Carried out once the flow goes on, which a redrive before it may wait for, too.
-            last = last_word(lines)
+            last = last_decisive_line(lines)
             since = last.event.since if last is not None and isinstance(last.event, Redriven) else run.seq + 1
             at, event = run.time(), redriven(said, said.item, since, midway=True)
             run.write(at, event)

@@ -1,40 +1,35 @@
-"""The clock inside a flow: the time of the event that its code answers."""
+"""The clock inside a flow, which shows the time of the event that the flow's code handles."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from redrive.determinism.event_loops import AsyncioCut, Late
-
-if TYPE_CHECKING:
-    from redrive.flows.loop import FlowLoop
 
 T = TypeVar("T")
 
 
 class FlowClock:
-    """What guarded calls in a flow's code read and wait by; waits are durable timers."""
+    """The clock of guarded calls in a flow's code: each wait is a durable timer."""
 
-    def __init__(self, loop: "FlowLoop") -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def monotonic(self) -> float:
-        return self._loop.now
+        return self._loop.time()
 
     def wall(self) -> float:
-        return self._loop.now
+        return self._loop.time()
 
     async def asleep_until(self, when: float) -> None:
-        await asyncio.sleep(max(0.0, when - self._loop.now))  # noqa: TID251 - on the flow's loop this is a durable timer
+        await asyncio.sleep(max(0.0, when - self._loop.time()))  # noqa: TID251 - a durable timer, on the flow's loop
 
     def cut_at(self, when: float, late: Late | None = None) -> AbstractContextManager[None]:
-        return AsyncioCut(max(0.0, when - self._loop.now))
+        return AsyncioCut(max(0.0, when - self._loop.time()))
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
-        handle = self._loop.call_at(when, ring)
-        cancel: Callable[[], None] = handle.cancel
-        return cancel
+        return self._loop.call_at(when, ring).cancel
 
     def busy(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -47,4 +42,4 @@ class FlowClock:
 
 
 def _blocking() -> RuntimeError:
-    return RuntimeError("a workflow cannot block: await asyncio.sleep(...), or put the call into an @action")
+    return RuntimeError("a workflow cannot block: use `await asyncio.sleep(...)`, or move the call into an @action")

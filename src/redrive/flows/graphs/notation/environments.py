@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.flows.graphs.handlers import HANDLER_KEYS, HTTP_ONLY
-from redrive.flows.graphs.input_reading import NOT_FOR_CONSTANTS
-from redrive.flows.graphs.names import read_name
-from redrive.flows.graphs.problems import Problems
-from redrive.flows.graphs.step_policy import POLICY_KEYS
+from redrive.flows.graphs.notation.handlers import HANDLER_KEYS, HTTP_ONLY
+from redrive.flows.graphs.notation.input_reading import NOT_FOR_CONSTANTS
+from redrive.flows.graphs.notation.names import read_name
+from redrive.flows.graphs.notation.problems import Problems
+from redrive.flows.graphs.notation.step_policy import POLICY_KEYS
 from redrive.notation.place import Place
 
 MOST_ENVIRONMENTS = 20

@@ -1,4 +1,4 @@
-"""`Workflow` and `@workflow`: ordinary Python whose every step is durable."""
+"""`Workflow` and `@workflow`: ordinary Python code whose steps are durable."""
 
 import inspect
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from typing import Any, ClassVar, TypeVar, overload
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
 from redrive.flows.action import ActionCall, call_action
-from redrive.flows.loop import FlowLoop, running_flow_loop
-from redrive.flows.registry import register_workflow
+from redrive.flows.registry import WORKFLOW, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.flows.values import Signature
+from redrive.flows.values.signature import Signature
+from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
 
 START_SETTINGS = frozenset(("key", "queue", "priority", "delay", "connection"))
-"""What `app.start` takes for itself, by name."""
+"""Keyword arguments of `app.start` that are not passed to `run`."""
 
 T = TypeVar("T")
 W = TypeVar("W", bound="type[Workflow]")
@@ -24,8 +24,8 @@ W = TypeVar("W", bound="type[Workflow]")
 class Workflow:
     """Write `async def run(self, ...)`, decorate the class with `@workflow`, and start it with `app.start(...)`.
 
-    `run` is ordinary Python, but without I/O of its own: what touches the world belongs into actions. After a crash it
-    is run again from its log, so that it goes on where it was.
+    `run` is ordinary Python code, but its side effects belong in actions. After a crash it is replayed from its log and
+    continues where it stopped.
     """
 
     workflow_name: ClassVar[str]
@@ -35,11 +35,11 @@ class Workflow:
         raise NotImplementedError(f"{type(self).__name__} needs `async def run(self, ...)`")
 
     async def run_action(self, call: ActionCall[T], *, retry: Retry | None = None, timeout: Timeout | None = None) -> T:
-        """Carry out an action: `await self.run_action(charge(user=user), retry=RetryPolicy(attempts=3))`.
+        """Run an action: `await self.run_action(charge(user=user), retry=RetryPolicy(attempts=3))`.
 
-        retry: a RetryPolicy, a Policy, a list of them (each failure is answered by the first that matches; what is for
-        all attempts together, such as a deadline, is refused there), or policy text; by default the action's own.
-        timeout: time for one attempt: seconds, a timedelta, or text such as "2m".
+        retry: a RetryPolicy, a Policy, policy text, or a list of policies, of which the first that matches a failure
+        decides (a policy in a list cannot set what spans all attempts, such as a deadline). By default, the action's.
+        timeout: the time limit of one attempt: seconds, a timedelta, or text such as "2m".
         """
         if not isinstance(call, ActionCall):
             raise TypeError(f"run_action takes the call of an @action, such as charge(user=user), not {call!r}")
@@ -55,8 +55,12 @@ class Workflow:
         return result
 
 
+WORKFLOWS: Registry[type[Workflow]] = Registry(WORKFLOW)
+workflow_named = WORKFLOWS.named
+
+
 class WorkflowDecorator:
-    """`@workflow` makes a class a workflow; inside of one, `workflow.now()` and the like are for its code."""
+    """`@workflow` makes a class a workflow; `workflow.now()` and the like are for the code of its `run` method."""
 
     @overload
     def __call__(self, cls: W, /) -> W: ...
@@ -65,38 +69,36 @@ class WorkflowDecorator:
     def __call__(self, cls: Any = None, /, *, name: str | None = None) -> Any:
         def decorate(cls: Any) -> Any:
             if not (isinstance(cls, type) and issubclass(cls, Workflow)):
-                raise TypeError(f"@workflow is for classes derived from Workflow, and {cls!r} is none")
+                raise TypeError(f"@workflow needs a class derived from Workflow, not {cls!r}")
             _check(cls)
             cls.workflow_name = name or cls.__name__
             cls.signature = Signature(cls.run, f"workflow {cls.workflow_name}", method=True)
-            register_workflow(cls.workflow_name, cls)
+            WORKFLOWS.add_python(cls.workflow_name, cls, cls)
             return cls
 
         return decorate if cls is None else decorate(cls)
 
     def now(self) -> datetime:
-        """The time of the flow: the same when its code is run again."""
+        """The current time, which is the same when the code is replayed."""
         return datetime.fromtimestamp(_loop("now").now, UTC)
 
     def random(self) -> Random:
-        """Chance that draws the same numbers when the flow's code is run again."""
-        random: Random = _loop("random").flow.random
-        return random
+        """A random generator that draws the same numbers when the code is replayed."""
+        return _loop("random").random
 
     def uuid(self) -> UUID:
-        """A new id, the same when the flow's code is run again."""
-        return UUID(int=_loop("uuid").flow.random.getrandbits(128), version=4)
+        """A new id, which is the same when the code is replayed."""
+        return UUID(int=_loop("uuid").random.getrandbits(128), version=4)
 
     def patched(self, patch: str) -> bool:
-        """Whether to run the changed code: true for flows that reach this line first with it, false for older ones.
+        """True for flows that first reach this line with the changed code, false for those that passed it before.
 
         if workflow.patched("refunds"): ...new... else: ...old...
         """
         return _loop("patched").patched(patch)
 
     def flow_id(self) -> str:
-        flow_id: str = _loop("flow_id").flow.id
-        return flow_id
+        return _loop("flow_id").flow_id
 
 
 def _loop(name: str) -> FlowLoop:
@@ -107,22 +109,22 @@ def _loop(name: str) -> FlowLoop:
 
 
 def _check(cls: type[Workflow]) -> None:
-    """What could only fail once a flow was started is refused here."""
+    """Raise TypeError for a class whose flows could never run."""
     if cls.run is Workflow.run or not inspect.iscoroutinefunction(cls.run):
         raise TypeError(f"{cls.__name__} needs `async def run(self, ...)`")
     for one in list(inspect.signature(cls.run).parameters.values())[1:]:
         if one.name in START_SETTINGS and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
             raise TypeError(
-                f"{cls.__name__}.run has a parameter named {one.name!r}, which is a setting of app.start(...) and "
-                f"would never arrive; rename it (flow_{one.name}, say)"
+                f"{cls.__name__}.run has a parameter named {one.name!r}, but app.start(...) takes {one.name!r} as a "
+                f"setting and would never pass it on; rename the parameter, to flow_{one.name} for example"
             )
     if cls.__init__ is object.__init__:
         return
     for one in list(inspect.signature(cls.__init__).parameters.values())[1:]:
         if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             raise TypeError(
-                f"{cls.__name__}.__init__ needs {one.name!r}, and nobody would give it: a flow's input goes to run; "
-                "make it a parameter of run, or give it a default"
+                f"{cls.__name__}.__init__ requires {one.name!r}, but redrive calls it without arguments; make it a "
+                "parameter of run, which gets the flow's input, or give it a default"
             )
 
 

@@ -5,15 +5,15 @@ It says what the form is; what only holds between steps (names that exist, no cy
 
 from typing import Any
 
-from redrive.flows.graphs.builder import MOST_STEPS
 from redrive.flows.graphs.conditions import LONGEST_CONDITION
-from redrive.flows.graphs.environments import ENVIRONMENT_KEYS, MOST_ENVIRONMENTS
-from redrive.flows.graphs.handlers import CATEGORIES, HANDLER_KEYS, HTTP_ONLY, LONGEST_ADDRESS
-from redrive.flows.graphs.input_reading import MOST_INPUTS
-from redrive.flows.graphs.names import LONGEST_NAME, NAME_PATTERN
-from redrive.flows.graphs.reading import GRAPH_KEYS
-from redrive.flows.graphs.step_policy import POLICY_KEYS
-from redrive.flows.graphs.step_reading import LONGEST_DEPENDENCY, MOST_AT_ONCE, MOST_DEPENDENCIES, STEP_KEYS
+from redrive.flows.graphs.graph import MOST_STEPS
+from redrive.flows.graphs.notation.environments import ENVIRONMENT_KEYS, MOST_ENVIRONMENTS
+from redrive.flows.graphs.notation.graph_reading import GRAPH_KEYS
+from redrive.flows.graphs.notation.handlers import CATEGORIES, HANDLER_KEYS, HTTP_ONLY, LONGEST_ADDRESS
+from redrive.flows.graphs.notation.input_reading import MOST_INPUTS
+from redrive.flows.graphs.notation.names import LONGEST_NAME, NAME_PATTERN
+from redrive.flows.graphs.notation.step_policy import POLICY_KEYS
+from redrive.flows.graphs.notation.step_reading import LONGEST_DEPENDENCY, MOST_AT_ONCE, MOST_DEPENDENCIES, STEP_KEYS
 from redrive.flows.graphs.value_types import VALUE_TYPES
 from redrive.notation.fields import LARGEST_COUNT
 from redrive.notation.native_json_schema import DIALECT, native_schema

@@ -3,19 +3,19 @@
 from contextlib import suppress
 from typing import cast
 
+from redrive.flows.errors.stored_error import rebuild_error
 from redrive.flows.events import AttemptFailed, ItemGaveUp
 from redrive.flows.history import Item
-from redrive.flows.portable_errors import rebuild_error
 from redrive.policies.report import AttemptRecord, Report, attach, next_step
 
 _ITEM = "__redrive_item__"
 _DEEPEST = 20
 
 
-def error_of(item: Item, event: AttemptFailed | ItemGaveUp) -> BaseException:
+def item_error(item: Item, event: AttemptFailed | ItemGaveUp) -> BaseException:
     """What the flow's code gets to see; the event has been applied to the item."""
     error = as_exception(rebuild_error(event.error), f"action {item.step}")
-    report = report_on(item)
+    report = item_report(item)
     if report is not None:
         attach(error, report)
     try:
@@ -35,7 +35,7 @@ def as_exception(error: BaseException, what: str) -> Exception:
     return told
 
 
-def report_on(item: Item) -> Report | None:
+def item_report(item: Item) -> Report | None:
     """Every failed attempt of an item, and why it gave up; None while it has not."""
     if item.gave_up is None:
         return None
@@ -61,7 +61,7 @@ def report_on(item: Item) -> Report | None:
     )
 
 
-def item_behind(error: BaseException | None) -> int | None:
+def failed_item_of(error: BaseException | None) -> int | None:
     """The item whose failure the error is, or came of."""
     seen: set[int] = set()
     waiting = [error]

@@ -8,7 +8,7 @@ from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, g
 
 import msgspec
 
-from redrive.flows.json_forms import LONGEST_JSON, JsonForm, NotReadable, NotStorable, UnusableHints, shown_hint
+from redrive.flows.values.json_form import LONGEST_JSON, JsonForm, NotReadable, NotStorable, UnusableHints, shown_hint
 
 __all__ = ["LONGEST_JSON", "NOT_READ", "Arguments", "NotReadable", "NotStorable", "Signature", "UnusableHints"]
 
@@ -67,6 +67,11 @@ class Signature:
         self._arguments: JsonForm | None = None
         self._result: JsonForm | None = None
 
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """The parameters that a call may set."""
+        return list(self._parameters.values())
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """The arguments of a call, checked as Python would and against the type hints."""
         form = self._arguments or self._form_of_arguments()
@@ -122,7 +127,7 @@ class Signature:
                 kwargs[name] = values[name]
         return function(*args, **kwargs)
 
-    def says_the_same(self, stored: str, now: str) -> bool:
+    def are_equivalent(self, stored: str, now: str) -> bool:
         """Whether stored arguments only lack what the code has since given a default, or are in another order.
 
         Some sets, such as those of enums, are written in the order of the process.

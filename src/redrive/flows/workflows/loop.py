@@ -1,14 +1,14 @@
-"""An event loop without I/O: it runs a flow's code the same way every time, and its time is the log's.
+"""A deterministic event loop without I/O: it runs a flow's code the same way every time, and its clock is the log.
 
-`asyncio.gather`, `TaskGroup`, `sleep`, `timeout`, `wait_for`, `Event`, `Queue` and the rest of what needs only tasks,
-futures and timers work on it. Timers do not run by themselves: they are asked for, and the engine logs them.
+`asyncio.gather`, `TaskGroup`, `sleep`, `timeout`, `wait_for`, `Event`, `Queue` and whatever else needs only tasks,
+futures and timers work on it. A timer is a command: the engine logs it and fires it.
 """
 
 import asyncio
 import logging
 import math
-import os
 import sys
+import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
@@ -18,34 +18,35 @@ from typing import Any, NoReturn
 import msgspec
 
 from redrive.determinism.clock import put_clock
-from redrive.determinism.dice import Dice, put_dice
+from redrive.determinism.dice import Dice, Random, put_dice, seeded_dice, seeded_random
 from redrive.determinism.event_loops import OUTER
 from redrive.failures.traces import trace_of
 from redrive.flows.commands import CancelItem, Command, MarkPatch, ScheduleItem, StartTimer
-from redrive.flows.failed_item import as_exception
-from redrive.flows.flow_clock import FlowClock
-from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
-from redrive.flows.values import Arguments
+from redrive.flows.errors.item_error import as_exception
+from redrive.flows.values.signature import Arguments
+from redrive.flows.workflows.clock import FlowClock
+from redrive.flows.workflows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
+from redrive.flows.workflows.source_lines import awaiting_line, is_library_frame, line_of
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import Policy
 
-# Code that is forgotten and awaits more than this is left where it stands.
+# A discarded coroutine whose cleanup awaits more often than this is left suspended.
 MOST_AWAITED = 1000
-# Callbacks that one turn may take: a hundred thousand actions at once need less, code that spins needs more.
+# Callbacks in one turn: a hundred thousand concurrent actions need fewer, code that spins needs more.
 MOST_CALLBACKS = 500_000
-# So many tasks that have ended may lie among the others before they are cleared away.
+# Finished tasks that are kept before they are swept out.
 _FEW = 64
 _OF_TASKS = vars(asyncio.tasks)
 
 
 class FlowFuture(asyncio.Future[Any]):
-    """A future whose place in a set does not depend on where it lies in memory."""
+    """A future whose hash is its creation order, so that sets of futures iterate in the same order on every replay."""
 
-    __slots__ = ("ask", "order")
+    __slots__ = ("command", "order")
 
-    # Both are set by the loop that makes it: there is one for each step, and an __init__ would cost more than the rest.
+    # Both are set by `create_future`: each step makes a future, and an __init__ would cost more than all the rest.
     command: ScheduleItem | None
-    """The item it stands for."""
+    """The item whose outcome it carries."""
     order: int
 
     def __hash__(self) -> int:
@@ -60,7 +61,7 @@ class FlowFuture(asyncio.Future[Any]):
             loop = self.get_loop()
             assert isinstance(loop, FlowLoop)  # noqa: S101 - narrows for mypy
             loop.commands.append(CancelItem(self.command))
-            loop.flow.forget_item(self.command)
+            loop.awaited_items.pop(self.command.item, None)
         return cancelled
 
 
@@ -85,7 +86,7 @@ class FlowTask(asyncio.Task[Any]):
 
 
 class _Soon(msgspec.Struct, eq=False):
-    """A callback that is to run in this turn."""
+    """A callback that runs in this turn."""
 
     callback: Callable[..., Any]
     args: Any
@@ -109,7 +110,7 @@ def _refuse(name: str) -> Any:
     return refused
 
 
-# All that a loop can do but run tasks is I/O, signals, threads or running the loop itself.
+# Whatever else a loop offers is I/O, signals, threads, or running the loop itself.
 _WithoutIO: Any = type(
     "_WithoutIO",
     (asyncio.AbstractEventLoop,),
@@ -117,34 +118,50 @@ _WithoutIO: Any = type(
 )
 
 
-class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asyncio names
-    """Runs one flow's code in turns; between turns nothing of it runs."""
+class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names in asyncio
+    """Runs one flow's code in turns; between turns none of it runs."""
 
-    def __init__(self, seed: int, dice: Dice) -> None:
-        """`seed` is the flow's own number: tasks of different flows meet in the sets that asyncio keeps."""
+    def __init__(self, flow_id: str) -> None:
+        self.flow_id = flow_id
         self.now = 0.0
-        """Epoch seconds of the event that the current turn answers."""
+        """Epoch seconds of the event that the current turn handles."""
         self.commands: list[Command] = []
-        """What was asked for in this turn."""
+        """The commands of the current turn."""
+        self.awaited_items: dict[int, ScheduleItem] = {}
+        """The items that the code awaits, by their number in the log."""
         self.trouble: Exception | None = None
-        """What a callback raised that no task took."""
+        """What a callback raised outside of any task."""
         self.replaying = False
         self.anew = False
-        """While replaying: the code may do other things than it did."""
+        """While replaying: the code may issue other commands than those in the log."""
         self.logged_patches: set[str] = set()
-        """What `patched()` was true for when this flow ran before."""
+        """The patches that are marked in the log."""
         self.tasks: list[FlowTask] = []
-        self.flow: Any = None
-        """Whose loop it is."""
         self._closed = False
         self._most_tasks = _FEW
         self._patches: dict[str, bool] = {}
         self._ready: deque[_Soon | StartTimer] = deque()
-        self._order = seed << 16
+        # Tasks of different flows meet in the sets that asyncio keeps, so each flow has its own range.
+        self._order = zlib.crc32(flow_id.encode()) << 16
         self._end = self._end_generator
+        self._random: Random | None = None
+        self._seeded_dice: Dice | None = None
         self.context = copy_context()
         # Guarded calls in a flow's code read the log's time and draw repeatable jitter.
-        self.context.run(_put_in_place, FlowClock(self), dice)
+        self.context.run(_install, FlowClock(self), self._dice)
+
+    @property
+    def random(self) -> Random:
+        """A generator that draws the same numbers on every replay."""
+        if self._random is None:
+            self._random = seeded_random(self.flow_id)
+        return self._random
+
+    def _dice(self) -> float:
+        # Seeded on first use: few flows need it, and seeding costs more than a step.
+        if self._seeded_dice is None:
+            self._seeded_dice = seeded_dice(self.flow_id)
+        return self._seeded_dice()
 
     def turn(self) -> None:
         """Run until nothing is ready."""
@@ -160,14 +177,14 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
                 try:
                     call.context.run(call.callback, *call.args)
                 except SystemExit:
-                    # The task that raised it keeps it: the flow ends, not its worker.
+                    # The task that raised it also keeps it: the flow ends, not the worker.
                     continue
                 except KeyboardInterrupt:
                     raise
-                except BaseException as error:  # noqa: BLE001 - kept for whoever gave the turn
+                except BaseException as error:  # noqa: BLE001 - the driver fails the flow with it
                     self.trouble = self.trouble or as_exception(error, "a callback")
             if ready:
-                self.trouble = FlowSpins(MOST_CALLBACKS, _place_of(ready))
+                self.trouble = FlowSpins(MOST_CALLBACKS, _line_of_ready_task(ready))
                 ready.clear()
         finally:
             self._leave(*before)
@@ -179,7 +196,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             OUTER.loop, OUTER.hooks = outer, sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
         OUTER.inside = self
-        # The outer loop must not end the flow's generators: what they do in `finally` belongs to the flow.
+        # The outer loop must not close the flow's async generators: their `finally` blocks belong to the flow.
         sys.set_asyncgen_hooks(None, self._end)
         return before
 
@@ -199,7 +216,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
             self._ready.append(timer)
 
     def schedule(self, step: str, arguments: Arguments, policy: Policy) -> FlowFuture:
-        """Ask for an action; the future brings its outcome."""
+        """Schedule an action; the future carries its outcome."""
         future = self.create_future()
         where = self._where() if self.replaying else ""
         command = ScheduleItem(step, arguments.encoded, arguments.take_values(), policy, future, where)
@@ -216,38 +233,38 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         return known
 
     def discard(self) -> None:
-        """Forget the flow's code where it stands. What it would still do in `finally` reaches nobody."""
+        """Close the flow's coroutines where they are suspended; commands from their `finally` blocks are dropped."""
         self._closed = True
         pending = [task for task in self.tasks if not task.done()]
         if pending:
             before = self._enter()
             for task in pending:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio itself sets for it
-                # Without a current task asyncio.timeout() and the like would fail and leave what they were given.
+                # Without a current task, asyncio.timeout() and the like would fail instead of closing.
                 asyncio.tasks._enter_task(self, task)
-                self.context.run(_forget, task.get_coro())
+                self.context.run(_close, task.get_coro())
                 asyncio.tasks._leave_task(self, task)
             self._leave(*before)
         self.tasks.clear()
         self._ready.clear()
 
     def _where(self) -> str:
-        """Where the flow's code is, noted during replay: the nearest line that is neither redrive's nor asyncio's."""
+        """The line of the flow's code that is running; known only during replay."""
         if not self.replaying:
             return ""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not FlowLoop.turn.__code__:
-            if not is_ours(frame):
-                return _line(frame)
+            if not is_library_frame(frame):
+                return line_of(frame)
             frame = frame.f_back
-        # In a task that has no code of the flow's own: where `run` awaits.
-        return _awaiting(self.tasks[0].get_coro()) if self.tasks else ""
+        # A task without any code of the flow's own, as in gather(): report where `run` awaits.
+        return awaiting_line(self.tasks[0].get_coro()) if self.tasks else ""
 
     def _next(self) -> int:
         self._order += 1
         return self._order
 
-    # What asyncio asks of a loop
+    # What asyncio needs from a loop
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         call = _Soon(callback, args, context if context is not None else copy_context())
@@ -256,9 +273,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
 
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         if math.isnan(when):
-            raise ValueError("a timer needs a time: NaN is none")
+            raise ValueError("NaN is not a valid time for a timer; use epoch seconds")
         where = self._where()
-        # Who waits for ever waits for as long as anything does; the log and the stores know no later time.
+        # Stores hold no later time, so an endless wait is this long.
         when = min(when, self.now + LONGEST_WAIT)
         command = StartTimer(when, callback, args, context if context is not None else copy_context(), where)
         self.commands.append(command)
@@ -286,10 +303,10 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
     ) -> Any:
         coroutine: Any = coro if asyncio.iscoroutine(coro) else _as_coroutine(coro)
         if self._closed:
-            # It is being forgotten, and nothing new begins.
+            # The loop is being discarded: nothing new starts.
             coroutine.close()
             return self.create_future()
-        if type(coroutine) is CoroutineType and _in_as_completed():
+        if type(coroutine) is CoroutineType and _called_by_as_completed():
             coroutine.close()
             instead = "give it tasks: as_completed([asyncio.create_task(...), ...])"
             raise NoOrder("as_completed() of coroutines", instead)
@@ -297,11 +314,11 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         self.tasks.append(task)
         if len(self.tasks) > self._most_tasks:
             self.tasks = [one for one in self.tasks if not one.done()]
-            # In proportion: to look at all of them again and again would take the square of their number.
+            # The limit grows with the number of tasks, so that sweeping stays linear.
             self._most_tasks = 2 * len(self.tasks) + _FEW
         return task
 
-    # False, without a frame of its own: asyncio asks at each future.
+    # Returns False without a Python frame: asyncio calls it for each future.
     get_debug = staticmethod(bool)
 
     def is_running(self) -> bool:
@@ -314,48 +331,29 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from what asynci
         error = context.get("exception")
         if not self._closed and isinstance(error, Exception):
             about = context.get("message", "a task of a flow failed")
-            logging.getLogger("redrive").error("flow %s: %s\n%s", self.flow.id, about, trace_of(error))
+            logging.getLogger("redrive").error("flow %s: %s\n%s", self.flow_id, about, trace_of(error))
 
 
 def running_flow_loop() -> FlowLoop | None:
-    # Not asyncio's own answer, which is a system call on some versions.
+    # asyncio.get_running_loop() makes a system call on some versions.
     loop: FlowLoop | None = OUTER.inside
     return loop
 
 
-def _line(frame: FrameType) -> str:
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-
-
-def _awaiting(coroutine: Any) -> str:
-    """The line of the flow's own code at which a coroutine awaits."""
-    line = ""
-    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
-        line = line if is_ours(frame) else _line(frame)
-        coroutine = getattr(coroutine, "cr_await", None)
-    return line
-
-
-def _place_of(ready: "deque[_Soon | StartTimer]") -> str:
-    """Where one of the tasks that are to go on stands."""
+def _line_of_ready_task(ready: "deque[_Soon | StartTimer]") -> str:
     tasks = (getattr(call.callback, "__self__", None) for call in ready)
-    return next((_awaiting(task.get_coro()) for task in tasks if isinstance(task, FlowTask)), "")
+    return next((awaiting_line(task.get_coro()) for task in tasks if isinstance(task, FlowTask)), "")
 
 
-def is_ours(frame: FrameType) -> bool:
-    """Whether it is redrive's or asyncio's, and not of the flow's code."""
-    return str(frame.f_globals.get("__name__", "")).startswith(("redrive.", "asyncio."))
-
-
-def _put_in_place(clock: FlowClock, dice: Dice) -> None:
+def _install(clock: FlowClock, dice: Dice) -> None:
     put_clock(clock)
     put_dice(dice)
 
 
-def _in_as_completed() -> bool:
+def _called_by_as_completed() -> bool:
     frame: FrameType | None = sys._getframe(2)
     for _ in range(4):
-        if frame is None or not is_ours(frame):
+        if frame is None or not is_library_frame(frame):
             return False
         if "as_completed" in frame.f_code.co_qualname or "AsCompleted" in frame.f_code.co_qualname:
             return True
@@ -367,24 +365,24 @@ async def _as_coroutine(awaitable: Any) -> Any:
     return await awaitable
 
 
-class _Forgotten(BaseException):
-    """Ends code that is no longer needed. Unlike GeneratorExit it lets what is awaited end first."""
+class _Discarded(BaseException):
+    """Closes code that is no longer needed; unlike GeneratorExit, it may be followed by further awaits."""
 
 
-def _forget(coroutine: Any) -> None:
-    """End a coroutine: whatever its `finally` awaits never comes. Left alone, it would be ended at any time."""
+def _close(coroutine: Any) -> None:
+    """Close a coroutine, whose `finally` blocks may await. Otherwise the garbage collector would, at any time."""
     for _ in range(MOST_AWAITED):
         try:
-            coroutine.throw(_Forgotten())
-        except BaseException:  # noqa: BLE001 - it ended, with whatever error
+            coroutine.throw(_Discarded())
+        except BaseException:  # noqa: BLE001 - the coroutine has ended
             return
 
 
 if sys.version_info >= (3, 12):
 
     def _step_out(loop: Any) -> Any:
-        """A task that gives a flow its turn must not look like the flow's current task."""
-        # A timer's callback has no task; some versions fail to take away what is not there.
+        """Unset the current task, which belongs to the worker; to the flow it would look like its own."""
+        # A timer's callback has no current task, and some versions cannot unset what is not set.
         if loop is None or asyncio.current_task(loop) is None:
             return None
         return asyncio.tasks._swap_current_task(loop, None)

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.flows.action import Action
+from redrive.flows.action import Action, action_named
 from redrive.flows.graphs.conditions import ConditionError, check_condition
-from redrive.flows.graphs.handlers import HANDLER_KEYS, HTTP_ONLY, read_handler
-from redrive.flows.graphs.input_reading import read_inputs, read_outputs
-from redrive.flows.graphs.names import read_name, read_names
-from redrive.flows.graphs.problems import GraphError, Problems
-from redrive.flows.graphs.signature_inputs import inputs_of_action, parameters_of_action
+from redrive.flows.graphs.notation.handlers import HANDLER_KEYS, HTTP_ONLY, read_handler
+from redrive.flows.graphs.notation.input_reading import read_inputs, read_outputs
+from redrive.flows.graphs.notation.names import read_name, read_names
+from redrive.flows.graphs.notation.problems import GraphError, Problems
+from redrive.flows.graphs.notation.signature_inputs import inputs_of_action, parameters_of_action
+from redrive.flows.graphs.notation.step_policy import POLICY_KEYS, read_step_policy
 from redrive.flows.graphs.spec import ActionHandler, Handler, InputSpec, StepSpec
-from redrive.flows.graphs.step_policy import POLICY_KEYS, read_step_policy
 from redrive.flows.graphs.structure import flaws_of_step
-from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.registry import UnknownDefinition
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields

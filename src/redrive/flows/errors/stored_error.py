@@ -8,7 +8,7 @@ import msgspec
 
 from redrive.failures.redaction import DEFAULT_LIMIT, redact
 from redrive.failures.secret_names import names_a_secret
-from redrive.flows.error_classes import (
+from redrive.flows.errors.error_classes import (
     KEPT_TEXT,
     ClassNames,
     find_class,
@@ -17,7 +17,7 @@ from redrive.flows.error_classes import (
     names_of,
     stand_in,
 )
-from redrive.flows.error_details import DetailWriter, kept_text, read_detail, shown_text
+from redrive.flows.errors.error_details import DetailWriter, kept_text, read_detail, shown_text
 
 T = TypeVar("T")
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.flows.graphs.builder import MOST_STEPS, Graph
-from redrive.flows.graphs.environments import in_environment, read_environments
-from redrive.flows.graphs.input_reading import read_flow_inputs
-from redrive.flows.graphs.names import read_name, read_names
-from redrive.flows.graphs.problems import GraphError, Problems
+from redrive.flows.graphs.graph import MOST_STEPS, Graph
+from redrive.flows.graphs.notation.environments import in_environment, read_environments
+from redrive.flows.graphs.notation.input_reading import read_flow_inputs
+from redrive.flows.graphs.notation.names import read_name, read_names
+from redrive.flows.graphs.notation.problems import GraphError, Problems
+from redrive.flows.graphs.notation.step_reading import read_named_step
 from redrive.flows.graphs.spec import StepSpec
-from redrive.flows.graphs.step_reading import read_named_step
 from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar

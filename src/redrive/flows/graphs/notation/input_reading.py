@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from redrive.flows.graphs.item_inputs import misfit
-from redrive.flows.graphs.names import read_name
-from redrive.flows.graphs.problems import Problems
+from redrive.flows.graphs.notation.names import read_name
+from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.graphs.spec import InputSpec, ValueType
 from redrive.flows.graphs.value_types import VALUE_TYPES, fits, in_words, kind_of
 from redrive.notation.errors import NotationError

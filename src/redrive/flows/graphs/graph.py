@@ -1,16 +1,17 @@
-"""A graph: read from a file, or built in Python."""
+"""A graph of steps, read from a file or built in Python."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from redrive.flows.action import Action
-from redrive.flows.graphs.input_reading import read_flow_inputs
-from redrive.flows.graphs.names import read_name, read_names
-from redrive.flows.graphs.problems import Problems
-from redrive.flows.graphs.python_steps import step_from_python
+from redrive.flows.graphs.notation.input_reading import read_flow_inputs
+from redrive.flows.graphs.notation.names import read_name, read_names
+from redrive.flows.graphs.notation.problems import Problems
+from redrive.flows.graphs.notation.python_steps import step_from_python
 from redrive.flows.graphs.spec import InputSpec, StepSpec
 from redrive.flows.graphs.step_index import StepIndex
 from redrive.flows.graphs.structure import Structure
+from redrive.flows.registry import GRAPH, Registry
 from redrive.flows.retry_policy import Retry, Timeout
 from redrive.notation.place import Place
 
@@ -178,3 +179,16 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<graph {self.name}: {len(self._steps)} steps>"
+
+
+GRAPHS: Registry[Graph] = Registry(GRAPH)
+graph_named = GRAPHS.named
+
+
+def register_graph(graph: Graph) -> None:
+    """Make the graph known by its name, in place of an older one; flows keep the one that they were started with."""
+    GRAPHS.add(graph.name, graph)
+
+
+def registered_graphs() -> tuple[Graph, ...]:
+    return tuple(GRAPHS.by_name.values())

@@ -1,18 +1,15 @@
-"""From a JSON object to the arguments of a workflow or an action."""
+"""Turn a JSON object into the arguments of a workflow or an action."""
 
 import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from redrive.failures.redaction import redact
-from redrive.flows.values import NotReadable
-
-if TYPE_CHECKING:
-    from redrive.flows.action import Action
-    from redrive.flows.workflow import Workflow
+from redrive.flows.values.json_form import NotReadable
+from redrive.flows.values.signature import Signature
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments by position and by name."""
@@ -29,32 +26,30 @@ class WrongArguments(ValueError):
         """The argument it is about, where it is about one."""
 
 
-def call_by_names(definition: "type[Workflow] | Action[Any, Any]", data: Mapping[str, Any], what: str) -> Call:
-    """The arguments that the object gives, by the type hints of the definition. Errors call the object `what`."""
-    is_workflow = isinstance(definition, type)
-    function: Any = definition.run if is_workflow else definition.function  # type: ignore[union-attr]  # one of the two
-    parameters = list(inspect.signature(function).parameters.values())[1 if is_workflow else 0 :]
+def call_by_names(signature: Signature, data: Mapping[str, Any], what: str) -> Call:
+    """Decode the object by the type hints of the signature. Errors call the object `what`."""
+    parameters = signature.parameters
     check_names(data, parameters, what)
     try:
-        values = definition.signature.read_arguments(msgspec.json.encode(data).decode())
+        values = signature.read_arguments(msgspec.json.encode(data).decode())
     except NotReadable as error:
         raise WrongArguments(f"{what} does not fit: {redact(str(error.__cause__ or error), 300)}") from None
-    return _as_call(definition.signature, values, parameters)
+    return _as_call(signature, values, parameters)
 
 
-def unknown_name(name: str, known: list[str]) -> str:
-    """What to say about an argument that there is not."""
+def unknown_argument(name: str, known: list[str]) -> str:
+    """The message about an argument that does not exist."""
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
     return f"no argument is named {redact(name, 60)!r}; {hint}"
 
 
 def check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], what: str) -> None:
-    """WrongArguments for a name that is no parameter, or for parameters that have no value."""
+    """Raise WrongArguments for a name that is not a parameter, or for a required parameter without a value."""
     known = [_STARS.get(one.kind, "") + one.name for one in parameters]
     for name in data:
         if name not in known:
-            raise WrongArguments(unknown_name(name, known), name)
+            raise WrongArguments(unknown_argument(name, known), name)
     missing = [
         one.name for one in parameters if one.default is one.empty and one.kind not in _STARS and one.name not in data
     ]
@@ -63,7 +58,7 @@ def check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], wh
 
 
 def with_more_names(function: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The object as it is stored, where the function takes any further names (`**kwargs`)."""
+    """The object with the names that go into `**kwargs` nested, as they are stored."""
     parameters = inspect.signature(function).parameters.values()
     more = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), None)
     named = {one.name for one in parameters if one.kind not in _STARS}
@@ -73,8 +68,8 @@ def with_more_names(function: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     return kept | {f"**{more}": {name: value for name, value in data.items() if name not in named}}
 
 
-def _as_call(signature: Any, values: dict[str, Any], parameters: list[inspect.Parameter]) -> Call:
-    """By position as far as that goes: `key`, `queue` and the like may be names of arguments too."""
+def _as_call(signature: Signature, values: dict[str, Any], parameters: list[inspect.Parameter]) -> Call:
+    """Pass arguments by position as far as possible, since `key`, `queue` and the like may also be parameters."""
     args: tuple[Any, ...]
     args, kwargs = signature.call_with(lambda *args, **kwargs: (args, kwargs), values)
     for one in parameters[len(args) :]:

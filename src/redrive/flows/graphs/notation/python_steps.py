@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from redrive.flows.action import Action
-from redrive.flows.graphs.handlers import action_of
-from redrive.flows.graphs.problems import Problems
-from redrive.flows.graphs.signature_inputs import inputs_of_action
+from redrive.flows.graphs.notation.handlers import action_of
+from redrive.flows.graphs.notation.problems import Problems
+from redrive.flows.graphs.notation.signature_inputs import inputs_of_action
+from redrive.flows.graphs.notation.step_reading import read_named_step
+from redrive.flows.graphs.notation.step_writing import input_as_data
 from redrive.flows.graphs.spec import StepSpec
-from redrive.flows.graphs.step_reading import read_named_step
-from redrive.flows.graphs.step_writing import input_as_data
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.notation.errors import NotationError

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.flows.graphs.problems import Problems
+from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.notation import native, template, work_config
 from redrive.notation.errors import NotationError
