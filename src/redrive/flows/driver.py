@@ -92,7 +92,7 @@ class Driver(Protocol):
 
     def handler(self, step: str) -> Handler:
         """Raises UnknownDefinition when this process does not have the handler."""
-        return action_named(step)
+        return ACTIONS.by_name.get(step) or action_named(step)
 
     def executor(self, step: str) -> Executor:
         """Where attempts of the step run; "loop" for an unknown action, which fails when its attempt starts."""

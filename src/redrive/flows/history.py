@@ -147,25 +147,19 @@ class FlowHistory:
         if apply is not None:
             apply(self, at, event)
 
-    def _item_started(self, at: float, event: ItemStarted) -> None:
-        item = self._add(at, event)
-        item.state = "running"
-        item.attempt = 1
-        item.delivery = event.delivery
-        item.timeout_at = event.timeout_at
-        item.started_at = at
-
-    def _item_queued(self, at: float, event: ItemQueued) -> None:
-        self._add(at, event)
-
-    def _add(self, at: float, event: ItemAdded) -> Item:
+    def _item_added(self, at: float, event: ItemAdded) -> None:
         number = event.item
         policy = read_stored_policy(event.policy)
         item = Item(number, event.step, event.index, event.compensates, event.args, policy, at)
+        if isinstance(event, ItemStarted):
+            item.state = "running"
+            item.attempt = 1
+            item.delivery = event.delivery
+            item.timeout_at = event.timeout_at
+            item.started_at = at
         self.items[number] = item
         if number > self.last_item:
             self.last_item = number
-        return item
 
     def _item_cancelled(self, at: float, event: ItemCancelled) -> None:
         self.items[event.item].state = "cancelled"
@@ -264,8 +258,8 @@ class FlowHistory:
 
 MOST_FAILURES = 100
 _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
-    ItemStarted: FlowHistory._item_started,
-    ItemQueued: FlowHistory._item_queued,
+    ItemStarted: FlowHistory._item_added,
+    ItemQueued: FlowHistory._item_added,
     ItemCancelled: FlowHistory._item_cancelled,
     AttemptStarted: FlowHistory._attempt_started,
     AttemptAccepted: FlowHistory._attempt_accepted,

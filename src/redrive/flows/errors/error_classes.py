@@ -1,4 +1,4 @@
-"""Exception classes by name: the class itself where it can be found, else a stand-in of the same name and bases."""
+"""Exception classes by name: the class itself where it can be found, otherwise a stand-in with its name and bases."""
 
 import importlib
 import sys
@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import msgspec
 
 KEPT_TEXT = "__redrive_text__"
-"""The attribute in which a stand-in keeps what it prints."""
+"""The attribute in which a stand-in keeps the text that it prints."""
 
 _MAIN = ("__main__", "__mp_main__")
-# Their fields come from the arguments, and from nowhere else.
+# The fields of these are all set from the arguments.
 _WITHOUT_FIELDS = (BaseExceptionGroup, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError)
 _MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _LONGEST_LINEAGE = 40
@@ -25,30 +25,30 @@ _MOST_NAMES = 10_000
 
 
 class ClassNames(msgspec.Struct, frozen=True):
-    """What is stored of an exception class, and how its instances are made and filled without their own code."""
+    """What is stored of an exception class, and how to create and fill instances without running the class's code."""
 
     module: str
     lineage: tuple[str, ...]
     """Qualified names of the class and its bases, nearest first, without object."""
     native: type[BaseException]
-    """The nearest base that is not written in Python; it makes the instances."""
+    """The nearest base that is not written in Python; its `__new__` creates the instances."""
     native_fields: tuple[str, ...]
-    """What such bases keep outside of `__dict__`, such as errno; most of it comes from the arguments."""
+    """Fields of native bases outside of `__dict__`, such as errno; most are set from the arguments."""
     slots: tuple[str, ...]
-    """What the other bases keep outside of `__dict__`."""
+    """Fields of Python bases outside of `__dict__`."""
     local: bool = False
-    """True when the class cannot be found by its name, but only because it is alive."""
+    """Whether the class cannot be found by its name, only while it is alive."""
 
 
 _known: WeakKeyDictionary[type, ClassNames] = WeakKeyDictionary()
 _alive: WeakValueDictionary[str, type[BaseException]] = WeakValueDictionary()
-_places: dict[str, tuple[str, tuple[str, ...]]] = {}
+_locations: dict[str, tuple[str, tuple[str, ...]]] = {}
 _imported: set[str] = set()
 
 
 @cache
 def main_name() -> str:
-    """The name by which others import the module that this program was started with."""
+    """The name under which other processes import this program's main module."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None:
@@ -57,41 +57,42 @@ def main_name() -> str:
     return PurePath(file).stem if file else "__main__"
 
 
-def names_of(kind: type[BaseException]) -> ClassNames:
+def class_names(kind: type[BaseException]) -> ClassNames:
     try:
         names = _known.get(kind)
-    except TypeError:  # its metaclass forbids to look it up
-        return _names_of(kind)
+    except TypeError:  # the metaclass makes the class unhashable
+        return _class_names(kind)
     if names is None:
-        names = _names_of(kind)
+        names = _class_names(kind)
         if not is_stand_in(kind) and find_class(names.lineage[0]) is not kind:
             names = msgspec.structs.replace(names, local=True)
         _known[kind] = names
     if names.local:
-        # The latest of that name is the one meant: a function that defines a class may run again.
+        # The latest class of that name is the one to find: a function that defines a class may run again.
         _alive[names.lineage[0]] = kind
     return names
 
 
-def _names_of(kind: type[BaseException]) -> ClassNames:
+def _class_names(kind: type[BaseException]) -> ClassNames:
     slots: list[str] = []
     native_fields: list[str] = []
-    natives = [base for base in kind.__mro__ if issubclass(base, BaseException) and not _is_python(base)]
+    native: type[BaseException] | None = None
     for base in kind.__mro__:
+        fields = slots
+        if issubclass(base, BaseException) and not base.__flags__ & _MADE_AT_RUN_TIME:
+            native, fields = native or base, native_fields
         if base not in _WITHOUT_FIELDS:
-            members = [name for name, value in vars(base).items() if type(value) is MemberDescriptorType]
-            fields = [name for name in members if not name.startswith("__")]
-            (native_fields if base in natives else slots).extend(fields)
-    # A stand-in that only keeps the text of its base has the base's name too.
+            for name, value in vars(base).items():
+                if type(value) is MemberDescriptorType and not name.startswith("__"):
+                    fields.append(name)
+    # A stand-in that only keeps the text of its base also has the name of its base.
     lineage = tuple(dict.fromkeys(map(_qualified, kind.__mro__[:-1])))[:_LONGEST_LINEAGE]
-    return ClassNames(_module(kind), lineage, natives[0], tuple(native_fields), tuple(slots))
-
-
-def _is_python(kind: type) -> bool:
-    return bool(kind.__flags__ & _MADE_AT_RUN_TIME)
+    return ClassNames(_module(kind), lineage, native or BaseException, tuple(native_fields), tuple(slots))
 
 
 def _qualified(kind: type) -> str:
+    if kind.__module__ == "builtins" and not kind.__flags__ & _MADE_AT_RUN_TIME:
+        return f"builtins.{kind.__qualname__}"
     return f"{_module(kind)}.{_encodable(kind.__qualname__)}"
 
 
@@ -103,13 +104,14 @@ def _module(kind: type) -> str:
 
 
 def _encodable(name: str) -> str:
+    """The name without unpaired surrogates, of bounded length."""
     return name[:_LONGEST_NAME].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def find_class(name: str) -> type[BaseException] | None:
-    """The exception class of that name, imported if need be; None when there is none."""
-    place = _places.get(name)
-    if place is not None and (kind := _class_at(*place)) is not None:
+    """The exception class of that name, imported if necessary; None when there is none."""
+    location = _locations.get(name)
+    if location is not None and (kind := _class_at(*location)) is not None:
         return kind
     if "<locals>" not in name:
         parts = tuple(name.split("."))
@@ -125,10 +127,10 @@ def find_class(name: str) -> type[BaseException] | None:
 
 
 def _remember(name: str, module: str, path: tuple[str, ...]) -> None:
-    if len(_places) > _MOST_NAMES:
-        _places.clear()
+    if len(_locations) > _MOST_NAMES:
+        _locations.clear()
         _imported.clear()
-    _places[name] = (module, path)
+    _locations[name] = (module, path)
 
 
 def _import(module: str) -> None:
@@ -140,8 +142,10 @@ def _import(module: str) -> None:
 
 
 def _is_package(program: str) -> bool:
-    """Some commands are named as the package that they belong to. Others have no parts that could be imported: to look
-    for a class inside of one of their classes as if there were would load the program a second time."""
+    """Whether the main module has submodules.
+
+    If it has none, importing one to look for a nested class would load the whole program a second time.
+    """
     spec = find_spec(program)
     return spec is not None and spec.submodule_search_locations is not None
 
@@ -149,7 +153,7 @@ def _is_package(program: str) -> bool:
 def _class_at(module: str, path: tuple[str, ...]) -> type[BaseException] | None:
     if module == main_name():
         kind = _walk(sys.modules.get("__main__"), path)
-        # What the program itself imported has another name.
+        # A class that the program imported has another name.
         if kind is not None and kind.__module__ in _MAIN:
             return kind
     return _walk(sys.modules.get(module), path)
@@ -158,13 +162,13 @@ def _class_at(module: str, path: tuple[str, ...]) -> type[BaseException] | None:
 def _walk(module: ModuleType | None, path: tuple[str, ...]) -> type[BaseException] | None:
     found: Any = module
     for name in path:
-        # Not getattr: a module that loads its parts when asked for them could load anything.
+        # Not getattr: a module with a lazy __getattr__ could load anything.
         found = getattr(found, "__dict__", {}).get(name)
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 
 def stand_in(lineage: tuple[str, ...], module: str = "") -> type[BaseException]:
-    """A class with the names of the lineage, derived from those of its bases that can be found."""
+    """A class with the first name of the lineage, derived from those of its bases that can be found."""
     made = _stand_in(lineage[:_LONGEST_LINEAGE], module)
     if issubclass(made, BaseException):
         return made
@@ -183,13 +187,13 @@ def _stand_in(lineage: tuple[str, ...], module: str = "") -> type:
     while len(bases) > 1:
         try:
             return _named(lineage[0], module, tuple(bases))
-        except TypeError:  # bases of built-in kinds that do not go together
+        except TypeError:  # built-in bases whose layouts conflict
             bases.pop()
     return _named(lineage[0], module, tuple(bases))
 
 
-def keeping_text(kind: type[BaseException]) -> type[BaseException]:
-    """The class, but for printing what it is told to."""
+def with_kept_text(kind: type[BaseException]) -> type[BaseException]:
+    """A subclass of the same name that prints the text in KEPT_TEXT."""
     return cast("type[BaseException]", _named(_qualified(kind), _module(kind), (kind,)))
 
 
@@ -206,7 +210,7 @@ def _named(name: str, module: str, bases: tuple[type, ...]) -> type:
 
 
 def _module_part(name: str) -> str:
-    """Where it is not stored: up to the first name that is written like a class, or is a function's."""
+    """Guess the module in a qualified name: all that comes before the first class-like name, or before a function."""
     parts = name.split(".")
     if "<locals>" in parts:
         return ".".join(parts[: parts.index("<locals>") - 1]) or "builtins"

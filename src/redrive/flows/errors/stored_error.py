@@ -1,4 +1,4 @@
-"""Exceptions as data, and back: live and replayed code get the same exception, rebuilt from what is stored."""
+"""Exceptions as data, and back: live and replayed code catch the same exception, rebuilt from what is stored."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,11 +11,11 @@ from redrive.failures.secret_names import names_a_secret
 from redrive.flows.errors.error_classes import (
     KEPT_TEXT,
     ClassNames,
+    class_names,
     find_class,
     is_stand_in,
-    keeping_text,
-    names_of,
     stand_in,
+    with_kept_text,
 )
 from redrive.flows.errors.error_details import DetailWriter, kept_text, read_detail, shown_text
 
@@ -25,30 +25,30 @@ _DEEPEST = 5
 _MOST_ERRORS = 50
 _MOST_NOTES = 10
 _MOST_ATTRIBUTES = 50
-# Attributes of built-in exceptions that their arguments do not set.
+# Attributes of built-in exceptions that are not set from their arguments.
 _BY_KEYWORD = frozenset({"name", "name_from", "path", "obj"})
 
 
 class StoredError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One exception: without secrets, of bounded size."""
+    """One exception, of bounded size and without secrets."""
 
     type: str
-    """Its qualified class name; as in a Failure, `builtins.` is left out."""
+    """Its qualified class name; as in a Failure, without `builtins.`."""
     message: str
     """Its text, on one line."""
     lineage: tuple[str, ...] = ()
     """Qualified names of its class and the bases, nearest first."""
     module: str = "builtins"
-    """How much of the name of the class is the module's."""
+    """The part of the class name that is the module."""
     args: list[Any] | None = None
-    """Its arguments in plain form; None where the message is the only one, or stands for what has no plain form."""
+    """Its arguments as JSON; None when the message is the only one, or stands for arguments that JSON cannot hold."""
     state: dict[str, Any] = {}
-    """Those of its attributes that have a plain form."""
+    """Those of its attributes that JSON can hold."""
     notes: tuple[str, ...] = ()
     cause: "StoredError | None" = None
-    """What it was raised from or, failing that, while handling."""
+    """Its `__cause__`, or else its `__context__`."""
     members: tuple["StoredError", ...] = ()
-    """Of an exception group."""
+    """The exceptions of an exception group."""
 
 
 _LEFT_OUT = StoredError(
@@ -59,11 +59,11 @@ _LEFT_OUT = StoredError(
 
 
 _NAMELESS = ClassNames("builtins", ("builtins.Exception", "builtins.BaseException"), Exception, (), ())
-"""For classes that do not tell their names."""
+"""For classes whose names cannot be read."""
 
 
-class _Room:
-    """How many more errors may be stored with the first."""
+class _Budget:
+    """How many more errors may be stored along with the first."""
 
     __slots__ = ("errors",)
 
@@ -72,18 +72,22 @@ class _Room:
 
 
 def store_error(error: BaseException) -> StoredError:
-    """The exception as data. What its own code raises while it is looked at is passed over."""
-    return _tried(None, _plain, error) or _stored(error, _Room(), 0)
+    """The exception as data. Errors that its own code raises on the way are ignored."""
+    try:
+        plain = _store_plain(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot be read still happened
+        plain = None
+    return plain or _store(error, _Budget(), 0)
 
 
-def _plain(error: BaseException) -> StoredError | None:
-    """Of an error that is no more than its class and a text, as most are; None when there is more to it."""
+def _store_plain(error: BaseException) -> StoredError | None:
+    """Store an error that is only a class and a text, as most are; None when it is more than that."""
     args = error.args
     if len(args) != 1 or type(args[0]) is not str or vars(error):
         return None
     if error.__cause__ is not None or error.__context__ is not None:
         return None
-    names = names_of(type(error))
+    names = class_names(type(error))
     if names.slots:
         return None
     for name in names.native_fields:
@@ -95,9 +99,9 @@ def _plain(error: BaseException) -> StoredError | None:
     return StoredError(names.lineage[0].removeprefix("builtins."), text, names.lineage, names.module)
 
 
-def _stored(error: BaseException, room: _Room, depth: int) -> StoredError:
-    room.errors -= 1
-    names = _tried(_NAMELESS, names_of, type(error))
+def _store(error: BaseException, budget: _Budget, depth: int) -> StoredError:
+    budget.errors -= 1
+    names = _tried(_NAMELESS, class_names, type(error))
     raw = _tried(f"<{names.lineage[0].rpartition('.')[2]} whose text cannot be read>", _text, error)
     shown = redact(raw)
     writer = DetailWriter(raw, shown)
@@ -112,20 +116,20 @@ def _stored(error: BaseException, room: _Room, depth: int) -> StoredError:
         args=None if args == [message] else args,
         state=state,
         notes=_tried((), _notes, error),
-        cause=_tried(None, _cause, error, room, depth),
-        members=_tried((), _members, error, room, depth) if issubclass(type(error), BaseExceptionGroup) else (),
+        cause=_tried(None, _cause, error, budget, depth),
+        members=_tried((), _members, error, budget, depth) if issubclass(type(error), BaseExceptionGroup) else (),
     )
 
 
 def _tried(otherwise: T, part: Callable[..., T], *given: Any) -> T:
     try:
         return part(*given)
-    except Exception:  # noqa: BLE001 - an exception that cannot be looked at still happened
+    except Exception:  # noqa: BLE001 - an exception that cannot be read still happened
         return otherwise
 
 
 def _text(error: BaseException) -> str:
-    return str.__str__(str(error))  # a class may print itself as a subclass of str
+    return str.__str__(str(error))  # `__str__` may return a subclass of str
 
 
 def _args(error: BaseException, shown: str, writer: DetailWriter) -> list[Any] | None:
@@ -149,7 +153,7 @@ def _state(error: BaseException, only_arg: str | None, names: ClassNames, writer
     state: dict[str, Any] = {}
     for name, value in values.items():
         if not name.startswith("__") and not names_a_secret(name) and len(state) < _MOST_ATTRIBUTES:
-            with suppress(Exception):  # the others may still be kept
+            with suppress(Exception):  # one attribute that cannot be stored does not lose the others
                 state[name] = writer.write(value)
     return state
 
@@ -159,29 +163,29 @@ def _notes(error: BaseException) -> tuple[str, ...]:
     return tuple(kept_text(note) for note in notes[:_MOST_NOTES] if isinstance(note, str))
 
 
-def _cause(error: BaseException, room: _Room, depth: int) -> StoredError | None:
+def _cause(error: BaseException, budget: _Budget, depth: int) -> StoredError | None:
     cause = error.__cause__
     if cause is None and not error.__suppress_context__:
         cause = error.__context__
-    if cause is None or depth >= _DEEPEST or room.errors <= 0:
+    if cause is None or depth >= _DEEPEST or budget.errors <= 0:
         return None
-    return _stored(cause, room, depth + 1)
+    return _store(cause, budget, depth + 1)
 
 
-def _members(error: BaseExceptionGroup[BaseException], room: _Room, depth: int) -> tuple[StoredError, ...]:
+def _members(error: BaseExceptionGroup[BaseException], budget: _Budget, depth: int) -> tuple[StoredError, ...]:
     stored: list[StoredError] = []
     for member in error.exceptions:
-        if depth >= _DEEPEST or room.errors <= 0:
+        if depth >= _DEEPEST or budget.errors <= 0:
             return (*stored, _LEFT_OUT)
-        stored.append(_stored(member, room, depth + 1))
+        stored.append(_store(member, budget, depth + 1))
     return tuple(stored)
 
 
 def rebuild_error(stored: StoredError) -> BaseException:
-    """The exception again, made without calling the `__init__` of its class.
+    """The exception again, created without calling the `__init__` of its class.
 
-    Its class is the original one where that can be found, and else a stand-in of the same name, which `except` finds
-    by the bases. What had no plain form is missing: such an exception prints what the original one did.
+    Its class is the original one where that can be found, and otherwise a stand-in of the same name, which `except`
+    matches by its bases. What JSON cannot hold is missing, but the exception prints the same text.
     """
     args: tuple[Any, ...] = (
         (stored.message,) if stored.args is None else tuple(_tried([stored.message], read_detail, stored.args))
@@ -189,7 +193,7 @@ def rebuild_error(stored: StoredError) -> BaseException:
     if stored.members:
         args = (*args[:1], [rebuild_error(member) for member in stored.members])
     for kind in _candidates(stored):
-        error = _tried(None, _made, kind, args, stored)
+        error = _tried(None, _instance, kind, args, stored)
         if error is not None:
             break
     else:
@@ -202,29 +206,29 @@ def rebuild_error(stored: StoredError) -> BaseException:
 
 
 def _candidates(stored: StoredError) -> Iterator[type[BaseException]]:
-    """Classes for it, the best first."""
+    """Classes for the exception, the best first."""
     name = stored.type if "." in stored.type else f"builtins.{stored.type}"
     lineage = stored.lineage or (name,)
     found = find_class(lineage[0])
     if found is not None:
         yield found
-        with suppress(Exception):  # it may forbid to be subclassed
-            yield keeping_text(found)
+        with suppress(Exception):  # the class may forbid subclasses
+            yield with_kept_text(found)
     with suppress(Exception):
         yield stand_in(lineage, stored.module)
     with suppress(Exception):
         yield stand_in(lineage[:1], stored.module)
 
 
-def _made(kind: type[BaseException], args: tuple[Any, ...], stored: StoredError) -> BaseException | None:
-    """An instance that prints what the original did; None when it does not."""
-    names = names_of(kind)
+def _instance(kind: type[BaseException], args: tuple[Any, ...], stored: StoredError) -> BaseException | None:
+    """An instance that prints the original text; None when that is not possible with this class."""
+    names = class_names(kind)
     native: Any = names.native
     try:
         error: BaseException = native.__new__(kind, *args)
-    except Exception:  # noqa: BLE001 - a class from an extension may insist on its own way
+    except Exception:  # noqa: BLE001 - a class from an extension may need its own __new__
         error = kind.__new__(kind, *args)
-    with suppress(Exception):  # built-in classes look at their arguments
+    with suppress(Exception):  # built-in classes check their arguments
         native.__init__(error, *args)
     if error.args != args:
         _set(error, "args", args)
@@ -251,6 +255,6 @@ def _prints(error: BaseException, message: str) -> bool:
 
 
 def _set(error: BaseException, name: str, value: Any) -> None:
-    # Not setattr: frozen dataclasses and the like forbid it.
+    # Not setattr, which frozen dataclasses and the like forbid.
     with suppress(Exception):
         BaseException.__setattr__(error, name, value)
