@@ -40,7 +40,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, ResultRejected, RetryAfter, Snooze
-from redrive.flows.errors.stored_error import _store_plain, _Budget, _store, store_error
+from redrive.flows.errors.stored_error import _Budget, _store, _store_plain, store_error
 from redrive.resilience.circuit import CircuitOpen
 
 from .storing_errors import NetworkError, raised, through_the_store
