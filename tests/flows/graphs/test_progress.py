@@ -195,7 +195,7 @@ def test_an_item_resolved_by_hand_satisfies_who_waits_for_it_and_gives_nothing()
 @pytest.mark.parametrize(
     ("spec", "inputs", "why"),
     [
-        (EACH, {"ns": 3}, "a whole number where a list is needed"),
+        (EACH, {"ns": 3}, "a whole number where for_each needs a list"),
         (EACH, {"ns": [1, "2"]}, "input 'n'[1]: a string where a whole number is needed"),
         (step("each", inputs={"n": "integer"}), {"n": "secret"}, "input 'n': a string where a whole number is needed"),
         (step("each", inputs={"n": "any"}, when="n > 3"), {"n": "secret"}, "when 'n > 3'"),
@@ -299,7 +299,7 @@ def test_a_compensation_without_its_inputs_fails_and_the_others_go_on() -> None:
     flow.failed(item("c"), "no")
     moves = flow.completed(undo("b"), {})
     assert settled(moves) == {"b": "compensated", "a": "uncompensated"}
-    assert "nothing gave 'gone'" in flow.states["a"].why
+    assert "nothing provides 'gone'" in flow.states["a"].why
     assert not finish(moves).compensated
 
 

@@ -33,10 +33,10 @@ class Graph:
         inputs: Mapping[str, Any] | None = None,
         description: str = "",
     ) -> None:
-        """goals: by default all steps that do not only undo another.
+        """goals: by default all steps that do not compensate another.
 
-        also: steps that are carried out beside the goals, and may fail.
-        inputs: what a flow of it takes, such as {"order_id": "string"}; None: whatever its steps need.
+        also: steps that run besides the goals, and may fail.
+        inputs: the inputs of a flow, such as {"order_id": "string"}; by default whatever its steps need.
         """
         self._place = Place(f"graph {name}")
         problems = Problems()
@@ -62,7 +62,7 @@ class Graph:
         self.description = description
         self.also = tuple(also)
         self.inputs = inputs
-        """What a flow of it takes; None where it does not say."""
+        """The inputs of a flow; None when the graph does not declare them."""
         self._goals = None if goals is None else tuple(goals)
         self._steps: dict[str, StepSpec] = {}
         self._index: StepIndex | None = None
@@ -80,7 +80,7 @@ class Graph:
         description: str = "",
         place: Place | None = None,
     ) -> Self:
-        """Of steps that are read already. `place`: where the graph stands."""
+        """A graph of steps that have been read already. `place` is its location for error messages."""
         graph = cls.__new__(cls)
         graph._place = place or Place(f"graph {name}")
         graph._set(name, description, goals, also, inputs)
@@ -105,12 +105,12 @@ class Graph:
         compensate: str | None = None,
         **http: Any,
     ) -> Self:
-        """Add a step, and go on with the next. GraphError with all that is wrong with it.
+        """Add a step and return the graph. Raises GraphError with all problems of the step.
 
-        handler: an action, a function (it becomes an action), the name of an action, or an http address.
-        inputs: as in a file; those of a function are its parameters, and what is written here is laid over them.
-        for_each: the inputs that are lists, with one work item for each element.
-        http: `mode`, `statuses` and `conflict`, for an address.
+        handler: an action, a function (which becomes an action), the name of an action, or an HTTP address.
+        inputs: as in a file; for a function, they override what its parameters say.
+        for_each: the inputs that are lists, whose elements each get a work item.
+        http: `mode`, `statuses` and `conflict`, for an HTTP address.
         """
         settings = {
             "inputs": inputs,
@@ -129,9 +129,9 @@ class Graph:
         with problems:
             read_name(name, place)
             if name in self._steps:
-                raise place.refuse(name, "there is a step of this name already", "another name")
+                raise place.refuse(name, "the graph already has a step of this name", "another name")
             if len(self._steps) >= MOST_STEPS:
-                raise place.refuse(name, "one step too many", f"at most {MOST_STEPS} steps")
+                raise place.refuse(name, "too many steps", f"at most {MOST_STEPS}")
         spec = step_from_python(name, handler, given, for_each, retry, timeout, place, problems)
         problems.raise_found()
         self._steps[name] = spec
@@ -147,22 +147,22 @@ class Graph:
 
     @property
     def steps(self) -> tuple[StepSpec, ...]:
-        """All of them, those that only undo included."""
+        """All steps, including compensating ones."""
         return tuple(self._steps.values())
 
     @property
     def goals(self) -> tuple[str, ...]:
         if self._goals is not None:
             return self._goals
-        return tuple(spec.name for spec in self.index.working() if spec.name not in self.also)
+        return tuple(spec.name for spec in self.index.regular_steps() if spec.name not in self.also)
 
     @property
     def compensations(self) -> tuple[StepSpec, ...]:
-        """The steps that only undo."""
+        """The steps that compensate others."""
         return tuple(spec for spec in self._steps.values() if spec.name in self.index.compensates)
 
     def check(self) -> Self:
-        """GraphError with all that does not fit together. Planning it asks this first."""
+        """Raise GraphError with all problems between the steps. Planning checks the graph first."""
         if not self._is_checked:
             problems = Problems()
             self.find_problems(problems)
@@ -172,7 +172,7 @@ class Graph:
     def find_problems(self, problems: Problems) -> None:
         before = problems.count
         if not self.goals:
-            problems.add(self._place.at("goals").refuse(None, "there is none", "at least one step"))
+            problems.add(self._place.at("goals").refuse(None, "the graph has no goal", "at least one step"))
         for flaw in Structure(self.index, self.inputs, problems).flaws(self.goals, self.also):
             problems.add(self._place.at(*flaw.path).refuse(flaw.value, flaw.problem, flaw.allowed))
         self._is_checked = problems.count == before

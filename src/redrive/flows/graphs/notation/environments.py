@@ -1,4 +1,4 @@
-"""What a graph says for one environment, laid over what it says for all."""
+"""Overrides of a graph for single environments."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from redrive.notation.place import Place
 MOST_ENVIRONMENTS = 20
 ENVIRONMENT_KEYS = ("description", "goals", "also", "inputs", "steps")
 
-# A key that an environment names takes the place of these, unless it names them too.
+# A key in an override removes these keys, unless the override has them too.
 _REPLACED_IN_STEP: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(POLICY_KEYS, POLICY_KEYS),
     **dict.fromkeys(HANDLER_KEYS, (*HANDLER_KEYS, *HTTP_ONLY)),
@@ -26,33 +26,33 @@ _REPLACED_IN_INPUT: dict[str, tuple[str, ...]] = {
 
 
 def read_environments(data: Any, place: Place, problems: Problems) -> dict[str, Mapping[str, Any]]:
-    """Environment -> what it says."""
+    """The overrides of each environment."""
     found: dict[str, Mapping[str, Any]] = {}
     if not isinstance(data, Mapping):
-        allowed = "names, each with what differs, such as {production: {steps: {...}}}"
+        allowed = "names with their overrides, such as {production: {steps: {...}}}"
         problems.add(place.refuse(data, "not a mapping of environments", allowed))
     elif len(data) > MOST_ENVIRONMENTS:
         problems.add(place.refuse(f"{len(data)} environments", "too many", f"at most {MOST_ENVIRONMENTS}"))
     else:
-        for name, says in data.items():
+        for name, overrides in data.items():
             with problems:
                 read_name(name, place.at(str(name)))
-                fields = problems.fields(says, place.at(name), ENVIRONMENT_KEYS, "what an environment says")
+                fields = problems.fields(overrides, place.at(name), ENVIRONMENT_KEYS, "a mapping of overrides")
                 if fields is not None:
                     found[name] = fields.data
     return found
 
 
-def in_environment(data: Mapping[str, Any], name: str, says: Mapping[str, Any], place: Place) -> tuple[Any, Place]:
-    """The graph as it is in an environment. What comes from there keeps its line."""
-    merged = _merged(data, says)
-    steps, over = data.get("steps"), says.get("steps")
+def in_environment(data: Mapping[str, Any], name: str, overrides: Mapping[str, Any], place: Place) -> tuple[Any, Place]:
+    """The graph with the overrides of an environment. Each key keeps its line for error messages."""
+    merged = _merged(data, overrides)
+    steps, over = data.get("steps"), overrides.get("steps")
     if isinstance(steps, Mapping) and isinstance(over, Mapping):
         for step in over.keys() & steps.keys():
             merged["steps"][step] = _merged_step(steps[step], over[step])
     prefix = (*place.path, "environments", name)
     moved = {path[len(prefix) :]: at for path, at in place.positions.items() if path[: len(prefix)] == prefix}
-    # A mapping that both have stands where it stood; what it holds may come from either.
+    # A mapping that both have keeps its line in the graph; its keys may come from either.
     both = {path[:-1] for path in moved} & place.positions.keys()
     moved = {path: at for path, at in moved.items() if path not in both}
     return merged, Place(place.source, {**place.positions, **moved}, place.path)

@@ -1,4 +1,4 @@
-"""A graph as people write it, in YAML or JSON: read whole, with all that is wrong told at once."""
+"""Read a graph from YAML or JSON, and report all its problems together."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from redrive.notation.place import Place, similar
 from redrive.notation.source import load_document
 
 LARGEST_GRAPH = 5 * 1024 * 1024
-"""Characters in the longest text of a graph."""
+"""The longest text of a graph, in characters."""
 GRAPH_KEYS = ("graph", "template", "description", "goals", "also", "inputs", "steps", "environments")
 
 _LONGEST_DESCRIPTION = 10_000
@@ -25,11 +25,11 @@ _LONGEST_DESCRIPTION = 10_000
 def read_graph(
     what: str | Mapping[str, Any], source: str = "<text>", *, environment: str | None = None, imports: bool = False
 ) -> Graph:
-    """The graph in a text, or in plain data. GraphError with a line for each problem.
+    """Read a graph from text or plain data. Raises GraphError with a line for each problem.
 
-    source: what errors call it, such as the name of the file.
-    environment: the one whose overrides are taken. All others are checked too.
-    imports: `handler: package.module:function` is imported; only for files that are one's own.
+    source: its name in errors, such as a file name.
+    environment: whose overrides to apply. The overrides of the others are checked too.
+    imports: import functions named by `handler: package.module:function`; use it only for files you trust.
     """
     data: Any = what
     place = Place("<data>" if source == "<text>" else source)
@@ -46,12 +46,12 @@ def read_graph(
         raise GraphError(problems.found)
     environments = read_environments(data.get("environments", {}), place.at("environments"), problems)
     graph = _read(data, place, problems, imports)
-    for name, says in environments.items():
-        other = _read(*in_environment(data, name, says, place), problems, imports)
+    for name, overrides in environments.items():
+        other = _read(*in_environment(data, name, overrides, place), problems, imports)
         graph = other if name == environment else graph
     if environment is not None and "environments" in data and environment not in environments:
         hint = similar(environment, tuple(environments))
-        allowed = f"{', '.join(environments)}; write '{environment}: {{}}' for one without differences"
+        allowed = f"{', '.join(environments)}; write '{environment}: {{}}' for an environment without overrides"
         problems.add(place.at("environments").refuse(environment, f"there is no such environment{hint}", allowed))
     problems.raise_found()
     return graph
@@ -85,7 +85,7 @@ def _read(data: Any, place: Place, problems: Problems, imports: bool) -> Graph:
 def _read_graph_name(fields: Fields) -> str:
     given = [key for key in ("graph", "template") if key in fields]
     if len(given) != 1:
-        problem = "graph and template are the same, and both are given" if given else "missing"
+        problem = "both graph and template are given, which mean the same" if given else "missing"
         raise fields.refuse("graph", "the name of the graph, once", problem)
     return read_name(fields.data[given[0]], fields.place.at(given[0]))
 
@@ -102,15 +102,15 @@ def _read_steps(fields: Fields, problems: Problems, imports: bool) -> list[StepS
     data = fields.data.get("steps")
     allowed = "a mapping of names to steps, such as {reserve: {endpoint: http://host/reserve}}"
     if not isinstance(data, Mapping) or not data:
-        problem = "missing" if "steps" not in fields else "there is no step" if data == {} else "not a mapping"
+        problem = "missing" if "steps" not in fields else "the graph has no steps" if data == {} else "not a mapping"
         problems.add(place.refuse(data, problem, allowed))
         return []
     if len(data) > MOST_STEPS:
         problems.add(place.refuse(f"{len(data)} steps", "too many", f"at most {MOST_STEPS}"))
         return []
     steps: list[StepSpec] = []
-    for name, says in data.items():
+    for name, step in data.items():
         at = place.at(str(name))
         with problems:
-            steps.append(read_named_step(read_name(name, at), says, at, problems, imports))
+            steps.append(read_named_step(read_name(name, at), step, at, problems, imports))
     return steps

@@ -1,4 +1,4 @@
-"""Who carries a step out, as people write it: `endpoint`, `action` or `handler`."""
+"""Read the handler of a step: `endpoint`, `action` or `handler`."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -25,11 +25,11 @@ _ONE_OF_THEM = (
 
 
 def read_handler(fields: Fields, problems: Problems, imports: bool) -> Handler | None:
-    """None, and told, where it cannot be. `imports`: functions may be imported."""
+    """The handler; None when it has problems. `imports` allows functions to be imported."""
     given = [key for key in HANDLER_KEYS if key in fields]
     if len(given) != 1:
         key = given[1] if given else "endpoint"
-        problem = f"{' and '.join(given)} are given" if given else "missing: nobody carries it out"
+        problem = f"{' and '.join(given)} are given" if given else "missing: the step has no handler"
         problems.add(fields.refuse(key, f"one of {_ONE_OF_THEM}", problem))
         return None
     if given == ["endpoint"]:
@@ -56,7 +56,7 @@ def _read_http(fields: Fields, problems: Problems) -> HttpHandler | None:
     with problems:
         lock = fields.choice("conflict", False, {"reread": True})
         if lock and "409" in statuses:
-            raise fields.refuse("conflict", "either conflict or a status of 409", "statuses say what 409 means")
+            raise fields.refuse("conflict", "either conflict or a status of 409", "statuses already define 409")
         if endpoint is not None and mode is not None:
             return HttpHandler(endpoint=endpoint, mode=mode, statuses=statuses, conflict_is_lock=lock)
     return None
@@ -74,9 +74,9 @@ def _read_address(value: Any, place: Place) -> str:
     if parts.scheme not in ("http", "https") or not host:
         raise place.refuse(value, "not an http or https address", allowed)
     if has_user:
-        raise place.refuse("***", "a user or password in an address shows up in events and logs", allowed)
+        raise place.refuse("***", "a user or password in an address would appear in events and logs", allowed)
     if parts.fragment:
-        raise place.refuse(value, "what follows # is never sent", allowed)
+        raise place.refuse(value, "the part after # is never sent", allowed)
     return value
 
 
@@ -108,7 +108,7 @@ def _read_action_name(fields: Fields) -> str:
 def _imported(value: Any, place: Place, imports: bool) -> str:
     allowed = "'package.module:function'"
     if not imports:
-        problem = "functions are imported only for graphs that this process loads from its own files"
+        problem = "functions are only imported for graphs that this process loads from its own files"
         raise place.refuse(value, problem, "action: NAME of a function with @action")
     module, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
     if not module or not path:
@@ -120,13 +120,13 @@ def _imported(value: Any, place: Place, imports: bool) -> str:
         return action_of(found).name
     except NotationError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever the module does when it is imported
+    except Exception as error:  # noqa: BLE001 - a module may raise anything on import
         problem = f"cannot be imported: {type(error).__name__}: {error}"
-        raise place.refuse(value, problem, f"{allowed}, where the worker can import it") from None
+        raise place.refuse(value, problem, f"{allowed}, which the worker can import") from None
 
 
 def action_of(function: Action[Any, Any] | Callable[..., Any]) -> Action[Any, Any]:
-    """A function as an action: one that is none yet is registered, under its full name."""
+    """The function as an action; a plain function is registered under its full name."""
     if isinstance(function, Action):
         return function
     if not callable(function):

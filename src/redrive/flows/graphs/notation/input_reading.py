@@ -1,4 +1,4 @@
-"""Inputs and outputs as people write them: `order_id: string`, `{type: string, default: north}`, `{value: web}`."""
+"""Read inputs and outputs: `order_id: string`, `{type: string, default: north}`, `{value: web}`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def read_inputs(data: Any, place: Place, problems: Problems) -> dict[str, InputS
     """The inputs of a step."""
     inputs: dict[str, InputSpec] = {}
     for name, value, at in _entries(data, place, problems, "inputs, such as {order_id: string}"):
-        # What cannot be read stands for anything, so that nothing else is blamed for it.
+        # An input that cannot be read accepts anything, so that it causes no further problems.
         inputs[str(name)] = InputSpec(role="optional")
         with problems:
             inputs[read_name(name, at)] = _read_input(value, at, problems)
@@ -43,7 +43,7 @@ def read_inputs(data: Any, place: Place, problems: Problems) -> dict[str, InputS
 
 
 def read_flow_inputs(data: Any, place: Place, problems: Problems) -> dict[str, InputSpec]:
-    """The inputs of a graph: a type, and perhaps a default."""
+    """The inputs of a graph, each with a type and an optional default."""
     inputs: dict[str, InputSpec] = {}
     for name, value, at in _entries(data, place, problems, "inputs, such as {order_id: string}"):
         inputs[str(name)] = InputSpec(role="optional")
@@ -53,7 +53,7 @@ def read_flow_inputs(data: Any, place: Place, problems: Problems) -> dict[str, I
 
 
 def read_outputs(data: Any, place: Place, problems: Problems) -> dict[str, ValueType]:
-    """name -> type, or a list of names."""
+    """The outputs of a step, written as a mapping of names to types or as a list of names."""
     outputs: dict[str, ValueType] = {}
     if isinstance(data, list | tuple) and len(data) <= MOST_INPUTS:
         for index, one in enumerate(data):
@@ -113,21 +113,21 @@ def _read_input(data: Any, place: Place, problems: Problems) -> InputSpec:
     spec = InputSpec(type=kind, role="optional", default=default, for_each=each, source=source)
     if found := misfit(spec, default):
         at = place.at("default", *found.path)
-        raise at.refuse(kind_of(default), found.problem, "a default that the step can take")
+        raise at.refuse(kind_of(default), found.problem, "a default that fits the input")
     return spec
 
 
 def _read_constant(fields: Fields, problems: Problems) -> InputSpec:
     for key in NOT_FOR_CONSTANTS:
         if key in fields:
-            what = "no list to go through" if key == "for_each" else "its value already"
+            what = "no list to iterate over" if key == "for_each" else "its value already"
             problems.add(_refused(fields, key, f"a constant has {what}", f"either {key} or value"))
     value = _plain(fields, "value")
     if value is None:
-        raise fields.refuse("value", "any value but null; leave the input out for none", "a constant needs a value")
+        raise fields.refuse("value", "any value except null, or no such input", "a constant needs a value")
     kind = read_type(fields.data.get("type", "any"), fields.place.at("type"))
     if not fits(value, kind):
-        raise _refused(fields, "value", f"not what its type says, {kind}", in_words(kind))
+        raise _refused(fields, "value", f"does not match its type {kind}", in_words(kind))
     return InputSpec(type=kind, role="constant", value=value)
 
 
@@ -148,7 +148,7 @@ def _read_flow_input(data: Any, place: Place, problems: Problems) -> InputSpec:
 
 
 def _plain(fields: Fields, key: str) -> Any:
-    """A value as JSON keeps it, so that what was read is what a flow finds when it is read again."""
+    """The value as JSON keeps it, so that a flow sees the same value after it is stored."""
     value = fields.data[key]
     try:
         kept = msgspec.json.decode(msgspec.json.encode(value))
@@ -156,10 +156,10 @@ def _plain(fields: Fields, key: str) -> Any:
             return kept
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError, OverflowError):
         pass
-    allowed = "what JSON can hold: texts, numbers, true, false, null, lists and objects with names"
+    allowed = "JSON values: strings, numbers, true, false, null, lists and objects"
     raise _refused(fields, key, "not allowed", allowed)
 
 
 def _refused(fields: Fields, key: str, problem: str, allowed: str) -> NotationError:
-    """Without the value: it may be a secret, under any name."""
+    """An error without the value, which may be a secret under any name."""
     return fields.place.at(key).refuse(kind_of(fields.data[key]), problem, allowed)

@@ -1,6 +1,6 @@
-"""The JSON Schema of a graph, for editors and for checks before redrive sees a file.
+"""The JSON Schema of a graph, for editors and for checks outside of redrive.
 
-It says what the form is; what only holds between steps (names that exist, no cycles) is told when the graph is read.
+It covers the form only. Problems between steps, such as unknown names and cycles, are found when the graph is read.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ def graph_schema() -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": "redrive graph",
-        "description": "Steps, what they need and give, and the goals of a flow.",
+        "description": "Steps with their inputs and outputs, and the goals of a flow.",
         "type": "object",
         "required": ["steps"],
         "oneOf": [{"required": ["graph"]}, {"required": ["template"]}],
@@ -71,9 +71,9 @@ _INPUT: dict[str, Any] = {
         _mapping(
             {
                 "type": _ref("type"),
-                "default": {"description": "what it is when nothing gives it"},
-                "for_each": {"type": "boolean", "description": "a list: one work item for each element"},
-                "from": _ref("name") | {"description": "the name of the value it takes"},
+                "default": {"description": "the value when nothing provides it"},
+                "for_each": {"type": "boolean", "description": "the value is a list; each element gets a work item"},
+                "from": _ref("name") | {"description": "the name of its value"},
             }
         ),
     ],
@@ -143,14 +143,14 @@ _GRAPH: dict[str, Any] = {
     "graph": _ref("name"),
     "template": _ref("name"),
     "description": {"type": "string"},
-    "goals": {**_ref("names"), "description": "by default all steps that do not only undo another", "minItems": 1},
-    "also": {**_ref("names"), "description": "steps that are carried out beside the goals, and may fail"},
+    "goals": {**_ref("names"), "description": "by default all steps that do not compensate another", "minItems": 1},
+    "also": {**_ref("names"), "description": "steps that run besides the goals, and may fail"},
     "inputs": _by_name(_ref("flow_input"), MOST_INPUTS),
     "steps": {**_by_name(_ref("step"), MOST_STEPS), "minProperties": 1},
     "environments": _by_name(_ref("environment"), MOST_ENVIRONMENTS),
 }
 
-# A part of a step, laid over the rest of it.
+# The overrides of a step: none of its keys is required.
 _ENVIRONMENT: dict[str, Any] = {
     **{key: _GRAPH[key] for key in ("description", "goals", "also", "inputs")},
     "steps": _by_name(_mapping({key: _STEP_FIELDS[key] for key in STEP_KEYS}), MOST_STEPS),

@@ -19,7 +19,7 @@ def read_name(value: Any, place: Place) -> str:
 
 
 def read_names(value: Any, place: Place, most: int) -> tuple[str, ...]:
-    """A list of names. Whether they exist, and stand there once, is told later, for all of them."""
+    """A list of names. Structure checks later whether they exist, and are listed once."""
     if not isinstance(value, list | tuple):
         raise place.refuse(value, "not a list", "a list of names, such as [check, reserve]")
     if len(value) > most:

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a graph, found in one go."""
+"""Collect all problems of a graph, to report them together."""
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -10,7 +10,7 @@ from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 
 MOST_SHOWN = 50
-"""Problems that are told; the rest is counted."""
+"""How many problems are shown; the others are only counted."""
 
 
 class GraphError(ValueError):
@@ -26,7 +26,7 @@ class GraphError(ValueError):
 
 
 class Problems:
-    """Collects them. As a context, it takes the NotationError that leaves its block, and goes on behind it."""
+    """Collects problems. As a context manager, it collects the NotationError that its block raises."""
 
     def __init__(self) -> None:
         self.found: list[NotationError] = []
@@ -47,7 +47,7 @@ class Problems:
         return True
 
     def add(self, error: NotationError) -> None:
-        """The same problem, found again in another environment, counts once."""
+        """Add a problem, unless it was found before in another environment."""
         text = str(error)
         if text in self._known:
             return
@@ -58,13 +58,13 @@ class Problems:
             self.left_out += 1
 
     def similar(self, word: str, known: Sequence[str]) -> str:
-        """A near name. Not for problems that are no longer told, since looking for it takes its time."""
+        """A hint with a similar name; empty for problems that are no longer shown, since finding it is slow."""
         return similar(word, tuple(known)) if len(self.found) < MOST_SHOWN else ""
 
     def fields(
         self, data: Any, place: Place, known: Sequence[str], what: str, renamed: Mapping[str, str] | None = None
     ) -> Fields | None:
-        """The known keys of a mapping; the unknown ones are told, all of them. None where it is no mapping."""
+        """The known keys of a mapping, None when it is not a mapping. Unknown keys are added as problems."""
         if not isinstance(data, Mapping):
             self.add(place.refuse(data, f"not {what}", f"a mapping with the keys {', '.join(known)}"))
             return None

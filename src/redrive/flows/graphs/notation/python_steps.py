@@ -1,4 +1,4 @@
-"""Steps that are written in Python: brought into the form of a file, and read as one."""
+"""Read steps that are written in Python: they are turned into the form of a file first."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def step_from_python(
     place: Place,
     problems: Problems,
 ) -> StepSpec:
-    """`settings`: the keys of a file."""
+    """`settings` are the keys of a step in a file."""
     data = dict(settings)
     policy = DURABLE_DEFAULT
     inputs = dict(data.get("inputs") or {})
@@ -52,7 +52,7 @@ def _as_action(handler: Any, place: Place) -> Action[Any, Any]:
     try:
         return action_of(handler)
     except (TypeError, ValueError) as error:
-        raise place.refuse(repr(handler), str(error), "an action, a function, or an http address") from None
+        raise place.refuse(repr(handler), str(error), "an action, a function, or an HTTP address") from None
 
 
 def _as_policy(default: Policy, retry: Retry | None, timeout: Timeout | None, place: Place) -> Policy:
@@ -65,7 +65,7 @@ def _as_policy(default: Policy, retry: Retry | None, timeout: Timeout | None, pl
 
 
 def _over(written: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What is written, laid over what the function says of itself."""
+    """The inputs as written, completed from the function's parameters."""
     together = dict(parameters)
     for name, one in written.items():
         together[name] = _over_one(one, parameters[name]) if name in parameters else one

@@ -1,4 +1,4 @@
-"""The inputs of a step that is a Python function: its parameters."""
+"""Derive the inputs of a step from the parameters of its Python function."""
 
 import inspect
 import types
@@ -24,10 +24,10 @@ _TYPES: dict[Any, ValueType] = {
 
 
 def inputs_of_action(action: Action[..., Any]) -> dict[str, InputSpec]:
-    """Those without a default are required. One whose default JSON does not keep equal is left to the function."""
+    """The parameters as inputs; required without a default. A default that JSON cannot hold is left to the function."""
     try:
         hints = get_type_hints(action.function)
-    except Exception:  # noqa: BLE001 - hints that cannot be read are told when the action is called
+    except Exception:  # noqa: BLE001 - unreadable hints are reported when the action is called
         hints = {}
     inputs: dict[str, InputSpec] = {}
     for name, parameter in inspect.signature(action.function).parameters.items():
@@ -47,7 +47,7 @@ def inputs_of_action(action: Action[..., Any]) -> dict[str, InputSpec]:
 
 
 def parameters_of_action(action: Action[..., Any]) -> tuple[str, ...] | None:
-    """What may be given to it by name; None: anything, since it has `**kwargs`."""
+    """The parameters that can be passed by name; None for any name, since the function has `**kwargs`."""
     parameters = inspect.signature(action.function).parameters.values()
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
         return None

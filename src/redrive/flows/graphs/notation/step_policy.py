@@ -1,4 +1,4 @@
-"""The retry policy of a step, as people write it: `work_config`, `retry` or `policy`, `timeout`, `idempotent`."""
+"""Read the retry policy of a step: `work_config`, `retry` or `policy`, with `timeout` and `idempotent`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One step as people write it."""
+"""Read one step of a graph."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,9 +36,9 @@ _UNREADABLE = ActionHandler(action="")
 
 
 def read_step(data: Any, place: Place | None = None, *, imports: bool = False) -> StepSpec:
-    """A step that stands alone, its `name` among its keys. GraphError with all that is wrong.
+    """Read a single step that has a `name` key. Raises GraphError with all problems.
 
-    imports: `handler: package.module:function` is imported; not for what comes from elsewhere.
+    imports: import functions named by `handler: package.module:function`; use it only for input you trust.
     """
     place = place or Place("<step>")
     problems = Problems()
@@ -61,9 +61,9 @@ def read_step(data: Any, place: Place | None = None, *, imports: bool = False) -
 def read_named_step(
     name: str, data: Any, place: Place, problems: Problems, imports: bool, default: Policy | None = None
 ) -> StepSpec:
-    """What is wrong goes to the problems, and the step is made of the rest, so that nothing else is blamed for it.
+    """Read a step. Keys with problems are left out of the result, so that they cause no further problems.
 
-    default: the policy where none is written; that of the action where it is None.
+    default: the policy when the step has none; by default that of its action.
     """
     fields = problems.fields(data, place, STEP_KEYS, "a step", RENAMED)
     if fields is None:
@@ -90,7 +90,7 @@ def read_named_step(
         if "compensate" in fields:
             compensate = read_name(fields.data["compensate"], place.at("compensate"))
             if compensate == name:
-                raise fields.refuse("compensate", "another step", "a step cannot undo itself")
+                raise fields.refuse("compensate", "another step", "a step cannot compensate itself")
     default = default or (known.policy if known else DURABLE_DEFAULT)
     policy = read_step_policy(fields, problems, default)
     return StepSpec(
@@ -108,7 +108,7 @@ def read_named_step(
 
 
 def _read_inputs(fields: Fields, known: Action[..., Any] | None, problems: Problems) -> dict[str, InputSpec]:
-    """Those that are written; a Python function that is known here has its parameters."""
+    """The inputs as written, or the parameters of a known Python function, which they must match."""
     if "inputs" not in fields:
         return inputs_of_action(known) if known else {}
     at = fields.place.at("inputs")
@@ -118,7 +118,7 @@ def _read_inputs(fields: Fields, known: Action[..., Any] | None, problems: Probl
         return inputs
     for name, one in inputs_of_action(known).items():
         if one.role == "required" and name not in written:
-            problems.add(at.at(name).refuse(None, "missing: the function has this parameter", f"{name}: {one.type}"))
+            problems.add(at.at(name).refuse(None, "missing, but the function requires it", f"{name}: {one.type}"))
     parameters = parameters_of_action(known)
     if parameters is not None:
         for name in inputs:
@@ -129,7 +129,7 @@ def _read_inputs(fields: Fields, known: Action[..., Any] | None, problems: Probl
 
 
 def _known_action(handler: Handler | None) -> Action[..., Any] | None:
-    """None for an endpoint, and for a function that only another process may know."""
+    """The registered action; None for an endpoint, or when only other processes have the action."""
     if not isinstance(handler, ActionHandler):
         return None
     try:
@@ -156,4 +156,4 @@ def _read_dependency(fields: Fields) -> str | None:
         isinstance(value, str) and 0 < len(value) <= LONGEST_DEPENDENCY and value.isprintable()
     ):
         return value
-    raise fields.refuse("dependency", f"the name of what it talks to, at most {LONGEST_DEPENDENCY} characters")
+    raise fields.refuse("dependency", f"the name of a dependency, at most {LONGEST_DEPENDENCY} characters")

@@ -1,4 +1,4 @@
-"""A step in the form people write, so that what is listed can be registered again."""
+"""Write a step in the form that `read_step` reads, so that a listed step can be registered again."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from redrive.flows.graphs.spec import ActionHandler, InputSpec, StepSpec
 
 
 def step_as_data(spec: StepSpec) -> dict[str, Any]:
-    """What `read_step` reads back to the same step."""
+    """The step as data; `read_step` returns the same step for it."""
     data: dict[str, Any] = {"name": spec.name}
     handler = spec.handler
     if isinstance(handler, ActionHandler):
@@ -35,7 +35,7 @@ def step_as_data(spec: StepSpec) -> dict[str, Any]:
 
 
 def input_as_data(spec: InputSpec) -> Any:
-    """The type alone, where there is nothing else to say."""
+    """The input as data: just its type if it has no other settings."""
     data: dict[str, Any] = {}
     if spec.type != "any":
         data["type"] = spec.type
