@@ -449,7 +449,7 @@ def test_what_cannot_be_repeated_is_refused(touch: Callable[[], Any]) -> None:
     async def body() -> Any:
         return await touch()
 
-    with pytest.raises(NotInWorkflow, match="put it into an @action and await that"):
+    with pytest.raises(NotInWorkflow, match="move it into an @action and await that"):
         _ = Played(body).result
 
 

@@ -481,7 +481,7 @@ class Touches(Workflow):
 def test_real_input_and_output_in_run_is_refused_with_what_to_do_instead(what: str) -> None:
     outcome = run_flow(Touches, what)
     assert outcome.status == "failed"
-    assert "put it into an @action and await that" in str(outcome.error)
+    assert "move it into an @action and await that" in str(outcome.error)
 
 
 def test_redrive_calls_in_run_that_would_block_are_refused() -> None:

@@ -146,7 +146,7 @@ def change(old: str, new: str) -> str:
         (change("graph: order", "graph: 1order"), "graph", "not a name"),
         (change("graph: order\n", ""), "graph", "missing"),
         (change("description:", "descripton:"), "descripton", "did you mean 'description'?"),
-        (change("string, order_id", "string, x"), "steps.release.inputs.x", "neither step reserve, which it compensates"),
+        (change("string, order_id", "string, x"), "steps.release.inputs.x", "neither step reserve, which it compen"),
         (change("max_attempts: 10", "max_attempt: 10"), "steps.reserve.retry.max_attempt", "unknown; did you mean"),
         (change("  production:", "  production:\n    step: {}"), "environments.production.step", "unknown"),
     ],

@@ -1,6 +1,6 @@
-"""The arguments and attributes of an exception as plain JSON: without secrets, of bounded size, typed where it matters.
+"""The arguments and attributes of an exception as JSON, of bounded size and without secrets.
 
-What JSON has no form for is written as {"$": kind, "of": ...}.
+Types that JSON does not have are written as {"$": kind, "of": ...}.
 """
 
 import math
@@ -30,17 +30,17 @@ _SHORTEST_SECRET = 4
 _MOST_PARTS = 100
 _DEEPEST = 5
 _WIDEST_INTEGER = 1 << 256
-# Passes after which a text has lost what looks like a secret only because one was hidden beside it.
+# Hiding one secret can make the text beside it look like another; after so many passes it no longer changes.
 _PASSES = 4
 _NAME_ALONE = r"\s*-{0,2}[\w.\-]{1,80}\s*[:=]?\s*"
 
 
 class NotKept(Exception):
-    """The value has no plain form, or is too large."""
+    """JSON cannot hold the value, or it is too large."""
 
 
 def shown_text(text: str, limit: int) -> str:
-    """As `redact`, and the same again when it is read back and written anew."""
+    """Redact the text until redacting it again changes nothing."""
     shown = redact(text, limit)
     for _ in range(_PASSES):
         again = redact(shown, limit)
@@ -51,7 +51,7 @@ def shown_text(text: str, limit: int) -> str:
 
 
 def kept_text(text: str) -> str:
-    """The text with its lines but without its secrets, of bounded length."""
+    """The text without secrets and of bounded length; line breaks are kept."""
     text = str.__str__(text)
     if len(text) > _LONGEST_TEXT:
         text = redact(text, _LONGEST_TEXT)
@@ -72,7 +72,7 @@ def _without_secrets(text: str) -> str:
 
 
 class DetailWriter:
-    """Writes the details of one error. `raw` is its text, `shown` that text as `redact` gives it."""
+    """Writes the details of one error. `raw` is the error's text, and `shown` the redacted text."""
 
     __slots__ = ("_changed", "_is_clear", "_raw", "_room", "_shown")
 
@@ -84,7 +84,7 @@ class DetailWriter:
         self._changed: list[tuple[str, str]] = []
 
     def write(self, value: Any) -> Any:
-        """The plain form; raises NotKept when there is none."""
+        """The value as JSON data; raises NotKept when that is not possible."""
         room = self._room
         try:
             return self._plain(value, 0)
@@ -93,7 +93,7 @@ class DetailWriter:
             raise
 
     def message(self, limit: int) -> str:
-        """The error's text as it may be stored: where it quotes a detail, as that was written."""
+        """The error's text for the store, with the details that it quotes redacted as they were written."""
         text = self._raw
         if self._is_clear and not self._changed:
             return text
@@ -126,7 +126,7 @@ class DetailWriter:
             return self._items(value, depth)
         if isinstance(value, tuple):
             return {_KIND: "tuple", _OF: self._items(list(value), depth)}
-        # What is hidden is no longer different.
+        # Hidden elements are equal now, so a dict drops the duplicates.
         items = {msgspec.json.encode(plain): plain for plain in (self._plain(item, depth + 1) for item in value)}
         kind = "set" if isinstance(value, set) else "frozenset"
         return {_KIND: kind, _OF: [items[text] for text in sorted(items)]}
@@ -141,7 +141,7 @@ class DetailWriter:
         return {_KIND: "dict", _OF: list({msgspec.json.encode(key): [key, item] for key, item in pairs}.values())}
 
     def _items(self, items: list[Any], depth: int) -> list[Any]:
-        """What follows the name of a secret is one: ("password", "..."), ["--token", "..."]."""
+        """Hide the element after the name of a secret: ("password", "..."), ["--token", "..."]."""
         return [
             HIDDEN if isinstance(item, str | bytes) and _names_a_secret(before) else self._plain(item, depth + 1)
             for before, item in zip([None, *items], items, strict=False)
@@ -150,7 +150,7 @@ class DetailWriter:
     def _text(self, text: str) -> str:
         if self._was_hidden(text):
             return HIDDEN
-        # What the text of the error shows is in the open already.
+        # The error's text shows it already.
         kept = text if self._is_clear and text in self._raw else kept_text(text)
         if kept != text:
             self._changed.append((text, kept))
@@ -170,7 +170,7 @@ class DetailWriter:
         return kept.encode("utf-8", "surrogateescape")
 
     def _was_hidden(self, text: str) -> bool:
-        """True when the text of the error tells that this is a secret: it then may be one of the details, alone."""
+        """Whether redacting the error's text hid this text, so that it must be hidden on its own as well."""
         if self._is_clear or len(text) < _SHORTEST_SECRET:
             return False
         return text in self._raw and redact(text, _READ_TEXT) not in self._shown
@@ -188,7 +188,7 @@ def _names_a_secret(value: Any) -> bool:
 
 
 def read_detail(plain: Any) -> Any:
-    """The value that was written."""
+    """Read back a value that DetailWriter wrote."""
     if isinstance(plain, list):
         return [read_detail(item) for item in plain]
     if not isinstance(plain, dict):

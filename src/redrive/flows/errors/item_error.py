@@ -1,4 +1,4 @@
-"""The exception of an item that failed for good: the same, live and replayed, with its attempts attached."""
+"""The exception that a flow's code gets for a failed item: the same live and replayed, with its attempts attached."""
 
 from contextlib import suppress
 from typing import cast
@@ -13,7 +13,7 @@ _DEEPEST = 20
 
 
 def item_error(item: Item, event: AttemptFailed | ItemGaveUp) -> BaseException:
-    """What the flow's code gets to see; the event has been applied to the item."""
+    """The exception for the flow's code. The event must have been applied to the item already."""
     error = as_exception(rebuild_error(event.error), f"action {item.step}")
     report = item_report(item)
     if report is not None:
@@ -21,22 +21,22 @@ def item_error(item: Item, event: AttemptFailed | ItemGaveUp) -> BaseException:
     try:
         object.__setattr__(error, _ITEM, item.number)
     except (AttributeError, TypeError):
-        # Without a place for it the flow still fails; only its redrive begins at the flow's code, not at the item.
+        # The exception takes no attributes: a redrive then starts at the flow's end instead of at the item.
         return error
     return error
 
 
 def as_exception(error: BaseException, what: str) -> Exception:
-    """The error, if the flow's code can be given it: one that would end a task or the program is told about instead."""
+    """The error itself, or a RuntimeError about one that would end a task or the whole program."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    told = RuntimeError(f"{what} raised {type(error).__name__}: {error}".rstrip(": "))
-    told.__cause__ = error
-    return told
+    wrapper = RuntimeError(f"{what} raised {type(error).__name__}: {error}".rstrip(": "))
+    wrapper.__cause__ = error
+    return wrapper
 
 
 def item_report(item: Item) -> Report | None:
-    """Every failed attempt of an item, and why it gave up; None while it has not."""
+    """The failed attempts of an item and why it gave up; None while it has not given up."""
     if item.gave_up is None:
         return None
     first = item.failures[0].began if item.failures else item.attempt_began
@@ -62,7 +62,7 @@ def item_report(item: Item) -> Report | None:
 
 
 def failed_item_of(error: BaseException | None) -> int | None:
-    """The item whose failure the error is, or came of."""
+    """The number of the item whose failure is the error itself or one of its causes."""
     seen: set[int] = set()
     waiting = [error]
     while waiting and len(seen) < _DEEPEST:
@@ -70,8 +70,8 @@ def failed_item_of(error: BaseException | None) -> int | None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        with suppress(Exception):  # some classes cannot be looked at
-            # Not getattr: a class may have a __getattr__ of its own, and ideas of its own what that raises.
+        with suppress(Exception):  # some classes cannot be inspected
+            # Not getattr: a class may have its own __getattr__, which may raise anything.
             with suppress(AttributeError):
                 return cast("int", object.__getattribute__(one, _ITEM))
             if isinstance(one, BaseExceptionGroup):

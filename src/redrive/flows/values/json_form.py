@@ -1,4 +1,4 @@
-"""How a value of a type hint is written as JSON and read back, so that nothing is lost on the way unnoticed."""
+"""Encode a value as JSON by its type hint, and check that decoding it loses nothing."""
 
 import math
 import re
@@ -13,17 +13,17 @@ import msgspec
 from redrive.failures.redaction import redact
 
 LONGEST_JSON: Final = 8 * 1024 * 1024
-"""Bytes that one result, or the arguments of one call, may take."""
+"""The most bytes of one result, or of the arguments of one call."""
 DEEPEST_JSON: Final = 500
-"""Lists and objects that may stand in one another: what reads them later may have called itself many times by then."""
+"""How deeply lists and objects may be nested; whatever reads them later may itself be deep in recursion."""
 SHORT_JSON: Final = 2 * DEEPEST_JSON
-"""Bytes that cannot be nested too deeply."""
+"""JSON of so few bytes cannot be nested too deeply."""
 
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
-# One level deeper, one less deep: as signed bytes 1 and -1.
+# Opening brackets become 1 and closing ones -1, as signed bytes.
 _LEVELS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STORABLE = "pass plain data, a dataclass, a msgspec Struct or another type that JSON can hold"
+_STORABLE = "use plain data, a dataclass, a msgspec Struct or another type that JSON can hold"
 
 
 class NotStorable(TypeError):
@@ -39,16 +39,16 @@ class UnusableHints(TypeError):
 
 
 class JsonForm:
-    """The JSON form of one type hint. `where` says whose value it is, in messages: "action charge: its result".
+    """Encodes and decodes values of one type hint. `where` names the value in messages: "action charge: its result".
 
-    A value is read back as soon as it is written, and must then be equal to the one given, so that what JSON or the
-    hint does not keep (NaN, the fields of a subclass, a datetime that nobody annotated) is refused and not lost.
+    Each value is decoded right after it is encoded, and must equal the original. So a value that JSON or the hint
+    cannot hold (NaN, the fields of a subclass, a datetime without a hint) is refused instead of being lost.
     """
 
     __slots__ = ("_annotated", "_decode", "_encode", "_hint", "_longest", "_where")
 
     def __init__(self, hint: Any, where: str, longest: int = LONGEST_JSON, annotated: bool = True) -> None:
-        """`annotated`: whether the hint is the user's own, so that another one could help."""
+        """`annotated`: whether users wrote the hint, so that messages may suggest another."""
         self._annotated = annotated
         self._where = where
         self._hint = hint
@@ -62,7 +62,7 @@ class JsonForm:
             ) from error
 
     def write(self, value: Any) -> tuple[str, Any]:
-        """The text, and the value as reading it gives it."""
+        """The JSON text, and the value decoded from it."""
         try:
             written = self._encode(value)
         except Exception as error:
@@ -70,12 +70,12 @@ class JsonForm:
         if len(written) > self._longest:
             raise NotStorable(
                 f"{self._where} cannot be stored: {len(written):,} bytes of JSON are more than the {self._longest:,} "
-                "allowed; keep it elsewhere and pass a reference"
+                "allowed; store it elsewhere and pass a reference"
             )
         if len(written) > SHORT_JSON and is_too_deep(written):
             raise NotStorable(
-                f"{self._where} cannot be stored: it is nested deeper than the {DEEPEST_JSON} levels allowed; pass it "
-                "as a flat list, or as text"
+                f"{self._where} cannot be stored: it is nested deeper than the {DEEPEST_JSON} levels allowed; pass a "
+                "flat list, or text"
             )
         try:
             read = self._decode(written)
@@ -88,7 +88,7 @@ class JsonForm:
             if read == value:
                 return written.decode(), read
             lost = _what_is_lost(value, read, self._annotated)
-        except Exception as error:  # noqa: BLE001 - values compare by code of the user, or are nested too deeply
+        except Exception as error:  # noqa: BLE001 - comparing runs user code, and may recurse too deeply
             lost = f"it cannot be compared with what was stored ({type(error).__name__})"
         if lost:
             raise NotStorable(f"{self._where} cannot be stored: {lost}")
@@ -105,16 +105,16 @@ class JsonForm:
 
 
 def is_too_deep(written: bytes) -> bool:
-    """Whether JSON is nested deeper than allowed. Quick where it is short or flat, as nearly all of it is."""
+    """Whether JSON is nested deeper than allowed. Fast for short or flat JSON, as most is."""
     if len(written) <= SHORT_JSON or written.count(b"[") + written.count(b"{") <= DEEPEST_JSON:
         return False
     levels = memoryview(_STRINGS.sub(b"", written).translate(_LEVELS, _NO_BRACKETS)).cast("b")
-    # In one pass: answers of several megabytes are looked at in the event loop.
+    # One pass in C: results of several megabytes are checked in the event loop.
     return max(accumulate(levels), default=0) > DEEPEST_JSON
 
 
 def is_storable(text: str) -> bool:
-    """Whether every store can hold it: NUL and halves of characters are not for all of them."""
+    """Whether every store can hold the text: some take neither NUL nor unpaired surrogates."""
     return "\x00" not in text and text == text.encode("utf-8", "ignore").decode()
 
 
@@ -125,7 +125,7 @@ def shown_hint(hint: Any) -> str:
 
 
 def _write_foreign(value: Any) -> Any:
-    """What msgspec does not know: paths, pydantic models by their own methods, and subclasses of simple types."""
+    """Encode what msgspec cannot: paths, pydantic models, and subclasses of simple types."""
     if isinstance(value, PurePath):
         return str(value)
     for simple, exact in _EXACT:
@@ -144,7 +144,7 @@ def _read_foreign(kind: Any, value: Any) -> Any:
             return kind(value)
         validate = getattr(kind, "model_validate_json", None)
         if validate is not None:
-            # As JSON, not as Python objects: a strict model takes a date from text only there.
+            # From JSON, not from Python objects: only there do strict models accept a date as text.
             return validate(_ENCODER.encode(value))
     raise TypeError(f"{shown_hint(kind)} cannot be read from JSON")
 
@@ -164,22 +164,22 @@ def _encode_sorted(value: Any) -> bytes:
     try:
         return _SORTING.encode(value)
     except TypeError:
-        # Enums have no order, and keys other than str are not sorted: the order is then that of this process.
+        # Enums cannot be sorted, nor can keys other than str: the order is then that of this process.
         return _ENCODER.encode(value)
 
 
 def _may_hold_sets(hint: Any) -> bool:
-    """Sets have another order in each process: they are written sorted, so that equal values have equal texts."""
-    from msgspec.inspect import type_info  # loaded with the first definition that is used
+    """Whether values may hold sets, which are sorted so that equal values have equal texts in every process."""
+    from msgspec.inspect import type_info  # loaded here: only definitions in use need it
 
     return "SetType(" in repr(type_info(hint))
 
 
 def _why_unwritable(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
-        return "it holds a lone surrogate, which is half a character; decode the text it came from differently"
+        return "it holds an unpaired surrogate; decode the original text with the right encoding"
     if isinstance(error, RecursionError):
-        return "it contains itself, or is nested too deeply"
+        return "it contains itself or is nested too deeply"
     return redact(str(error))
 
 
@@ -195,7 +195,7 @@ def _odd_number(plain: Any) -> str | None:
 
 
 def _what_is_lost(given: Any, read: Any, annotated: bool) -> str | None:
-    """Why the value read is not the one given; None when it is, in another but equal form."""
+    """How the decoded value differs from the original; None when both mean the same."""
     if given is read or given == read:
         return None
     if odd := _odd_number(given):
@@ -210,9 +210,9 @@ def _what_is_lost(given: Any, read: Any, annotated: bool) -> str | None:
         if isinstance(key, str):
             return f"the key {redact(repr(key), 60)} of a dict would be lost: its type hint has no such key"
         hint = f"annotate it with dict[{type(key).__qualname__}, ...], or " if annotated else ""
-        return f"the key {redact(repr(key), 60)} of a dict would come back as text; {hint}use texts as keys"
+        return f"the key {redact(repr(key), 60)} of a dict would come back as text; {hint}use strings as keys"
     elif isinstance(given, datetime) and isinstance(read, datetime):
-        # In the hour that a zone repeats, Python calls equal instants of different zones unequal.
+        # In the repeated hour of a zone, Python compares equal instants of different zones as unequal.
         if given.tzinfo and read.tzinfo and given.timestamp() == read.timestamp():
             return None
     elif type(given) is type(read) and not isinstance(given, list | tuple | dict):
@@ -223,10 +223,10 @@ def _what_is_lost(given: Any, read: Any, annotated: bool) -> str | None:
     if pairs is not None:
         return next((lost for one, other in pairs if (lost := _what_is_lost(one, other, annotated))), None)
     if type(given) is type(read):
-        return f"{_described(given)} would come back as another one, which is not equal to it"
-    what_to_do = f"annotate it with {type(given).__qualname__}, or pass what is annotated"
+        return f"{_described(given)} would come back as a different, unequal one"
+    what_to_do = f"annotate it with {type(given).__qualname__}, or pass the annotated type"
     if not annotated:
-        what_to_do = f"pass {_described(read)}, and make {_described(given)} of it where it is used"
+        what_to_do = f"pass {_described(read)}, and convert it to {_described(given)} where it is used"
     return f"{_described(given)} would come back as {_described(read)}; {what_to_do}"
 
 

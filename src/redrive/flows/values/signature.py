@@ -1,4 +1,4 @@
-"""The arguments and results of actions and workflows, as JSON by their type hints."""
+"""Encode and decode the arguments and results of actions and workflows by their type hints."""
 
 import inspect
 from collections import Counter
@@ -13,23 +13,23 @@ from redrive.flows.values.json_form import LONGEST_JSON, JsonForm, NotReadable, 
 __all__ = ["LONGEST_JSON", "NOT_READ", "Arguments", "NotReadable", "NotStorable", "Signature", "UnusableHints"]
 
 NOT_READ: Any = object()
-"""In place of what reading a result gives."""
+"""Stands for a result that has not been decoded."""
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _PLAIN = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Arguments(msgspec.Struct, eq=False, gc=False):
-    """The arguments of one call. Those left out are in neither: the function's defaults are used when it runs."""
+    """The arguments of one call, without defaults: the function's own apply when it runs."""
 
     encoded: str
-    """A JSON object, in the order of the signature; `*args` and `**kwargs` are under these names, stars included."""
+    """A JSON object in the order of the signature; `*args` and `**kwargs` are keys, stars included."""
     values: dict[str, Any]
-    """As reading `encoded` gives them."""
+    """The arguments decoded from `encoded`."""
     taken: bool = False
 
     def take_values(self) -> dict[str, Any] | None:
-        """For one run. None when another one has them: it may change them, so they are to be read again."""
+        """The decoded arguments, once: a run may change them, so later calls return None and must decode again."""
         if self.taken:
             return None
         self.taken = True
@@ -40,16 +40,16 @@ class Arguments(msgspec.Struct, eq=False, gc=False):
 
 
 class Signature:
-    """How a function's arguments and result are stored.
+    """Encodes and decodes a function's arguments and result.
 
-    `what` names it in messages ("action charge"); with `method`, its first parameter is left out. Type hints are
-    looked at when they are first needed, since they may name types that are defined further down.
+    `what` names the function in messages ("action charge"); with `method`, its first parameter is left out. Type hints
+    are resolved when they are first needed, since they may name types that are defined further down.
 
-    A value fits when it is equal after it was written and read. What has no hint takes plain JSON data.
+    A value must equal its decoded form. Parameters without a hint take plain JSON data.
     """
 
     annotated = True
-    """Whether its hints are the user's own."""
+    """Whether users wrote the hints."""
 
     def __init__(
         self, function: Callable[..., Any], what: str, method: bool = False, longest: int = LONGEST_JSON
@@ -73,7 +73,7 @@ class Signature:
         return list(self._parameters.values())
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """The arguments of a call, checked as Python would and against the type hints."""
+        """The arguments of a call, checked against the parameters and their type hints."""
         form = self._arguments or self._form_of_arguments()
         if self._plain:
             names = self._parameters
@@ -94,25 +94,25 @@ class Signature:
         raise refused
 
     def stored_argument(self, name: str, value: Any) -> tuple[str, Any]:
-        """One argument as it is stored, and as reading that gives it."""
+        """One argument as JSON, and decoded from it."""
         return JsonForm(self._hint(name), f"{self.what}: argument {name}", self._longest).write(value)
 
     def read_arguments(self, encoded: str) -> dict[str, Any]:
-        """The arguments, for `call_with`."""
+        """The decoded arguments, for `call_with`."""
         form = self._arguments or self._form_of_arguments()
         values: dict[str, Any] = form.read(encoded)
         if len(values) != len(stored := _KEYS.decode(encoded)):
             unknown = ", ".join(sorted(stored.keys() - values.keys()))
-            raise NotReadable(f"{self.what}: stored argument {unknown} is no longer one of its arguments")
+            raise NotReadable(f"{self.what}: stored argument {unknown} is no longer one of its parameters")
         return values
 
     def call_with(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
-        """What the function returns for these arguments."""
+        """Call the function with decoded arguments."""
         if self._plain:
             return function(**values)
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        # Only what was given by position can be followed by more of it.
+        # Values of `*args` require that all parameters before them are passed by position.
         by_position = any(values.get(name) for name, one in self._parameters.items() if one.kind is one.VAR_POSITIONAL)
         for name, one in self._parameters.items():
             if name not in values:
@@ -128,22 +128,22 @@ class Signature:
         return function(*args, **kwargs)
 
     def are_equivalent(self, stored: str, now: str) -> bool:
-        """Whether stored arguments only lack what the code has since given a default, or are in another order.
+        """Whether stored arguments equal those of the code now, apart from new defaults and the order of set elements.
 
         Some sets, such as those of enums, are written in the order of the process.
         """
         try:
             read = self.read_arguments(stored)
             again: Arguments = self.call_with(lambda *args, **kwargs: self.bind(args, kwargs), read)
-            # Python calls 1, 1.0 and True equal, which are written differently: those are not the same.
+            # 1, 1.0 and True are equal in Python but not in JSON, so the texts are compared.
             return again.encoded == now or (
                 Counter(again.encoded) == Counter(now) and again.values == self.read_arguments(now)
             )
-        except Exception:  # noqa: BLE001 - values are read and compared by code of the user
+        except Exception:  # noqa: BLE001 - decoding and comparing run user code
             return False
 
     def stored_result(self, value: Any) -> tuple[str, Any]:
-        """The result as it is stored, and as reading that gives it."""
+        """The result as JSON, and decoded from it."""
         return (self._result or self._form_of_result()).write(value)
 
     def write_result(self, value: Any) -> str:
@@ -153,7 +153,7 @@ class Signature:
         return (self._result or self._form_of_result()).read(encoded)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """What Python itself would bind, by the names they are stored under."""
+        """The arguments by their stored names, bound by Python's own rules."""
         try:
             bound = self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -165,7 +165,7 @@ class Signature:
         }
 
     def _unknown(self, kwargs: dict[str, Any]) -> str | None:
-        """What Python would say last, although the rest often follows from it: a name was misspelt."""
+        """A message about a misspelt name, which Python would report last although it often causes the rest."""
         parameters = self._signature.parameters
         name = next((name for name in kwargs if name not in parameters), None)
         if name is None or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
@@ -180,7 +180,7 @@ class Signature:
         for name, parameter in self._parameters.items():
             needed = parameter.default is parameter.empty and parameter.kind not in _STARS
             fields[name] = self._hint(name) if needed else NotRequired[self._hint(name)]
-        # What messages show of it: no defaults, which may be secrets.
+        # Shown in messages; without defaults, which may be secrets.
         hints = [f"{name}: {shown_hint(self._hint(name.lstrip('*')))}" for name in fields]
         form = cast("Any", TypedDict)(f"({', '.join(hints)})", fields)
         try:
@@ -208,7 +208,7 @@ class Signature:
         if not name.startswith("*"):
             return hint
         if not name.startswith("**"):
-            return list[hint]  # type: ignore[valid-type]  # the hint is only known when it is asked for
+            return list[hint]  # type: ignore[valid-type]  # the hint is only known at run time
         if get_origin(hint) is Unpack:
             return get_args(hint)[0]
         return dict[str, hint]  # type: ignore[valid-type]  # as above
@@ -216,7 +216,5 @@ class Signature:
 
 def _why_unresolved(error: Exception) -> str:
     if isinstance(error, NameError):
-        return (
-            f"{error}; define or import it at the top of the module, neither inside a function nor under TYPE_CHECKING"
-        )
+        return f"{error}; define or import it at the top of the module, not inside a function or under TYPE_CHECKING"
     return str(error)

@@ -1,30 +1,30 @@
-"""What the code of a flow must not do, told to whoever wrote it."""
+"""Errors about a flow's code that cannot be replayed."""
 
 
 class NotInWorkflow(RuntimeError):
-    """The flow's code did what cannot be repeated after a crash."""
+    """The flow's code used something that cannot be replayed, such as I/O or threads."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what} cannot be used in a workflow: after a crash it could not be repeated; put it into an @action and "
-            "await that"
+            f"{what} cannot be used in a workflow, since it cannot be replayed after a crash; move it into an @action "
+            "and await that"
         )
 
 
 class NoOrder(RuntimeError):
-    """asyncio would put it into a set, in which its parts lie in any order."""
+    """asyncio would keep these in a set, whose order differs between processes."""
 
     def __init__(self, what: str, instead: str) -> None:
         super().__init__(f"{what} has no fixed order, which a workflow needs; {instead}")
 
 
 class FlowSpins(RuntimeError):
-    """The flow's code goes round and round, and waits for nothing that could happen."""
+    """The flow's code keeps running without waiting for an action or a timer."""
 
     def __init__(self, times: int, where: str) -> None:
         place = f" at {where}" if where else ""
         super().__init__(
-            f"the workflow's code spins{place}: it went on {times:,} times without waiting for an action or a "
-            "timer, and meanwhile nothing else can happen; await what it needs (`await event.wait()`), or let time "
-            "pass (`await asyncio.sleep(1)`)"
+            f"the workflow's code spins{place}: it ran {times:,} callbacks without waiting for an action or a timer, "
+            "which blocks the whole worker; wait for what it needs (`await event.wait()`), or let time pass "
+            "(`await asyncio.sleep(1)`)"
         )
