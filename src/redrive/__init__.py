@@ -47,17 +47,16 @@ if TYPE_CHECKING:
     from redrive.client.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle, NotPossible
     from redrive.client.starting import KeyTaken
     from redrive.flows.action import Action, ActionCall, action
-    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.graph import Graph, register_graph
+    from redrive.flows.graphs.notation.graph_reading import read_graph
+    from redrive.flows.graphs.notation.problems import GraphError
     from redrive.flows.graphs.plan import InputError, PlanError
-    from redrive.flows.graphs.problems import GraphError
-    from redrive.flows.graphs.reading import read_graph
-    from redrive.flows.registry import register_graph, register_script
     from redrive.flows.replay import NonDeterminism
     from redrive.flows.retry_policy import RetryPolicy
     from redrive.flows.scripts.errors import ScriptError
-    from redrive.flows.scripts.script import Script
-    from redrive.flows.values import NotReadable, NotStorable
-    from redrive.flows.workflow import Workflow, workflow
+    from redrive.flows.scripts.script import Script, register_script
+    from redrive.flows.values.json_form import NotReadable, NotStorable
+    from redrive.flows.workflows.workflow import Workflow, workflow
     from redrive.handlers.callbacks import OutcomeRefused, complete_step
     from redrive.handlers.headers import callback_url
     from redrive.handlers.steps import StepServer, serve_steps
@@ -172,8 +171,8 @@ _DURABLE = {
     "FlowCancelledError": "client.handle",
     "FlowFinished": "client.handle",
     "FlowNotFound": "client.handle",
-    "Graph": "flows.graphs.builder",
-    "GraphError": "flows.graphs.problems",
+    "Graph": "flows.graphs.graph",
+    "GraphError": "flows.graphs.notation.problems",
     "Handle": "client.handle",
     "HttpSettings": "runners.http.settings",
     "InputError": "flows.graphs.plan",
@@ -181,8 +180,8 @@ _DURABLE = {
     "LeaseLost": "stores.errors",
     "NonDeterminism": "flows.replay",
     "NotPossible": "client.handle",
-    "NotReadable": "flows.values",
-    "NotStorable": "flows.values",
+    "NotReadable": "flows.values.json_form",
+    "NotStorable": "flows.values.json_form",
     "OutcomeRefused": "handlers.callbacks",
     "PlanError": "flows.graphs.plan",
     "RetryPolicy": "flows.retry_policy",
@@ -192,18 +191,18 @@ _DURABLE = {
     "StoreError": "stores.errors",
     "StoreUnavailable": "stores.errors",
     "StoreUnusable": "stores.errors",
-    "Workflow": "flows.workflow",
+    "Workflow": "flows.workflows.workflow",
     "action": "flows.action",
     "callback_url": "handlers.headers",
     "complete_step": "handlers.callbacks",
     "current_attempt": "runners.attempt",
     "open": "assembly",
-    "read_graph": "flows.graphs.reading",
-    "register_graph": "flows.registry",
+    "read_graph": "flows.graphs.notation.graph_reading",
+    "register_graph": "flows.graphs.graph",
     "register_pipeline": "pipeline.durable",
-    "register_script": "flows.registry",
+    "register_script": "flows.scripts.script",
     "serve_steps": "handlers.steps",
-    "workflow": "flows.workflow",
+    "workflow": "flows.workflows.workflow",
 }
 
 

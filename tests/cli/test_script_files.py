@@ -12,8 +12,9 @@ import redrive
 from redrive.cli import counts, main
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.definitions import load
-from redrive.flows import registry
-from redrive.flows.graphs.reading import LARGEST_GRAPH
+from redrive.flows.graphs.graph import GRAPHS
+from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
+from redrive.flows.scripts.script import SCRIPTS
 
 ACTIONS = """
 from redrive import action
@@ -112,7 +113,7 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_actions_that_are_not_known_are_told_before_anything_runs(
     folder: Path, capsys: pytest.CaptureFixture[str], command: list[str], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_scripts", {})
+    monkeypatch.setattr(SCRIPTS, "by_name", {})
     load(["greeting_actions.py"])
     (folder / "late.rd").write_text("@rd.gret(name='x')\n@zzz777()\n@rd.greet(name='x')\n", encoding="utf-8")
     assert main(command) == 2
@@ -126,7 +127,7 @@ def test_actions_that_are_not_known_are_told_before_anything_runs(
 def test_actions_of_a_graph_that_are_not_known_are_told_before_anything_runs(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_graphs", {})
+    monkeypatch.setattr(GRAPHS, "by_name", {})
     text = "graph: g\nsteps:\n  a: {action: zzz777, compensate: b}\n  b: {action: jjj333}\n"
     (folder / "g.yaml").write_text(text, encoding="utf-8")
     assert main(["run", "g.yaml"]) == 2
@@ -168,7 +169,7 @@ def test_what_is_left_says_with_which_files_and_modules_it_goes_on(
 def test_a_flow_that_waits_for_an_action_says_so(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_scripts", {})
+    monkeypatch.setattr(SCRIPTS, "by_name", {})
     (folder / "later.rd").write_text("@rd.later()\n", encoding="utf-8")
     load(["later.rd"])
 
@@ -198,9 +199,9 @@ def test_a_flow_that_waits_for_an_action_says_so(
 
 
 def test_the_ready_line_counts_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "registered", lambda: (2, 1, 0, 3))
+    monkeypatch.setattr(counts, "registered_counts", lambda: (2, 1, 0, 3))
     assert counts.known_in_words() == "2 workflows, 1 action, 3 scripts"
-    monkeypatch.setattr(counts, "registered", lambda: (0, 0, 1, 0))
+    monkeypatch.setattr(counts, "registered_counts", lambda: (0, 0, 1, 0))
     assert counts.known_in_words() == "1 graph"
 
 

@@ -12,8 +12,7 @@ from urllib.request import urlopen
 import redrive
 from redrive.client.app import App
 from redrive.client.handle import Handle
-from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
-from redrive.flows.history import Line
+from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted, Line
 from redrive.stores.records import FINISHED
 
 T = TypeVar("T")

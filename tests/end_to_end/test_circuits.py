@@ -11,7 +11,7 @@ from redrive.client.step_views import ItemView
 from redrive.determinism.clock import current_clock
 from redrive.explain.explanation import Explanation
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemDeferred, ItemStarted
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 
 ITEMS = 12

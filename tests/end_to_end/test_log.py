@@ -56,9 +56,9 @@ def test_the_log_alone_gives_when_and_why_of_each_retry(address: str, handlers: 
         if not isinstance(event, AttemptFailed):
             continue
         item: Item = before(flow, line.seq).items[event.item]
-        assert item.so_far is not None
+        assert item.retry_history is not None
         # Asked again with what the log had by then, the one rule answers the same.
-        again = decide(item.policy, item.so_far, event.failure, line.at, lambda: 0.5)
+        again = decide(item.policy, item.retry_history, event.failure, line.at, lambda: 0.5)
         because = event.decision.because
         assert (type(again), again.because) == (type(event.decision), because)
         assert (because.attempt, because.category) == (event.attempt, "transient")

@@ -21,7 +21,7 @@ from redrive.explain.explanation import Explanation, ItemStory, Note
 from redrive.explain.text import explain_text
 from redrive.explain.timeline import explain
 from redrive.failures.signals import AttemptTimeout
-from redrive.flows.history import Line
+from redrive.flows.events import Line
 from redrive.formatting.times import format_duration
 from redrive.runners.process_pool import ProcessDied
 from redrive.stores.records import DeadQuery, FlowRecord, FlowStatus

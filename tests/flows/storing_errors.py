@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
+from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
 
 
 def raised(function: Callable[..., Any], *args: Any, **kwargs: Any) -> BaseException:

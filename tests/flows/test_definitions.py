@@ -55,11 +55,11 @@ def is_a_method() -> None:
 @pytest.mark.parametrize(
     ("define", "message"),
     [
-        (needs_an_argument, r"Refused\.__init__ needs 'bank', and nobody would give it: .*a parameter of run"),
+        (needs_an_argument, r"Refused\.__init__ requires 'bank', but .*; make it a parameter of run"),
         (is_no_coroutine, r"Refused needs `async def run\(self, \.\.\.\)`"),
         (yields, r"Refused needs `async def run\(self, \.\.\.\)`"),
-        (takes_a_priority, r"Refused\.run has a parameter named 'priority', .*rename it \(flow_priority, say\)"),
-        (is_a_method, r"@action on the method .*Bank\.charge: methods cannot be actions"),
+        (takes_a_priority, r"Refused\.run has a parameter named 'priority', .*rename the parameter, to flow_priority"),
+        (is_a_method, r"@action on the method .*Bank\.charge: a method cannot be an action"),
     ],
 )
 def test_what_could_only_fail_later_is_refused_when_it_is_defined(define: Any, message: str) -> None:
@@ -119,7 +119,7 @@ def test_a_forgotten_await_is_warned_of_elsewhere() -> None:
     ours = [one for one in told if "definitions.charge was never awaited" in str(one.message)]
     assert [one.category for one in ours] == [RuntimeWarning, RuntimeWarning]
     assert (ours[0].filename, ours[0].lineno) == (__file__, LINE)
-    assert "nothing is done" in str(ours[1].message)
+    assert "it did not run" in str(ours[1].message)
 
 
 @workflow(name="definitions.Remembers")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
+from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
 
 from .storing_errors import NetworkError
 
@@ -155,7 +155,7 @@ def test_a_module_that_cannot_be_imported_does_no_harm(tmp_path: Path, monkeypat
 
 APP = """
 import multiprocessing, sys, msgspec
-from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
+from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
 
 class Outer:
     class Boom(ValueError):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redrive.flows.portable_errors import store_error
+from redrive.flows.errors.stored_error import store_error
 
 from .storing_errors import NetworkError, raised, through_the_store
 

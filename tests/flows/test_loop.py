@@ -15,8 +15,8 @@ import pytest
 import redrive
 from redrive import Workflow, action, workflow
 from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, StartTimer
-from redrive.flows.driver import WorkflowDriver
-from redrive.flows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
+from redrive.flows.workflows.driver import workflow_driver
+from redrive.flows.workflows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
 
 START = 1_000_000.0
 
@@ -39,7 +39,7 @@ class Played:
         """What the code asked for, in order."""
         self.end: EndFlow | None = None
         self.now = START
-        self._driver = WorkflowDriver(Body, flow_id, "{}")
+        self._driver = workflow_driver(Body, flow_id, "{}")
         self._due: list[tuple[float, int, str, Any]] = []
         self._count = 0
         self._cancelled: set[int] = set()
@@ -395,7 +395,7 @@ def test_all_tasks_which_has_no_order_is_refused_inside_of_a_workflow_only() -> 
             async def run(self) -> None:
                 await asyncio.Event().wait()
 
-        driver = WorkflowDriver(Waits, "flow-1", "{}")
+        driver = workflow_driver(Waits, "flow-1", "{}")
         driver.start(START)
         assert len(asyncio.all_tasks(driver._loop)) == 1
         driver.discard()
@@ -449,7 +449,7 @@ def test_what_cannot_be_repeated_is_refused(touch: Callable[[], Any]) -> None:
     async def body() -> Any:
         return await touch()
 
-    with pytest.raises(NotInWorkflow, match="put it into an @action and await that"):
+    with pytest.raises(NotInWorkflow, match="move it into an @action and await that"):
         _ = Played(body).result
 
 
@@ -528,7 +528,7 @@ async def spins_by_calling_itself() -> Any:
 
 
 def test_code_that_spins_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("redrive.flows.loop.MOST_CALLBACKS", 10_000)
+    monkeypatch.setattr("redrive.flows.workflows.loop.MOST_CALLBACKS", 10_000)
     line = spins_until_another_task_is_done.__code__.co_firstlineno + 6
     with pytest.raises(FlowSpins, match=rf"spins at test_loop\.py:{line}: .*`await event\.wait\(\)`"):
         _ = Played(spins_until_another_task_is_done).result
@@ -542,5 +542,5 @@ async def asks_for_very_many() -> Any:
 
 def test_very_many_actions_at_once_are_no_spinning(monkeypatch: pytest.MonkeyPatch) -> None:
     # A fiftieth of what is allowed, for a fiftieth of the actions that must fit into it.
-    monkeypatch.setattr("redrive.flows.loop.MOST_CALLBACKS", 10_000)
+    monkeypatch.setattr("redrive.flows.workflows.loop.MOST_CALLBACKS", 10_000)
     assert Played(asks_for_very_many).result == 2_000

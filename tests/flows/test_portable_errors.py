@@ -40,7 +40,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, ResultRejected, RetryAfter, Snooze
-from redrive.flows.portable_errors import _plain, _Room, _stored, store_error
+from redrive.flows.errors.stored_error import _Budget, _store, _store_plain, store_error
 from redrive.resilience.circuit import CircuitOpen
 
 from .storing_errors import NetworkError, raised, through_the_store
@@ -255,7 +255,7 @@ def test_an_exception_comes_back_with_its_class_text_and_arguments(make: Callabl
 @pytest.mark.parametrize("make", EXACT)
 def test_the_short_way_of_storing_an_exception_gives_what_the_long_way_does(make: Callable[[], BaseException]) -> None:
     error = make()
-    assert _plain(error) in (None, _stored(error, _Room(), 0))
+    assert _store_plain(error) in (None, _store(error, _Budget(), 0))
 
 
 @given(
@@ -264,11 +264,11 @@ def test_the_short_way_of_storing_an_exception_gives_what_the_long_way_does(make
 )
 def test_so_it_does_for_any_text(kind: type[BaseException], text: str) -> None:
     error = kind(text)
-    assert _plain(error) in (None, _stored(error, _Room(), 0))
+    assert _store_plain(error) in (None, _store(error, _Budget(), 0))
 
 
 def test_an_exception_with_nothing_but_a_text_takes_the_short_way() -> None:
-    assert _plain(ConnectionError("the service is away")) is not None
+    assert _store_plain(ConnectionError("the service is away")) is not None
 
 
 def response_error() -> BaseException:

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redrive.flows.json_forms import DEEPEST_JSON
-from redrive.flows.values import NotReadable, NotStorable, Signature
+from redrive.flows.values.json_form import DEEPEST_JSON, NotReadable, NotStorable
+from redrive.flows.values.signature import Signature
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -319,11 +319,11 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (Point, Point(0.0, math.nan), "JSON has no number nan"),
     (list[float | None], [None, math.nan], "JSON has no number nan"),
     (float, 2**80 + 1, "an int would come back as a float"),
-    (str, "\ud800", "lone surrogate"),
-    (Any, SELF_CONTAINED, "it contains itself, or is nested too deeply"),
-    (Any, nested(DEEPEST_JSON + 1), "it is nested deeper than the 500 levels allowed; pass it as a flat list"),
-    (Any, Opaque(), "JSON has no form for Opaque; pass plain data, a dataclass"),
-    (Opaque, Opaque(), "JSON has no form for Opaque; pass plain data, a dataclass"),
+    (str, "\ud800", "unpaired surrogate"),
+    (Any, SELF_CONTAINED, "it contains itself or is nested too deeply"),
+    (Any, nested(DEEPEST_JSON + 1), "it is nested deeper than the 500 levels allowed; pass a flat list"),
+    (Any, Opaque(), "JSON has no form for Opaque; use plain data, a dataclass"),
+    (Opaque, Opaque(), "JSON has no form for Opaque; use plain data, a dataclass"),
     (Any, ValueError("x"), "JSON has no form for ValueError"),
     (complex, 1j, "JSON has no form for complex"),
     (Line, GiftLine("a", Decimal(1), card="hi"), "a GiftLine would come back as a Line; annotate it with GiftLine"),
@@ -331,7 +331,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (Options, {"depth": 1, "extra": 2}, "the key 'extra' of a dict would be lost: its type hint has no such key"),
     (Any, datetime(2026, 1, 1, tzinfo=UTC), "a datetime would come back as a str; annotate it with datetime"),
     (Any, Line("a", Decimal(1)), "a Line would come back as a dict; annotate it with Line"),
-    (dict, {1: "a"}, "the key 1 of a dict would come back as text; annotate it with dict[int, ...], or use texts"),
+    (dict, {1: "a"}, "the key 1 of a dict would come back as text; annotate it with dict[int, ...], or use strings"),
     (Any, {"a": [{2: 3}]}, "the key 2 of a dict would come back as text"),
     (str, Colour.RED, "a Colour would come back as a str"),
     (bytes, "abcd", "a str would come back as a bytes"),
@@ -436,7 +436,7 @@ def test_a_value_that_is_too_large_is_refused_with_its_size() -> None:
             r"the type hint is \(user: str, cents: int.*\) now",
         ),
         ('{"user":"u"}', "Object missing required field `cents`"),
-        ('{"user":"u","cents":5,"colour":"red"}', "stored argument colour is no longer one of its arguments"),
+        ('{"user":"u","cents":5,"colour":"red"}', "stored argument colour is no longer one of its parameters"),
         ('{"user":', "cannot be read from the store"),
         ("[]", "Expected `object`, got `array`"),
     ],
@@ -499,7 +499,7 @@ def test_a_hint_of_a_result_that_cannot_be_used_is_named() -> None:
 def test_equal_sets_have_the_same_text_in_every_process() -> None:
     """The order of a set depends on the process; a replay must not take it for another value."""
     script = (
-        "from redrive.flows.values import Signature\n"
+        "from redrive.flows.values.signature import Signature\n"
         "def f(names: set[str], *, deep: dict[str, frozenset[str]]): ...\n"
         "names = {str(n) for n in range(50)}\n"
         "print(Signature(f, 'f').bind((names,), {'deep': {'a': frozenset(names)}}).encoded)"

@@ -400,8 +400,11 @@ def test_pipelines_that_are_composed_get_a_name_and_run() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (Decimal("1.5"), "a Decimal would come back as a str; pass a str, and make a Decimal of it where it is used"),
-        ({1: 2}, "the key 1 of a dict would come back as text; use texts as keys"),
+        (
+            Decimal("1.5"),
+            "a Decimal would come back as a str; pass a str, and convert it to a Decimal where it is used",
+        ),
+        ({1: 2}, "the key 1 of a dict would come back as text; use strings as keys"),
     ],
 )
 def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_nothing(value: Any, said: str) -> None:

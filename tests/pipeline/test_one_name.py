@@ -14,7 +14,8 @@ import pytest
 from tests.pipeline.scene import gives
 
 import redrive
-from redrive.flows.registry import action_named, graph_named, known_actions
+from redrive.flows.action import action_named, known_actions
+from redrive.flows.graphs.graph import graph_named
 from redrive.pipeline import Pipeline, PipelineError, RetryInterceptor, StageContext, StageOutput
 from redrive.pipeline.durable import forgetting_pipelines
 from redrive.testing import FlowApp, flow_app

@@ -43,7 +43,7 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.signals import AttemptLost
 from redrive.flows.action import Action, action
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values import NotReadable, NotStorable
+from redrive.flows.values.json_form import NotReadable, NotStorable
 from redrive.runners.attempt import Attempt
 from redrive.runners.process_pool import NotImportable, ProcessDied, ProcessPool
 

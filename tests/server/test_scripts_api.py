@@ -7,8 +7,7 @@ import pytest
 from tests.server.serving import Serving, problem, serving
 
 from redrive import action
-from redrive.flows.registry import register_script
-from redrive.flows.scripts.script import Script
+from redrive.flows.scripts.script import Script, register_script
 
 BILL = """\
 fn main(cents, fails=0):

@@ -10,7 +10,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.flows.events import AttemptFailed, Paused
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import Batch, EventRow, Lease
 from redrive.testing import flow_app

@@ -13,7 +13,7 @@ from tests.worker.shop import Deadly, Small
 import redrive
 from redrive import Workflow, action, current_attempt, workflow
 from redrive.client.app import App
-from redrive.flows import pieces, replay
+from redrive.flows import chunks, replay
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, read_turn
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import known_definitions
@@ -224,7 +224,7 @@ def test_while_many_flows_are_taken_up_others_have_their_turns(address: str) -> 
 def test_while_a_long_flow_is_replayed_others_have_their_turns(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         await waiting_flows(address, count=1, steps=50)
-        monkeypatch.setattr(replay, "TURNS_AT_ONCE", 10)
+        monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 10)
         await taken_up(address, count=50)
 
     asyncio.run(scenario())
@@ -247,7 +247,7 @@ def test_while_a_long_log_is_read_and_folded_others_have_their_turns(
 
     async def scenario() -> None:
         await waiting_flows(address, count=1, steps=50)
-        monkeypatch.setattr(pieces, "LINES_AT_ONCE", 10)
+        monkeypatch.setattr(chunks, "CHUNK_SIZE", 10)
         monkeypatch.setattr(log_lines, "read_turn", reads)
         monkeypatch.setattr(FlowHistory, "apply", folds)
         await taken_up(address, count=50)
@@ -310,7 +310,7 @@ def test_while_a_long_flow_that_is_redriven_is_replayed_others_have_their_turns(
         with Turns() as turns:
             TURNS.append(turns)
             async with redrive.open(address) as app:
-                monkeypatch.setattr(replay, "TURNS_AT_ONCE", 10)
+                monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 10)
                 await begun_anew(app, ends)
 
                 async def is_seen() -> bool:
@@ -331,7 +331,7 @@ def test_an_attempt_that_ends_while_its_flow_is_built_anew_and_its_worker_stops_
         with Turns() as turns:
             TURNS.append(turns)
             async with redrive.open(address) as app:
-                monkeypatch.setattr(replay, "TURNS_AT_ONCE", 10)
+                monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 10)
                 handle = await begun_anew(app, ends=False)
                 while not SEEN:  # noqa: ASYNC110 - right after its first piece
                     await asyncio.sleep(0)
@@ -388,7 +388,7 @@ def test_what_is_said_of_a_failed_step_is_kept_though_its_worker_stops_while_the
                 await handle.result(timeout=10)
         async with redrive.open(address, worker=False) as app:
             await app.complete_step(handle.id, "crash_loops.pay", "by hand", by="ann", why="paid it myself")
-        monkeypatch.setattr(replay, "TURNS_AT_ONCE", 2)
+        monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 2)
         stopped = asyncio.Event()
         async with redrive.open(address) as app:
 

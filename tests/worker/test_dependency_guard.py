@@ -12,7 +12,7 @@ from redrive.client.handle import FlowCancelledError
 from redrive.determinism.clock import current_clock
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.flows.events import AttemptReturned, CancelRequested, FlowCancelled, ItemDeferred, ItemQueued
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
 from redrive.policies.policy import DEFAULT_POLICY
 from redrive.resilience.circuit import CircuitSettings
 from redrive.telemetry.events import CircuitChanged

@@ -11,7 +11,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.flows.events import AttemptFailed
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
 from redrive.stores.records import FlowRecord
 from redrive.telemetry import events
 from redrive.telemetry.events import Event

@@ -11,7 +11,7 @@ import pytest
 import redrive
 from redrive import Workflow, action, workflow
 from redrive.flows.commands import StartTimer
-from redrive.flows.loop import FlowFuture, FlowTask
+from redrive.flows.workflows.loop import FlowFuture, FlowTask
 from redrive.testing import run_flow
 from redrive.worker import flow_run
 from redrive.worker.flow_run import FlowRun

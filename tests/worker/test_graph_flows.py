@@ -9,7 +9,7 @@ import redrive
 from redrive import RetryPolicy, action
 from redrive.client.completions import BadCompletion, read_completion
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCancelled, ItemCompleted, ItemStarted, StepSettled
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 
 RAN: list[str] = []

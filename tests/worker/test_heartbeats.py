@@ -9,7 +9,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action, current_attempt
-from redrive.flows import pieces, replay
+from redrive.flows import chunks, replay
 from redrive.runners.attempt import Attempt
 from redrive.testing import flow_app
 from redrive.worker import heartbeats
@@ -162,8 +162,8 @@ def test_what_an_attempt_left_last_is_kept_though_its_flow_is_built_anew(
     monkeypatch: pytest.MonkeyPatch, meanwhile: bool
 ) -> None:
     """Where a step beside it is tried again; what was left within the last second is not in the store yet."""
-    monkeypatch.setattr(pieces, "LINES_AT_ONCE", 1)
-    monkeypatch.setattr(replay, "TURNS_AT_ONCE", 1)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 1)
+    monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 1)
     begun, paid, left, seen = 0, 0, 0, list[Any]()
 
     @action(name="heartbeats.pages", retry=RetryPolicy(attempts=2))

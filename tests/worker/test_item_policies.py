@@ -10,7 +10,7 @@ import redrive
 from redrive import AttemptTimeout, Policy, RetryPolicy, Snooze, Workflow, action, constant, current_attempt, report_of
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import AttemptReturned, ItemGaveUp
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
 from redrive.testing import FlowOutcome, flow_app, run_flow
 
 
@@ -272,7 +272,7 @@ def test_what_was_said_by_hand_to_a_flow_whose_input_no_longer_decodes_is_told_a
 
 
 def test_an_action_that_is_gone_is_poison_too() -> None:
-    from redrive.flows import registry
+    from redrive.flows.action import ACTIONS
 
     @action(name="policies.gone", retry=RetryPolicy(attempts=9, backoff_seconds=3600))
     async def gone() -> None:
@@ -288,7 +288,7 @@ def test_an_action_that_is_gone_is_poison_too() -> None:
             with app.clock.frozen():
                 handle = await app.start(CallsGone)
                 await app.settled(handle)
-                del registry._actions["policies.gone"]
+                del ACTIONS.by_name["policies.gone"]
             return await app.outcome(handle)
 
     outcome = asyncio.run(story())

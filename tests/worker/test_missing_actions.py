@@ -11,9 +11,9 @@ import pytest
 
 import redrive
 from redrive import Graph, action
-from redrive.flows import registry
+from redrive.flows.action import ACTIONS
 from redrive.flows.events import AttemptStarted, CancelRequested, FlowCancelled, ItemStarted, Paused
-from redrive.flows.scripts.script import Script
+from redrive.flows.scripts.script import Script, register_script
 from redrive.testing import FlowApp, flow_app
 from redrive.worker.unsupported_flows import CLAIMED_AGAIN_AFTER
 
@@ -48,11 +48,11 @@ def fresh() -> None:
 @contextmanager
 def unknown(*names: str) -> Iterator[None]:
     """As in a process that has not loaded the module of these actions."""
-    taken = {name: registry._actions.pop(name) for name in names}
+    taken = {name: ACTIONS.by_name.pop(name) for name in names}
     try:
         yield
     finally:
-        registry._actions.update(taken)
+        ACTIONS.by_name.update(taken)
 
 
 async def given_back(app: FlowApp, *flows: str, times: int = 2) -> None:
@@ -180,7 +180,7 @@ def test_one_that_has_begun_ends_by_force_alone(address: str) -> None:
 
 def test_explain_says_which_action_is_missing(address: str) -> None:
     async def story() -> None:
-        registry.register_script(Script("order", ORDER))
+        register_script(Script("order", ORDER))
         with unknown("ma.ship"):
             async with flow_app(address, poll=0.05) as app:
                 flow = await starts(app)
@@ -212,7 +212,7 @@ def test_explain_says_which_action_is_missing(address: str) -> None:
 
 def test_explain_says_so_of_a_flow_whose_time_is_still_to_come_too() -> None:
     async def story() -> None:
-        registry.register_script(Script("order", ORDER))
+        register_script(Script("order", ORDER))
         async with flow_app(poll=0.05) as app:
             flow = await left_half_done(app)
             with unknown("ma.ship"), app.clock.frozen():

@@ -8,7 +8,7 @@ import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.flows.driver import WorkflowDriver
+from redrive.flows.workflows.driver import CodeDriver
 from redrive.testing import FlowApp, flow_app
 
 
@@ -137,7 +137,7 @@ def where_the_engine_breaks(app: FlowApp, monkeypatch: pytest.MonkeyPatch, where
     def breaks(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("a bug of the engine")
 
-    monkeypatch.setattr(WorkflowDriver, where, breaks)
+    monkeypatch.setattr(CodeDriver, where, breaks)
 
 
 @pytest.mark.parametrize("where", ["start", "completed", "fired", "replay"])

@@ -13,7 +13,7 @@ from tests.postgres_server import shared_server
 import redrive
 from redrive import Workflow, action, workflow
 from redrive.client.app import App
-from redrive.flows import pieces, replay
+from redrive.flows import chunks, replay
 from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.telemetry.events import AttemptFailed
@@ -218,8 +218,8 @@ def test_a_redrive_that_the_database_refuses_while_the_flow_is_still_replayed_le
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     address, refuse, take_again = database
-    monkeypatch.setattr(pieces, "LINES_AT_ONCE", 1)
-    monkeypatch.setattr(replay, "TURNS_AT_ONCE", 1)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 1)
+    monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 1)
 
     async def refused() -> str:
         async with redrive.open(address) as app, asyncio.timeout(20):

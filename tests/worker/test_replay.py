@@ -191,7 +191,7 @@ def with_an_argument_that_does_not_fit() -> type[Workflow]:
             "a timer until 2030-01-01 00:30:00.000 UTC",
             "asyncio.sleep(1800)",
         ),
-        (with_something_at_the_same_time, 1, "nothing more was asked for", 'action other("what":"two")', "gather("),
+        (with_something_at_the_same_time, 1, "no further command", 'action other("what":"two")', "gather("),
         (that_ends_early, 5, "a timer until", "the end of run", None),
         (that_raises, 3, 'action other("what":"two")', "run failed with LookupError: one", "raise LookupError"),
         (
@@ -481,7 +481,7 @@ class Touches(Workflow):
 def test_real_input_and_output_in_run_is_refused_with_what_to_do_instead(what: str) -> None:
     outcome = run_flow(Touches, what)
     assert outcome.status == "failed"
-    assert "put it into an @action and await that" in str(outcome.error)
+    assert "move it into an @action and await that" in str(outcome.error)
 
 
 def test_redrive_calls_in_run_that_would_block_are_refused() -> None:

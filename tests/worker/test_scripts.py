@@ -16,8 +16,8 @@ from tests.postgres_server import shared_server
 from redrive import action, current_attempt
 from redrive.client.script_flows import start_script
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
-from redrive.flows.registry import SCRIPT, register_script
-from redrive.flows.scripts.script import Script
+from redrive.flows.registry import SCRIPT
+from redrive.flows.scripts.script import Script, register_script
 from redrive.stores.memory.store import MemoryStore
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 

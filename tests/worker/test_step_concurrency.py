@@ -7,7 +7,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, action, current_attempt
 from redrive.flows.events import AttemptStarted
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
 from redrive.testing import FlowOutcome, flow_app
 
 ITEMS = 600

@@ -254,7 +254,7 @@ async def _letters(app: "App", flows: list[str], state: str | None) -> "list[Dea
 
 
 async def _query(app: "App", definition: str, step: str, kind: str, error: str, queue: str) -> "DeadQuery":
-    from redrive.flows.endings import DeadKind
+    from redrive.flows.flow_end import DeadKind
     from redrive.stores.records import DeadQuery
 
     if kind and kind not in get_args(DeadKind):

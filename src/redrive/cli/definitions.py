@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from redrive.client.app import App
     from redrive.client.handle import Handle
     from redrive.flows.action import Action
-    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.graph import Graph
     from redrive.flows.scripts.script import Script
-    from redrive.flows.workflow import Workflow
+    from redrive.flows.workflows.workflow import Workflow
 
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -53,7 +53,7 @@ class Definition(NamedTuple):
 
     async def start(self, app: "App", given: Call, **settings: Any) -> "Handle[Any]":
         """Start it with the arguments and settings; BadInput when these are refused."""
-        from redrive.flows.graphs.builder import Graph
+        from redrive.flows.graphs.graph import Graph
         from redrive.flows.scripts.errors import ScriptError
         from redrive.flows.scripts.script import Script
 
@@ -76,7 +76,7 @@ class Definition(NamedTuple):
 
 def load(modules: Sequence[str], environment: str = "") -> None:
     """Import what the worker is to know: modules, files and folders with graphs, and files with scripts."""
-    from redrive.flows.registry import registered
+    from redrive.flows.registry import registered_counts
 
     graphs = [one for one in modules if one.endswith(ENDINGS) or Path(one).is_dir()]
     scripts = [one for one in modules if one.endswith(SCRIPT_ENDING)]
@@ -85,7 +85,7 @@ def load(modules: Sequence[str], environment: str = "") -> None:
             _module(module)
     load_graphs(graphs, environment)
     load_scripts(scripts)
-    if not any(registered()):
+    if not any(registered_counts()):
         raise BadInput(f"{' '.join(modules)}: no @workflow and no @action in it")
 
 
@@ -94,7 +94,8 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
 
     With imports, also a NAME that one of these modules registers.
     """
-    from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW, known_definitions, register_graph
+    from redrive.flows.graphs.graph import register_graph
+    from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW, known_definitions
 
     for name in imports or ():
         _module(name)
@@ -126,20 +127,14 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
 
 
 def _registered(kind: str, name: str) -> Any:
-    from redrive.flows import registry
+    from redrive.flows.registry import definition_named
 
-    find_one: Any = {
-        registry.WORKFLOW: registry.workflow_named,
-        registry.ACTION: registry.action_named,
-        registry.GRAPH: registry.graph_named,
-        registry.SCRIPT: registry.script_named,
-    }[kind]
-    return find_one(name)
+    return definition_named(kind, name)
 
 
 def _is_definition(found: Any) -> bool:
     from redrive.flows.action import Action
-    from redrive.flows.workflow import Workflow
+    from redrive.flows.workflows.workflow import Workflow
 
     if isinstance(found, type):
         return issubclass(found, Workflow) and hasattr(found, "workflow_name")
@@ -148,15 +143,14 @@ def _is_definition(found: Any) -> bool:
 
 def _loaded_kinds() -> list[type]:
     """Graph, Script and Pipeline: as far as someone uses them, for they take their time to load."""
-    places = {"flows.graphs.builder": "Graph", "flows.scripts.script": "Script", "pipeline.pipeline": "Pipeline"}
+    places = {"flows.graphs.graph": "Graph", "flows.scripts.script": "Script", "pipeline.pipeline": "Pipeline"}
     loaded = [(sys.modules.get(f"redrive.{place}"), kind) for place, kind in places.items()]
     return [getattr(module, kind) for module, kind in loaded if module is not None]
 
 
 def _as_started(found: Any) -> Any:
     """The definition as flows are started of it: a graph that is known to this process, in place of a pipeline."""
-    from redrive.flows.graphs.builder import Graph
-    from redrive.flows.registry import register_graph
+    from redrive.flows.graphs.graph import Graph, register_graph
 
     if isinstance(found, Graph):
         register_graph(found)

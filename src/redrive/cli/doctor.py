@@ -141,9 +141,9 @@ def _queues(queues: "list[QueueRecord]") -> list[Check]:
 
 def _unknown_to_all(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> Check:
     from redrive.explain.worker_eligibility import WhoCan
-    from redrive.flows.needed_actions import needed_actions
+    from redrive.flows.stored_inputs import required_actions
 
-    alike = [(flow.definition, flow.queue, needed_actions(flow.definition, flow.input)) for flow in flows]
+    alike = [(flow.definition, flow.queue, required_actions(flow.definition, flow.input)) for flow in flows]
     one_of = dict(zip(alike, flows, strict=True))
     nobody: Counter[str] = Counter()
     for kind, number in Counter(alike).items():

@@ -16,7 +16,7 @@ InputOption = Annotated[
 
 def read_input(definition: Definition, text: str) -> Call:
     """The arguments that the JSON object gives, by the type hints of the definition."""
-    from redrive.flows.named_arguments import call_by_names  # loaded here: `redrive --help` is quick
+    from redrive.flows.values.named_arguments import call_by_names  # loaded here: `redrive --help` is quick
 
     try:
         data = msgspec.json.decode(text.encode())
@@ -24,7 +24,7 @@ def read_input(definition: Definition, text: str) -> Call:
         raise BadInput(f"--input is no JSON: {redact(str(error), 200)}; write --input '{{\"name\": ...}}'") from None
     if not isinstance(data, dict):
         raise BadInput(f"--input is no JSON object but {redact(text, 60)}; write --input '{{\"name\": ...}}'")
-    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.graph import Graph
     from redrive.flows.scripts.script import Script, check_inputs
 
     if isinstance(definition.what, Graph):
@@ -33,6 +33,6 @@ def read_input(definition: Definition, text: str) -> Call:
         if isinstance(definition.what, Script):
             check_inputs(definition.what.function(definition.function), data)
             return (), data
-        return call_by_names(definition.what, data, "--input")
+        return call_by_names(definition.what.signature, data, "--input")
     except ValueError as error:
         raise BadInput(f"{definition.name}: {error}") from None

@@ -11,7 +11,7 @@ import typer
 from redrive.cli.bad_input import BadFile, BadInput
 
 if TYPE_CHECKING:
-    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.graph import Graph
     from redrive.flows.graphs.spec import StepSpec
     from redrive.notation.errors import NotationError
 
@@ -29,8 +29,8 @@ EnvOption = Annotated[
 
 def load_graphs(paths: Sequence[str], environment: str) -> None:
     """Register the graphs in these files and folders; BadFile with all that is wrong in all of them."""
-    from redrive.flows.graphs.problems import GraphError
-    from redrive.flows.registry import register_graph
+    from redrive.flows.graphs.graph import register_graph
+    from redrive.flows.graphs.notation.problems import GraphError
 
     problems: list[NotationError] = []
     files: dict[str, str] = {}
@@ -49,7 +49,7 @@ def load_graphs(paths: Sequence[str], environment: str) -> None:
 
 def read_graph_file(path: Path, environment: str) -> "Graph":
     """The graph in a file; BadFile with all that is wrong in it."""
-    from redrive.flows.graphs.problems import GraphError
+    from redrive.flows.graphs.notation.problems import GraphError
 
     try:
         return _read(path, environment)
@@ -58,7 +58,7 @@ def read_graph_file(path: Path, environment: str) -> "Graph":
 
 
 def _read(path: Path, environment: str) -> "Graph":
-    from redrive.flows.graphs.reading import read_graph
+    from redrive.flows.graphs.notation.graph_reading import read_graph
 
     wanted = environment or os.environ.get(VARIABLE) or None
     return read_graph(read_text(path), str(path), environment=wanted, imports=True)
@@ -66,8 +66,8 @@ def _read(path: Path, environment: str) -> "Graph":
 
 def check_actions(how: str = "MODULE") -> None:
     """BadInput for steps of a registered graph whose actions this process does not know; `how` to name a module."""
+    from redrive.flows.graphs.graph import registered_graphs
     from redrive.flows.graphs.spec import ActionHandler
-    from redrive.flows.registry import registered_graphs
 
     for graph in registered_graphs():
         handlers = [spec.handler for spec in (*graph.steps, *graph.compensations)]
@@ -76,7 +76,7 @@ def check_actions(how: str = "MODULE") -> None:
 
 def refuse_unknown(what: str, actions: Iterable[str], how: str) -> None:
     """BadInput when this process lacks one of the actions."""
-    from redrive.flows.registry import known_actions, unknown_actions
+    from redrive.flows.action import known_actions, unknown_actions
 
     missing = unknown_actions(set(actions))
     if not missing:
@@ -90,9 +90,9 @@ def refuse_unknown(what: str, actions: Iterable[str], how: str) -> None:
 
 def read_steps(path: str) -> "list[StepSpec]":
     """The steps in a file: one with its `name`, or several under `steps`; BadFile with all that is wrong."""
-    from redrive.flows.graphs.problems import GraphError
-    from redrive.flows.graphs.reading import LARGEST_GRAPH
-    from redrive.flows.graphs.step_reading import read_step
+    from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
+    from redrive.flows.graphs.notation.problems import GraphError
+    from redrive.flows.graphs.notation.step_reading import read_step
     from redrive.notation.source import load_document
 
     document = load_document(read_text(Path(path)), path, longest=LARGEST_GRAPH, what="a step")
@@ -122,7 +122,7 @@ def _tell(problems: "list[NotationError]") -> None:
 
 def read_text(path: Path) -> str:
     """What is in the file, or so much of it that it is refused as too long."""
-    from redrive.flows.graphs.reading import LARGEST_GRAPH
+    from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
 
     try:
         with path.open(encoding="utf-8-sig") as opened:

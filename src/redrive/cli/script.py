@@ -103,7 +103,7 @@ def _known_rules(names: list[str]) -> set[str]:
 
 
 def _problems(file: str, with_actions: bool) -> "list[Problem]":
-    from redrive.flows.registry import known_actions
+    from redrive.flows.action import known_actions
     from redrive.flows.scripts.checking import check_text
 
     return check_text(read_text(Path(file)), file, actions=known_actions() if with_actions else None)

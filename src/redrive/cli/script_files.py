@@ -26,7 +26,7 @@ def read_script_file(path: Path) -> "Script":
 
 def load_scripts(paths: Sequence[str]) -> None:
     """Register the scripts in these files; BadFile with all that is wrong in all of them."""
-    from redrive.flows.registry import register_script
+    from redrive.flows.scripts.script import register_script
 
     problems: list[str] = []
     files: dict[str, str] = {}
@@ -55,7 +55,7 @@ def check_script_actions(script: Any, how: str) -> None:
 
 def check_registered_scripts() -> None:
     """BadInput for a script that this process knows, but not all of its actions."""
-    from redrive.flows.registry import registered_scripts
+    from redrive.flows.scripts.script import registered_scripts
 
     for script in registered_scripts():
         check_script_actions(script, "MODULE")

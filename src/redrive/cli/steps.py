@@ -27,7 +27,7 @@ def list_command(store: StoreOption = "", as_json: JsonOption = False) -> None:
 
     found = ask(store, listed)
     if as_json:
-        from redrive.flows.graphs.step_writing import step_as_data
+        from redrive.flows.graphs.notation.step_writing import step_as_data
 
         print_json({"steps": {step.name: _without_name(step_as_data(step)) for step in found}})
     elif not found:

@@ -71,7 +71,7 @@ def one_line_errors() -> "Iterator[None]":
     from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
     from redrive.client.starting import KeyTaken
     from redrive.flows.registry import UnknownDefinition
-    from redrive.flows.values import NotReadable, NotStorable, UnusableHints
+    from redrive.flows.values.json_form import NotReadable, NotStorable, UnusableHints
     from redrive.stores.errors import StoreError
 
     try:

@@ -18,14 +18,21 @@ from redrive.explain.compensation_words import not_undone, undone_in_words
 from redrive.explain.explanation import Explanation
 from redrive.explain.reading import explained
 from redrive.flows.action import ActionCall
-from redrive.flows.history import Line
+from redrive.flows.events import Line
 from redrive.flows.job import write_job
-from redrive.flows.json_forms import is_storable
-from redrive.flows.messages import AnyMessage, CompleteItem, Redrive, ResetItem, ResolveItem, write_message
-from redrive.flows.registry import ACTION, WORKFLOW, workflow_named
+from redrive.flows.messages import (
+    AnyMessage,
+    CompleteItem,
+    Redrive,
+    ResetItem,
+    ResolveItem,
+    check_by_and_why,
+    write_message,
+)
+from redrive.flows.registry import ACTION, WORKFLOW
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
-from redrive.flows.signatures import check_signature
-from redrive.flows.workflow import Workflow
+from redrive.flows.values.json_form import is_storable
+from redrive.flows.workflows.workflow import Workflow, workflow_named
 from redrive.stores.interface import Store
 from redrive.stores.queue_names import check_queue
 from redrive.stores.records import (
@@ -47,7 +54,7 @@ if TYPE_CHECKING:
     from redrive.client.completions import CompletionOutcome
     from redrive.client.graph_flows import GraphFlows
     from redrive.client.step_views import StepView
-    from redrive.flows.graphs.builder import Graph
+    from redrive.flows.graphs.graph import Graph
     from redrive.flows.graphs.spec import StepSpec
     from redrive.flows.scripts.script import Script
     from redrive.pipeline.pipeline import Pipeline
@@ -322,7 +329,7 @@ class App(AppLife):
 
     async def discard(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Settle dead flows for good: they stay failed. Answers those that were dead."""
-        check_signature(by, why)
+        check_by_and_why(by, why)
         return await self.store.close_dead_letters(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:

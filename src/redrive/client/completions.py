@@ -8,10 +8,10 @@ import msgspec
 
 from redrive.failures.failure import Failure
 from redrive.failures.signals import Permanent
-from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCompleted, ItemStarted
+from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCompleted, ItemStarted, Line
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.history import Line, fold
-from redrive.flows.json_forms import DEEPEST_JSON, is_too_deep
+from redrive.flows.history import fold
+from redrive.flows.values.json_form import DEEPEST_JSON, is_too_deep
 from redrive.runners.http.answers import Answer, outcome_of
 from redrive.runners.http.errors import HttpStepError
 from redrive.worker.attempt_failures import classify

@@ -16,15 +16,15 @@ from redrive.client.handle import FlowFinished, Handle, NotPossible
 from redrive.client.step_views import StepView, indexes_of, steps_of
 from redrive.explain.compensation_words import not_undone, undone_in_words
 from redrive.flows.events import ItemAdded
-from redrive.flows.graph_driver import read_graph_input
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph, graph_named, register_graph
+from redrive.flows.graphs.notation.step_reading import read_step
 from redrive.flows.graphs.outputs import OutputError, outputs_of
 from redrive.flows.graphs.plan import check_inputs, plan
 from redrive.flows.graphs.spec import GraphInput, Plan, StepSpec
-from redrive.flows.graphs.step_reading import read_step
+from redrive.flows.graphs.stored_graph import read_graph_input
 from redrive.flows.history import Item, fold
 from redrive.flows.messages import CompleteItem, Completion, ManualResolution, ResetItem, write_message
-from redrive.flows.registry import BY_GOALS, GRAPH, graph_named, register_graph
+from redrive.flows.registry import BY_GOALS, GRAPH
 from redrive.stores.records import DeadQuery, FlowRecord, StepRow
 from redrive.worker.manual_resolution import misfit
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from redrive.failures.duration import read_duration
-from redrive.flows.json_forms import is_storable
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
 from redrive.flows.retry_policy import Timeout
+from redrive.flows.values.json_form import is_storable
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
 

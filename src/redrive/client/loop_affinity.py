@@ -2,8 +2,8 @@
 
 import asyncio
 
-from redrive.flows.loop import FlowLoop
-from redrive.flows.loop_errors import NotInWorkflow
+from redrive.flows.workflows.loop import FlowLoop
+from redrive.flows.workflows.loop_errors import NotInWorkflow
 from redrive.stores.interface import Store
 
 

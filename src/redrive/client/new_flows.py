@@ -5,8 +5,8 @@ from typing import Any, TypedDict
 
 from redrive.determinism.ids import ordered_id
 from redrive.failures.duration import read_duration
-from redrive.flows.json_forms import is_storable
 from redrive.flows.retry_policy import Timeout
+from redrive.flows.values.json_form import is_storable
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.queue_names import check_queue
 from redrive.stores.records import NewFlow

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from redrive.client.new_flows import FlowSettings
-from redrive.flows.json_forms import JsonForm
-from redrive.flows.named_arguments import unknown_name
+from redrive.flows.values.json_form import JsonForm
+from redrive.flows.values.named_arguments import unknown_argument
 from redrive.pipeline.durable import registered_graph
 from redrive.pipeline.durable_stage import DATA, REQUEST_ID
 from redrive.pipeline.pipeline import Pipeline
@@ -23,7 +23,7 @@ async def start_pipeline(
         raise TypeError("start of a pipeline: what it is given has a name; write start(pipeline, data={...})")
     for name in given:
         if name not in (DATA, REQUEST_ID):
-            raise TypeError(f"start of a pipeline: {unknown_name(name, [DATA, REQUEST_ID, *settings])}")
+            raise TypeError(f"start of a pipeline: {unknown_argument(name, [DATA, REQUEST_ID, *settings])}")
     graph = registered_graph(pipeline)
     inputs: dict[str, Any] = {}
     if DATA in given:

@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from redrive.client.handle import FlowCancelledError, FlowNotFound
-from redrive.flows.events import AnyEvent, Event, FlowCancelled, FlowCompleted, FlowFailed
-from redrive.flows.failed_item import error_of
-from redrive.flows.history import Line, fold
-from redrive.flows.json_forms import is_storable
-from redrive.flows.portable_errors import rebuild_error
-from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition, action_named, workflow_named
+from redrive.flows.action import action_named
+from redrive.flows.errors.item_error import item_error
+from redrive.flows.errors.stored_error import rebuild_error
+from redrive.flows.events import AnyEvent, Event, FlowCancelled, FlowCompleted, FlowFailed, Line
+from redrive.flows.history import fold
+from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition
+from redrive.flows.values.json_form import is_storable
+from redrive.flows.workflows.workflow import workflow_named
 from redrive.stores.errors import StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, EventRow, FlowRecord
@@ -203,7 +205,7 @@ def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult)
         last = item.failures[-1].event if item.failures else None
         if last is not None and (last.error.type, last.error.message) == (ending.error.type, ending.error.message):
             # The item's own error, not one that the flow's code raised about it: its attempts belong to it.
-            error = error_of(item, last)
+            error = item_error(item, last)
             for note in ending.error.notes:
                 if note not in getattr(error, "__notes__", ()):
                     error.add_note(note)

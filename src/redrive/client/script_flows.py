@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from redrive.flows.registry import SCRIPT, register_script, script_named
-from redrive.flows.scripts.script import Script
+from redrive.flows.registry import SCRIPT
+from redrive.flows.scripts.script import Script, register_script, script_named
 
 if TYPE_CHECKING:
     from redrive.client.app import App

@@ -5,18 +5,12 @@ from typing import Any
 
 import msgspec
 
+from redrive.flows.action import action_named
 from redrive.flows.job import read_job
-from redrive.flows.registry import (
-    ACTION,
-    GRAPH,
-    SCRIPT,
-    WORKFLOW,
-    UnknownDefinition,
-    action_named,
-    workflow_named,
-)
+from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, UnknownDefinition
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.flows.values import NotReadable
+from redrive.flows.values.json_form import NotReadable
+from redrive.flows.workflows.workflow import workflow_named
 from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
@@ -138,7 +132,7 @@ def _has_the_same_arguments(flow: NewFlow, known: Any) -> bool:
     try:
         if flow.definition.startswith(WORKFLOW):
             signature = workflow_named(flow.definition.removeprefix(WORKFLOW)).signature
-            return signature.says_the_same(known.input, flow.input)
+            return signature.are_equivalent(known.input, flow.input)
         now, then = read_job(flow.input), read_job(known.input)
         action = action_named(flow.definition.removeprefix(ACTION))
     except (UnknownDefinition, NotReadable):
@@ -146,4 +140,4 @@ def _has_the_same_arguments(flow: NewFlow, known: Any) -> bool:
     # The action's own policy was not asked for, and may be another one in the next version of the code.
     own = bytes(write_stored_policy(action.policy))
     same_policy = bytes(now.policy) in (own, bytes(then.policy))
-    return same_policy and action.signature.says_the_same(bytes(then.args).decode(), bytes(now.args).decode())
+    return same_policy and action.signature.are_equivalent(bytes(then.args).decode(), bytes(now.args).decode())

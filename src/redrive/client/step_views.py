@@ -5,14 +5,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from redrive.flows.driver import driver_for
-from redrive.flows.events import ItemAdded, StepSettled
-from redrive.flows.graph_driver import GraphDriver, read_graph_input
-from redrive.flows.history import FlowHistory, Item, Line, fold
-from redrive.flows.pieces import at_once
+from redrive.flows.chunks import run_to_completion
+from redrive.flows.drivers import driver_for
+from redrive.flows.events import ItemAdded, Line, StepSettled
+from redrive.flows.graphs.driver import GraphDriver
+from redrive.flows.graphs.stored_graph import read_graph_input
+from redrive.flows.history import FlowHistory, Item, fold
 from redrive.flows.registry import GRAPH
 from redrive.flows.replay import replay
-from redrive.flows.rewind import without_rewound
+from redrive.flows.rewind import drop_rewound
 from redrive.policies.eligibility import eligibility
 from redrive.stores.records import FINISHED, FlowRecord
 from redrive.worker.retry_rows import attempts_before_redrive
@@ -89,11 +90,11 @@ def indexes_of(definition: str, items: Iterable[Item]) -> dict[int, int]:
 
 def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]:
     """As the planner has them where the log ends."""
-    if not any(isinstance(line.event, ItemAdded | StepSettled) for line in without_rewound(lines)):
+    if not any(isinstance(line.event, ItemAdded | StepSettled) for line in drop_rewound(lines)):
         return {}
     driver = driver_for(record.definition, record.id, record.input)
     assert isinstance(driver, GraphDriver)  # noqa: S101 - of a graph
-    at_once(replay(lines, driver, FlowHistory(), lines[0].at))
+    run_to_completion(replay(lines, driver, FlowHistory(), lines[0].at))
     return {name: (status.state, status.why) for name, status in driver.states.items()}
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Redriven, StepSettled
-from redrive.flows.history import Line, fold
-from redrive.flows.rewind import Rewind, without_rewound
+from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, StepSettled
+from redrive.flows.history import fold
+from redrive.flows.rewind import Rewind, drop_rewound
 
 
 def not_undone(lines: list[Line]) -> list[str]:
     """The steps that were to be undone, and could not be."""
-    settled = (line.event for line in without_rewound(lines) if isinstance(line.event, StepSettled))
+    settled = (line.event for line in drop_rewound(lines) if isinstance(line.event, StepSettled))
     return list(dict.fromkeys(event.step for event in settled if event.state == "uncompensated"))
 
 

@@ -9,8 +9,8 @@ from redrive.explain.compensation_words import undone_in_words
 from redrive.explain.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
 from redrive.explain.worker_eligibility import WhoCan
 from redrive.failures.signals import CrashLoop
+from redrive.flows.errors.item_error import item_report
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
-from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import BY_GOALS, GRAPH, SCRIPT
 from redrive.formatting.text import format_attempt_number, format_count, format_error, summarize
@@ -95,7 +95,7 @@ class Looking:
             return Look("failed for good", [], self._dead_end(None))
         error = format_error(ending.error.type, ending.error.message)
         item = self.history.items.get(ending.item) if ending.item is not None else None
-        report = report_on(item) if item else None
+        report = item_report(item) if item else None
         if item is not None:
             left = f"; could not be undone: {', '.join(self.not_undone)}" if self.not_undone else ""
             attempts = format_count(item.attempt, "attempt")

@@ -5,7 +5,7 @@ import msgspec
 from redrive.explain.explanation import Explanation
 from redrive.explain.timeline import explain
 from redrive.explain.worker_eligibility import workers_in
-from redrive.flows.history import Line
+from redrive.flows.events import Line
 from redrive.stores.interface import Store
 from redrive.stores.records import DeadQuery, FlowRecord
 

@@ -39,6 +39,7 @@ from redrive.flows.events import (
     ItemGaveUp,
     ItemQueued,
     ItemStarted,
+    Line,
     PatchMarked,
     Paused,
     Redriven,
@@ -47,10 +48,10 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
-from redrive.flows.flow_arguments import arguments_of
-from redrive.flows.history import Line, fold
-from redrive.flows.rewind import without_rewound
+from redrive.flows.history import fold
+from redrive.flows.rewind import drop_rewound
 from redrive.flows.scripts.execution import PLACE
+from redrive.flows.stored_inputs import start_arguments
 from redrive.formatting.text import format_error, summarize, summarize_call
 from redrive.formatting.times import utc_datetime
 from redrive.policies.decision import Decision, RetryAt
@@ -59,7 +60,7 @@ from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRe
 _OPEN = ("queued", "running", "waiting")
 _ENDED: dict[str, Outcome] = {"timeout": "timed out", "lost": "lost"}
 # By name: many a flow has no graph, and its module need not be loaded.
-_CANCELS_THE_FLOW = "redrive.flows.graph_driver.GraphCancelled"
+_CANCELS_THE_FLOW = "redrive.flows.graphs.driver.GraphCancelled"
 
 
 def explain(
@@ -88,7 +89,7 @@ def explain(
         definition=record.definition,
         status=record.status,
         headline=seen.headline,
-        input=summarize_call(arguments_of(record.definition, record.input)),
+        input=summarize_call(start_arguments(record.definition, record.input)),
         queue=record.queue,
         priority=record.priority,
         key=None if record.key is None else summarize(record.key, 100),
@@ -135,7 +136,7 @@ class Timeline:
         self._items: dict[int, ItemStory] = {}
         """By number: one that a redrive undid may be followed by another of the same number."""
         self._timers: dict[int, TimerStory] = {}
-        kept = {line.seq for line in without_rewound(lines)}
+        kept = {line.seq for line in drop_rewound(lines)}
         for line in lines:
             self._undone = line.seq not in kept
             tell = _TELL.get(type(line.event))

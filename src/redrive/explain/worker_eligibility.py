@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from redrive.flows.needed_actions import needed_actions
 from redrive.flows.registry import ACTION
+from redrive.flows.stored_inputs import required_actions
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, WorkerRecord
 
@@ -24,7 +24,7 @@ class WhoCan:
         self._workers = workers
         self.knowing = [worker for worker in workers if record.definition in worker.definitions]
         """Those that ask for such flows."""
-        needed = needed_actions(record.definition, record.input) if self.knowing else ()
+        needed = required_actions(record.definition, record.input) if self.knowing else ()
         lacking: list[set[str]] = [
             {name for name in needed if ACTION + name not in worker.definitions} for worker in self.knowing
         ]

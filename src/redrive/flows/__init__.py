@@ -1,1 +1,1 @@
-"""Durable definitions, without I/O: events, history, the deterministic loop and the workflow that runs on it."""
+"""Durable definitions, sans-IO: events, history, commands, and the drivers of workflows, graphs, scripts and jobs."""

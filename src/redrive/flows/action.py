@@ -1,4 +1,4 @@
-"""`@action`: a Python function that flows call, each call a work item of its own."""
+"""`@action`: a Python function whose calls in flows are work items."""
 
 import asyncio
 import functools
@@ -7,14 +7,15 @@ import os
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from redrive.determinism.event_loops import OUTER
-from redrive.flows.loop import FlowLoop, running_flow_loop
+from redrive.flows.registry import ACTION, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
-from redrive.flows.values import Arguments, Signature
+from redrive.flows.values.signature import Arguments, Signature
+from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
 from redrive.policies.policy import Policy
 
 P = ParamSpec("P")
@@ -25,7 +26,7 @@ Executor = Literal["loop", "thread", "process"]
 
 
 class Action(Generic[P, T]):
-    """A function whose calls are durable in a workflow. Called elsewhere, it is the function itself, to be awaited."""
+    """A function whose calls are durable in a workflow; awaited elsewhere, a call runs the function directly."""
 
     def __init__(self, function: Callable[..., Any], name: str, policy: Policy, executor: Executor) -> None:
         self.function = function
@@ -43,8 +44,30 @@ class Action(Generic[P, T]):
         return f"<action {self.name}>"
 
 
+ACTIONS: Registry[Action[Any, Any]] = Registry(ACTION)
+action_named = ACTIONS.named
+
+
+def register_action(action: Action[Any, Any]) -> None:
+    ACTIONS.add_python(action.name, action, action.function)
+
+
+def check_name_is_free(action: Action[Any, Any]) -> None:
+    """Raise ValueError when the action's name belongs to other code."""
+    ACTIONS.check_name_is_free(action.name, action.function)
+
+
+def known_actions() -> dict[str, Action[Any, Any]]:
+    return dict(ACTIONS.by_name)
+
+
+def unknown_actions(names: Iterable[str]) -> list[str]:
+    """Those of the names that no action of this process has."""
+    return sorted(name for name in names if name not in ACTIONS.by_name)
+
+
 class ActionCall(Coroutine[Any, Any, T]):
-    """An action with its arguments: await it, hand it to `run_action`, `gather`, a TaskGroup, or `app.submit`."""
+    """An action with its arguments. Await it, or pass it to `run_action`, `gather`, a TaskGroup or `app.submit`."""
 
     __slots__ = ("_action", "_arguments", "_coroutine", "_loop", "_made_at")
 
@@ -52,11 +75,11 @@ class ActionCall(Coroutine[Any, Any, T]):
         self._action = action
         self._arguments = arguments
         self._made_at = made_at
-        """The file and line, until someone takes the call up."""
+        """The file and line of the call, until it is used."""
         self._loop: FlowLoop | None = OUTER.inside
         self._coroutine: Coroutine[Any, Any, T] | None = None
 
-    # Whoever looks into it has taken it up, to carry it out or to refuse it.
+    # Whoever reads one of these is about to run the call, or to refuse it.
 
     @property
     def action(self) -> Action[..., T]:
@@ -70,7 +93,7 @@ class ActionCall(Coroutine[Any, Any, T]):
 
     def __del__(self) -> None:
         if self._made_at is not None and not (self._loop is not None and self._loop.is_closed()):
-            _tell_forgotten(self._action.name, *self._made_at, in_a_flow=self._loop is not None)
+            _report_unawaited(self._action.name, *self._made_at, in_a_flow=self._loop is not None)
 
     def __await__(self) -> Generator[Any, Any, T]:
         loop = running_flow_loop()
@@ -97,26 +120,29 @@ class ActionCall(Coroutine[Any, Any, T]):
         return self._coroutine
 
     def __hash__(self) -> int:
-        # asyncio puts awaitables into sets: their order there must not depend on where they lie in memory.
+        # asyncio puts awaitables into sets, whose order must be the same on every replay.
         return zlib.crc32(f"{self._action.name} {self._arguments.encoded}".encode())
 
     def __repr__(self) -> str:
         return f"<call of action {self._action.name}>"
 
 
-# Those that Python's filters let be told of once only.
+# The registry in which Python's warning filters keep what they have shown already.
 _warned: dict[Any, Any] = {}
 _listeners: list[Callable[[str], None]] = []
 
 
-def listen_for_forgotten(listener: Callable[[str], None]) -> Callable[[], None]:
-    """Have it told of calls in workflows that were never awaited, in place of a warning; what is returned ends that."""
+def listen_for_unawaited_calls(listener: Callable[[str], None]) -> Callable[[], None]:
+    """Report calls in workflows that were never awaited to the listener instead of as warnings.
+
+    Returns a function that ends this.
+    """
     _listeners.append(listener)
     return functools.partial(_listeners.remove, listener)
 
 
-def _tell_forgotten(name: str, file: str, line: int, in_a_flow: bool) -> None:
-    what = "the step is skipped" if in_a_flow else "nothing is done"
+def _report_unawaited(name: str, file: str, line: int, in_a_flow: bool) -> None:
+    what = "the step is skipped" if in_a_flow else "it did not run"
     message = f"the call of action {name} was never awaited, so {what}: write `await {name}(...)`"
     if in_a_flow and _listeners:
         for listener in _listeners:
@@ -126,7 +152,7 @@ def _tell_forgotten(name: str, file: str, line: int, in_a_flow: bool) -> None:
 
 
 async def call_action(call: ActionCall[T], policy: Policy) -> T:
-    """In a workflow: a work item, carried out by the engine. Anywhere else: the function, called here and now."""
+    """Run the call as a work item in a workflow, and as a plain function call anywhere else."""
     loop = running_flow_loop()
     if loop is not None:
         return cast("T", await loop.schedule(call.action.name, call.arguments, policy))
@@ -159,23 +185,21 @@ def action(
     timeout: Timeout | None = None,
     process: bool = False,
 ) -> Any:
-    """Make a function an action. Arguments and results are stored as JSON by their type hints.
+    """Make a function an action. Arguments and results are stored as JSON, encoded by their type hints.
 
-    name: what flows and logs call it; by default the function's name.
-    retry, timeout: the default policy of its calls; `run_action` may name another.
-    process: run it in a process of its own, which a timeout can kill; a coroutine has an event loop there. By default
-    a plain function runs in a thread, and a coroutine in the worker's event loop.
+    name: the name in flows and logs; by default the function's name.
+    retry, timeout: the default policy of its calls, which `run_action` can override.
+    process: run each attempt in a process of its own, which a timeout can kill; a coroutine gets an event loop there.
+    By default, plain functions run in a thread and coroutines in the worker's event loop.
     """
 
     def decorate(function: Callable[..., Any]) -> Action[Any, Any]:
-        from redrive.flows.registry import register
-
         if not callable(function) or isinstance(function, type | Action):
-            raise TypeError(f"@action is for functions, and {function!r} is none")
+            raise TypeError(f"@action needs a function, not {function!r}")
         if _is_method(function):
             raise TypeError(
-                f"@action on the method {function.__qualname__}: methods cannot be actions, since whoever carries out "
-                "an attempt has no object to call it on; make it a function of the module, and pass it what it needs"
+                f"@action on the method {function.__qualname__}: a method cannot be an action, because a worker has no "
+                "object to call it on; make it a module-level function, and pass what it needs as arguments"
             )
         is_async = inspect.iscoroutinefunction(function)
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
@@ -184,7 +208,7 @@ def action(
         write_stored_policy(policy)
         executor: Executor = "process" if process else "loop" if is_async else "thread"
         made: Action[Any, Any] = Action(function, name or function.__name__, policy, executor)
-        register(made)
+        register_action(made)
         return made
 
     return decorate if function is None else decorate(function)
@@ -197,7 +221,7 @@ def _is_method(function: Callable[..., Any]) -> bool:
 
 
 class _ActionDecorator:
-    """What `@action(...)` with settings is: only its type matters."""
+    """The type of `@action(...)` with settings; never instantiated."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Action[P, T]: ...

@@ -1,4 +1,4 @@
-"""What a flow's code asks for in one turn. The engine logs the asks in order, as commands, and carries them out."""
+"""The commands that a definition issues in one turn. The engine logs them in order, then carries them out."""
 
 from typing import Any, Literal
 
@@ -8,27 +8,28 @@ from redrive.policies.policy import Policy
 
 
 class ScheduleItem(msgspec.Struct, eq=False):
-    """Carry out an action and bring its outcome."""
+    """Run an action, or the handler of a graph's step, until it succeeds or fails for good."""
 
     step: str
     args: str
-    """As they are stored."""
+    """The arguments as they are stored."""
     values: dict[str, Any] | None
-    """As the first attempt may use them, where they have been read already."""
+    """The decoded arguments for the first attempt, where they are known already."""
     policy: Policy
     future: Any
-    """What the flow's code waits for."""
+    """What the flow's code awaits."""
     where: str
-    """The line of the flow's code, noted during replay."""
+    """The line of the flow's code; known only during replay."""
     index: int = 0
+    """Which item of a graph's step it is."""
     compensates: str = ""
-    """In a graph: which item of its step it is, and the step that it undoes."""
+    """The step of the graph that it compensates."""
     item: int = 0
     """Its number in the log, once it has one."""
 
 
 class StartTimer:
-    """Call back at a time."""
+    """Call back at a time. It is also the timer handle that asyncio gets."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled", "time", "timer", "where")
 
@@ -42,8 +43,6 @@ class StartTimer:
         self.timer = 0
         """Its number in the log, once it has one."""
 
-    # What asyncio asks of a timer handle.
-
     def cancel(self) -> None:
         self.is_cancelled = True
 
@@ -55,18 +54,18 @@ class StartTimer:
 
 
 class CancelItem:
-    """The code no longer waits for an item."""
+    """Cancel an item whose outcome is no longer awaited."""
 
-    __slots__ = ("lets_run", "scheduled")
+    __slots__ = ("lets_attempt_finish", "scheduled")
 
-    def __init__(self, scheduled: ScheduleItem, lets_run: bool = False) -> None:
+    def __init__(self, scheduled: ScheduleItem, lets_attempt_finish: bool = False) -> None:
         self.scheduled = scheduled
-        self.lets_run = lets_run
-        """An attempt that is under way may end; none follows it."""
+        self.lets_attempt_finish = lets_attempt_finish
+        """A running attempt may finish; no other follows it."""
 
 
 class SettleStep:
-    """Note what became of a step."""
+    """Record the final state of a graph's step."""
 
     __slots__ = ("state", "step", "why")
 
@@ -77,7 +76,7 @@ class SettleStep:
 
 
 class MarkPatch:
-    """`patched(name)` was true for the first time."""
+    """Record that `patched(name)` returned true for the first time."""
 
     __slots__ = ("name", "where")
 
@@ -86,29 +85,29 @@ class MarkPatch:
         self.where = where
 
 
-HowItEnds = Literal["completed", "failed", "cancelled"]
+FlowOutcome = Literal["completed", "failed", "cancelled"]
 
 
 class EndFlow:
-    """The code has come to its end."""
+    """End the flow."""
 
-    __slots__ = ("error", "how", "kind", "result", "why")
+    __slots__ = ("error", "kind", "outcome", "result", "why")
 
     def __init__(
         self,
-        how: HowItEnds,
+        outcome: FlowOutcome,
         result: str = "",
         error: BaseException | None = None,
         kind: str | None = None,
         why: str = "",
     ) -> None:
-        self.how: HowItEnds = how
+        self.outcome: FlowOutcome = outcome
         self.result = result
         self.error = error
         self.kind = kind
-        """Of a failure; None: that of the item behind the error."""
+        """The kind of a failure; None takes the kind of the failed item that caused it."""
         self.why = why
-        """Of a cancellation: what the flow itself says about it."""
+        """The reason for a cancellation that the flow itself asked for."""
 
 
 Command = ScheduleItem | StartTimer | CancelItem | SettleStep | MarkPatch | EndFlow

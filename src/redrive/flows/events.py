@@ -1,15 +1,16 @@
-"""The lines of a flow's log. Replaying them gives all that happened, when, and why.
+"""The events of a flow's log: all that happened in it, when and why.
 
-An *activation* lets the flow's code go on; the *commands* it gives are logged right behind it, in the same commit. All
-other events are between the engine and a work item.
+An *activation* gives the flow's code a turn. The *commands* that the code issues are logged right after it, in the same
+commit. All other events are about a work item's attempts, or about operators.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from redrive.failures.failure import Failure
-from redrive.flows.portable_errors import StoredError
+from redrive.flows.errors.stored_error import StoredError
 from redrive.policies.decision import GiveUp, RetryAt
 
 
@@ -21,51 +22,51 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     pass
 
 
-# Commands: what the flow's code asked for.
+# Commands that the flow's code issued.
 
 
 class ItemAdded(Event, frozen=True, kw_only=True):
-    """The flow's code called for a work item."""
+    """A work item was scheduled."""
 
     item: int
-    """Counts the items of the flow, from 1."""
+    """The number of the item in the flow, from 1."""
     step: str
-    """The action; in a graph, the step."""
+    """The name of the action, or of the graph's step."""
     args: msgspec.Raw
     policy: msgspec.Raw
-    """The policy in force for it, as it was then."""
+    """The retry policy in force for this item."""
     index: int = 0
-    """Which of the items of a graph's step it is."""
+    """Which item of a graph's step it is."""
     compensates: str = ""
-    """The step whose item of the same index it undoes."""
+    """The step whose item of the same index it compensates."""
 
 
 class ItemStarted(ItemAdded, frozen=True, kw_only=True):
-    """... and its first attempt began at once."""
+    """The item was scheduled and its first attempt started."""
 
     delivery: str
-    """The token of the attempt."""
+    """The delivery token of the attempt."""
     timeout_at: float | None = None
 
 
 class ItemQueued(ItemAdded, frozen=True, kw_only=True):
-    """... and it waits for a free place to run."""
+    """The item was scheduled and waits for a free slot."""
 
 
 class ItemCancelled(Event, frozen=True):
-    """The flow's code no longer waits for the item; an attempt that still runs is cancelled."""
+    """The flow's code no longer awaits the item; a running attempt is cancelled."""
 
     item: int
 
 
 class TimerSet(Event, frozen=True):
     timer: int
-    """Counts the timers of the flow, from 1."""
+    """The number of the timer in the flow, from 1."""
     until: float
 
 
 class StepSettled(Event, frozen=True):
-    """A step of a graph will not run, or has failed."""
+    """A step of a graph has a final state that its items do not imply, such as skipped or failed."""
 
     step: str
     state: str
@@ -73,13 +74,13 @@ class StepSettled(Event, frozen=True):
 
 
 class PatchMarked(Event, frozen=True):
-    """`patched(name)` was true here: the flow runs the changed code."""
+    """`patched(name)` returned true here: the flow runs the changed code."""
 
     patch: str
 
 
 class FlowBegan(Event, frozen=True):
-    """The flow's code ran for the first time and asked for nothing; else its first ask says when that was."""
+    """The flow's code ran for the first time and issued no command; otherwise its first command says so."""
 
 
 class FlowCompleted(Event, frozen=True):
@@ -87,22 +88,22 @@ class FlowCompleted(Event, frozen=True):
 
 
 class FlowFailed(Event, frozen=True):
-    """The flow is a dead letter."""
+    """The flow failed for good and is a dead letter."""
 
     error: StoredError
     kind: str
-    """The kind of giving up of the item that failed; "poison"; "workflow" where the flow's own code failed;
-    "compensated" where what had succeeded was undone."""
+    """How the failed item gave up; "poison"; "workflow" when the flow's own code failed; "graph" when a goal cannot be
+    reached; "compensated" when completed steps were compensated."""
     item: int | None = None
-    """The item whose failure it was."""
+    """The item whose failure caused it."""
 
 
 class FlowCancelled(Event, frozen=True):
     why: str = ""
-    """What the step says that ended the flow, where one did."""
+    """The reason given by the step that cancelled the flow."""
 
 
-# Between the engine and an item.
+# Attempts of an item.
 
 
 class AttemptStarted(Event, frozen=True):
@@ -114,7 +115,7 @@ class AttemptStarted(Event, frozen=True):
 
 
 class AttemptFailed(Event, frozen=True):
-    """An attempt ended without success, and this was decided. When that is to give up, the event is an activation."""
+    """An attempt failed, with the decision about its retry. A decision to give up makes it an activation."""
 
     item: int
     attempt: int
@@ -122,55 +123,55 @@ class AttemptFailed(Event, frozen=True):
     error: StoredError
     decision: RetryAt | GiveUp
     details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """What its last heartbeat left for the next attempt."""
+    """The details of its last heartbeat, for the next attempt."""
 
 
 class AttemptReturned(Event, frozen=True):
-    """An attempt ended without counting: it asked to come back later, or its worker was told to stop."""
+    """An attempt ended without being counted: it was snoozed, or its worker was shut down."""
 
     item: int
     attempt: int
     until: float
-    """When it may be made again."""
+    """When the next attempt may start."""
     reason: str
     details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class AttemptAccepted(Event, frozen=True):
-    """Whoever carries out the attempt will tell later how it ended: it goes on, whatever becomes of its worker."""
+    """The handler accepted the attempt and will report its outcome later; it no longer depends on the worker."""
 
     item: int
     attempt: int
 
 
 class CompletionRefused(Event, frozen=True):
-    """Somebody told how an attempt ended that is not under way any more, or what it cannot give."""
+    """A reported outcome was refused: its attempt is over, or its outputs are not what the step declares."""
 
     item: int
     why: str
 
 
 class ItemDeferred(Event, frozen=True):
-    """An attempt was due and was not made, since what it needs is known to be down. It does not count."""
+    """A due attempt was postponed because its dependency is known to be down. No attempt is spent."""
 
     item: int
     until: float
-    """When it may be made."""
+    """When the attempt may start."""
     reason: str
 
 
 class ItemGaveUp(Event, frozen=True):
-    """A retry that was due was not made. An activation."""
+    """The item gave up instead of making a retry that was due. An activation."""
 
     item: int
     failure: Failure
-    """The last one."""
+    """The last failure."""
     error: StoredError
     decision: GiveUp
 
 
 class ItemCompleted(Event, frozen=True):
-    """An attempt succeeded, or someone completed the item by hand. An activation."""
+    """An attempt succeeded, or the item was completed by hand. An activation."""
 
     item: int
     attempt: int
@@ -178,7 +179,7 @@ class ItemCompleted(Event, frozen=True):
     by: str = ""
     why: str = ""
     resolved: bool = False
-    """By hand, and without a result."""
+    """Completed by hand without a result."""
 
 
 # Other activations.
@@ -192,7 +193,7 @@ class CancelRequested(Event, frozen=True):
     by: str = ""
     why: str = ""
     force: bool = False
-    """Its code was not asked: the next line is the end."""
+    """The flow ends without running its code: the next line is its end."""
 
 
 # Operators.
@@ -209,28 +210,28 @@ class Resumed(Event, frozen=True):
 
 
 class FlowParked(Event, frozen=True):
-    """The flow's code no longer fits its log; nothing is done until someone redrives it."""
+    """The flow's code does not match its log, or failed in the engine; nothing runs until someone resumes the flow."""
 
     problem: str
 
 
 class Redriven(Event, frozen=True):
-    """The flow was reopened. What came of the failure that ended it no longer counts."""
+    """The flow was reopened: the failure that ended it, and all that followed from it, are rewound."""
 
     by: str = ""
     why: str = ""
     item: int | None = None
-    """The item that is tried again."""
+    """The item that is retried."""
     since: int = 0
-    """The line from which on the log was answered anew: with an item, the item's failure, which no longer counts."""
+    """The line from which the log is rewound: the failure of the item, where there is one."""
     details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """What the item's last heartbeat left for the next attempt."""
+    """The details of the item's last heartbeat, for the next attempt."""
     midway: bool = False
-    """The flow had not ended, or the line before has reopened it: what else runs in it goes on."""
+    """The flow was open already, so its other items keep running."""
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """What someone says came of the item. It is completed by that, as soon as the flow goes on, and not tried again."""
+    """A result given by hand: the item is completed with it as soon as the flow continues, and not retried."""
     resolved: bool = False
-    """The same without a result."""
+    """Completed by hand in the same way, without a result."""
 
 
 Command = (
@@ -276,22 +277,28 @@ COMMANDS = (
 )
 ENDINGS = (FlowCompleted, FlowFailed, FlowCancelled)
 
+
+class Line(NamedTuple):
+    """One event in a log, with its number and its time in epoch seconds."""
+
+    seq: int
+    at: float
+    event: AnyEvent
+
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[list[AnyEvent]] = msgspec.json.Decoder(list[AnyEvent])
-_SINGLE_DECODER: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 write_event: Callable[[Event], bytes] = _ENCODER.encode
 
 
 def write_turn(events: Sequence[bytes]) -> str:
-    """Events that were logged together, as the store keeps them: in one row."""
+    """The events of one commit as the store keeps them, in one row."""
     text = b",".join(events).decode()
     return f"[{text}]"
 
 
-def read_turn(body: str) -> list[AnyEvent]:
-    # Earlier versions kept each event in a row of its own.
-    return _DECODER.decode(body) if body.startswith("[") else [_SINGLE_DECODER.decode(body)]
+read_turn: Callable[[str], list[AnyEvent]] = _DECODER.decode
 
 
 def is_activation(event: AnyEvent) -> bool:

@@ -1,10 +1,11 @@
-"""A flow's history: its events, folded into what is true now."""
+"""A flow's history: its events folded into its current state."""
 
 from collections.abc import Callable, Generator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import (
     ENDINGS,
     AnyEvent,
@@ -21,14 +22,14 @@ from redrive.flows.events import (
     ItemGaveUp,
     ItemQueued,
     ItemStarted,
+    Line,
     Paused,
     Redriven,
     Resumed,
     TimerFired,
     TimerSet,
 )
-from redrive.flows.pieces import at_once, parts_of
-from redrive.flows.rewind import leaving_out_rewound
+from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.policies.decision import GiveUp, RetryAt
 from redrive.policies.history import History
@@ -37,16 +38,8 @@ from redrive.policies.policy import Policy
 ItemState = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 
 
-class Line(NamedTuple):
-    """One event with its place in the log and its time."""
-
-    seq: int
-    at: float
-    event: AnyEvent
-
-
 class FailedAttempt(NamedTuple):
-    """A failure of an item, and when its attempt began and ended."""
+    """A failed attempt of an item: when it started and ended, and its event."""
 
     began: float
     ended: float
@@ -54,57 +47,48 @@ class FailedAttempt(NamedTuple):
 
 
 class Item(msgspec.Struct, eq=False, gc=False):
-    """A work item: where it stands, and what its next decision needs to know."""
+    """The current state of a work item, and what its next retry decision needs."""
 
     number: int
     step: str
     index: int
     compensates: str
     args: msgspec.Raw
-    raw_policy: msgspec.Raw
+    policy: Policy
     attempt_began: float
     state: ItemState = "queued"
     attempt: int = 0
-    """The attempt under way, or the last one; counts on for ever."""
+    """The number of the running attempt, or of the last one. A redrive does not reset it."""
     delivery: str | None = None
     timeout_at: float | None = None
     accepted: bool = False
-    """Whether the attempt under way goes on without its worker, until someone tells how it ended."""
+    """Whether the running attempt no longer depends on its worker: its outcome will be reported."""
     retry_at: float | None = None
-    """When the next attempt may begin, while it waits."""
+    """When the next attempt may start, while the item is waiting."""
     retry_kind: str = ""
     retries: History | None = None
-    """What `decide()` has granted so far; None before the first retry."""
+    """The retries that `decide()` has granted; None before the first."""
     started_at: float | None = None
-    """When its first attempt began, or the first since it was redriven: from then on its deadline counts."""
+    """When the first attempt since the start or the last redrive began; the deadline counts from here."""
     failures: list[FailedAttempt] = []
     details: msgspec.Raw | None = None
     gave_up: GiveUp | None = None
-    known_policy: Policy | None = None
-    """The policy, once it was read."""
 
     @property
-    def policy(self) -> Policy:
-        if self.known_policy is None:
-            self.known_policy = read_stored_policy(self.raw_policy)
-        return self.known_policy
-
-    @property
-    def so_far(self) -> History | None:
-        """What `decide()` is told of the past; None before the first attempt."""
+    def retry_history(self) -> History | None:
+        """The history that `decide()` needs; None before the first attempt."""
         return self.retries or (None if self.started_at is None else History(self.started_at))
 
     @property
-    def is_retried(self) -> bool:
-        """Whether the next attempt answers one that failed: not where someone wants it tried anew."""
+    def is_retry(self) -> bool:
+        """Whether the next attempt is a retry of a failed one; false after a redrive."""
         return self.retries is not None
 
     @property
     def is_open(self) -> bool:
         return self.state in ("queued", "running", "waiting")
 
-    def is_too_late(self, at: float) -> bool:
-        """Whether the time for all its attempts is over by then."""
+    def is_past_deadline(self, at: float) -> bool:
         deadline = self.policy.deadline
         return deadline is not None and self.started_at is not None and at >= self.started_at + deadline
 
@@ -129,7 +113,7 @@ class Item(msgspec.Struct, eq=False, gc=False):
 
 
 class FlowHistory:
-    """What is true of a flow after the events applied so far."""
+    """The state of a flow after the events applied so far."""
 
     __slots__ = (
         "_whole",
@@ -145,11 +129,11 @@ class FlowHistory:
     )
 
     def __init__(self, whole: bool = False) -> None:
-        """`whole` keeps the items that are done too, which to go on nobody needs."""
+        """`whole` also keeps completed and cancelled items, which the engine does not need."""
         self._whole = whole
         self.items: dict[int, Item] = {}
         self.timers: dict[int, float] = {}
-        """Timers that have not fired, and when they will. Cancelled ones stay: only the flow's code knows them."""
+        """When each timer fires that has not fired yet. Cancelled ones stay: only the flow's code knows them."""
         self.last_item = 0
         self.last_timer = 0
         self.paused = False
@@ -163,24 +147,19 @@ class FlowHistory:
         if apply is not None:
             apply(self, at, event)
 
-    def _item_started(self, at: float, event: ItemStarted) -> None:
-        item = self._add(at, event)
-        item.state = "running"
-        item.attempt = 1
-        item.delivery = event.delivery
-        item.timeout_at = event.timeout_at
-        item.started_at = at
-
-    def _item_queued(self, at: float, event: ItemQueued) -> None:
-        self._add(at, event)
-
-    def _add(self, at: float, event: ItemAdded) -> Item:
+    def _item_added(self, at: float, event: ItemAdded) -> None:
         number = event.item
-        item = Item(number, event.step, event.index, event.compensates, event.args, event.policy, at)
+        policy = read_stored_policy(event.policy)
+        item = Item(number, event.step, event.index, event.compensates, event.args, policy, at)
+        if isinstance(event, ItemStarted):
+            item.state = "running"
+            item.attempt = 1
+            item.delivery = event.delivery
+            item.timeout_at = event.timeout_at
+            item.started_at = at
         self.items[number] = item
         if number > self.last_item:
             self.last_item = number
-        return item
 
     def _item_cancelled(self, at: float, event: ItemCancelled) -> None:
         self.items[event.item].state = "cancelled"
@@ -198,12 +177,12 @@ class FlowHistory:
         failures = item.failures
         failures.append(FailedAttempt(item.attempt_began, at, event))
         if len(failures) > MOST_FAILURES:
-            # The first and the latest tell most.
+            # The first and the latest are the most telling.
             del failures[MOST_FAILURES // 2]
         item.details = event.details if isinstance(event.details, msgspec.Raw) else None
         if isinstance(event.decision, RetryAt):
-            if (so_far := item.so_far) is not None:
-                item.retries = so_far.after(event.decision)
+            if (history := item.retry_history) is not None:
+                item.retries = history.after(event.decision)
             item.wait(event.decision.when, event.failure.kind)
         else:
             item.state = "failed"
@@ -250,22 +229,22 @@ class FlowHistory:
 
     def _redriven(self, at: float, event: Redriven) -> None:
         if not event.midway:
-            # Who redrives a flow wants it to run, though it was paused when it failed.
+            # A redriven flow is to run, even if it was paused when it failed.
             self.paused = False
             self.parked = None
             self.ending = self.ended_at = None
             for item in self.items.values():
                 if item.state == "running":
-                    # The end of the flow stopped the attempt, which was no failure of its own: it does not count.
+                    # The flow's end stopped the attempt, which did not fail: it is not counted.
                     item.wait(at, "redrive")
                 if item.is_open and item.started_at is not None:
-                    # Nor does the time in which nothing could be tried.
+                    # Nor is the time in which the flow was closed.
                     item.started_at = at
                     if item.retries is not None:
                         item.retries = msgspec.structs.replace(item.retries, started_at=at)
         if event.item is not None:
             item = self.items[event.item]
-            # A fresh allowance, but the attempts count on.
+            # All retries are available again; attempt numbers continue.
             item.retries = item.started_at = None
             item.gave_up = None
             if isinstance(event.details, msgspec.Raw):
@@ -279,8 +258,8 @@ class FlowHistory:
 
 MOST_FAILURES = 100
 _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
-    ItemStarted: FlowHistory._item_started,
-    ItemQueued: FlowHistory._item_queued,
+    ItemStarted: FlowHistory._item_added,
+    ItemQueued: FlowHistory._item_added,
     ItemCancelled: FlowHistory._item_cancelled,
     AttemptStarted: FlowHistory._attempt_started,
     AttemptAccepted: FlowHistory._attempt_accepted,
@@ -300,18 +279,18 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
 }
 
 
-def folding(lines: list[Line]) -> Generator[None, None, FlowHistory]:
-    """The history that a whole log makes."""
+def fold_in_chunks(lines: list[Line]) -> Generator[None, None, FlowHistory]:
+    """The state of a flow after its whole log."""
     history = FlowHistory(whole=True)
-    counting = yield from leaving_out_rewound(lines)
-    for index, part in enumerate(parts_of(counting)):
+    kept = yield from drop_rewound_in_chunks(lines)
+    for index, chunk in enumerate(in_chunks(kept)):
         if index:
             yield
-        for line in part:
+        for line in chunk:
             history.apply(line.at, line.event)
     return history
 
 
 def fold(lines: list[Line]) -> FlowHistory:
-    """The same in one piece."""
-    return at_once(folding(lines))
+    """The state of a flow after its whole log, in one go."""
+    return run_to_completion(fold_in_chunks(lines))

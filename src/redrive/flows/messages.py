@@ -1,22 +1,32 @@
-"""What may be left in a flow's inbox for its owner."""
+"""The messages that a flow's inbox takes for its owner."""
 
 import msgspec
 
 from redrive.failures.failure import Failure
-from redrive.flows.signatures import check_signature
+from redrive.flows.values.json_form import is_storable
+
+
+def check_by_and_why(by: str, why: str) -> None:
+    """Raise TypeError or ValueError unless both texts can be stored."""
+    for name, text in (("by", by), ("why", why)):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} must be a string, not {type(text).__name__}")
+        if not is_storable(text):
+            raise ValueError(f"{name} contains NUL or unpaired surrogates, which cannot be stored; remove them")
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower):
     by: str = ""
+    """Who sent it."""
     why: str = ""
 
     def __post_init__(self) -> None:
-        check_signature(self.by, self.why)
+        check_by_and_why(self.by, self.why)
 
 
 class Cancel(Message, frozen=True):
     force: bool = False
-    """End it at once: none of its code runs any more, not even to clean up."""
+    """End the flow immediately: none of its code runs any more, not even to clean up."""
 
 
 class Pause(Message, frozen=True):
@@ -32,20 +42,20 @@ class Redrive(Message, frozen=True):
 
 
 class ResetItem(Message, frozen=True):
-    """Try an item again, now and with a fresh allowance: one that waits, or that has failed."""
+    """Retry a waiting or failed item now, with all its attempts available again."""
 
     item: int
 
 
 class CompleteItem(Message, frozen=True):
-    """The item is done, and this is its result."""
+    """Complete the item with this result."""
 
     item: int
     result: msgspec.Raw
 
 
 class ResolveItem(Message, frozen=True):
-    """The item is settled, and has no result."""
+    """Close the item without a result."""
 
     item: int
 
@@ -54,13 +64,13 @@ ManualResolution = ResetItem | CompleteItem | ResolveItem
 
 
 class Completion(Message, frozen=True):
-    """How an attempt ended that was accepted earlier, told by whoever holds its token."""
+    """The outcome of an accepted attempt, reported by the holder of its delivery token."""
 
     item: int
     delivery: str
     outputs: msgspec.Raw = msgspec.Raw(b"null")
     failure: Failure | None = None
-    """None: it succeeded."""
+    """None when the attempt succeeded."""
 
 
 AnyMessage = Cancel | Pause | Resume | Redrive | ResetItem | CompleteItem | ResolveItem | Completion

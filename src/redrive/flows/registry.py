@@ -1,21 +1,16 @@
-"""Which actions, workflows, graphs and scripts this process knows, by name."""
+"""Registries of definitions by name: one for each kind, owned by the module that defines the kind."""
 
-from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from redrive.flows.action import Action
-    from redrive.flows.graphs.builder import Graph
-    from redrive.flows.scripts.script import Script
-    from redrive.flows.workflow import Workflow
+T = TypeVar("T")
 
 ACTION = "action:"
 WORKFLOW = "workflow:"
 GRAPH = "graph:"
 SCRIPT = "script:"
 BY_GOALS = "goals"
-"""The name of the graph of a flow that was planned by goals, over the steps of the catalogue."""
+"""The graph name of flows that were planned by goals over the step catalogue."""
 
 
 class UnknownDefinition(LookupError):
@@ -28,107 +23,65 @@ class UnknownDefinition(LookupError):
         self.name = name
 
 
-_actions: "dict[str, Action[Any, Any]]" = {}
-_workflows: "dict[str, type[Workflow]]" = {}
-_graphs: "dict[str, Graph]" = {}
-_scripts: "dict[str, Script]" = {}
+class Registry(Generic[T]):
+    """The definitions of one kind that this process can run, by name."""
+
+    def __init__(self, prefix: str) -> None:
+        """`prefix` is what the definition names of flows begin with, such as "action:"."""
+        self.kind = prefix.removesuffix(":")
+        self.by_name: dict[str, T] = {}
+        _registries[prefix] = self
+
+    def named(self, name: str) -> T:
+        """The definition of that name; raises UnknownDefinition."""
+        try:
+            return self.by_name[name]
+        except KeyError:
+            raise UnknownDefinition(self.kind, name, list(self.by_name)) from None
+
+    def add(self, name: str, definition: T) -> None:
+        """Register a definition; another one of the same name is replaced."""
+        self.by_name[name] = definition
+
+    def add_python(self, name: str, definition: T, source: Any) -> None:
+        """Register a definition written in Python; raises ValueError when other code has its name."""
+        self.check_name_is_free(name, source)
+        self.by_name[name] = definition
+
+    def check_name_is_free(self, name: str, source: Any) -> None:
+        """Raise ValueError unless `source`, a function or a class, may take the name."""
+        if not name or not isinstance(name, str):
+            raise ValueError(f"{name!r} is not a valid name for the {self.kind} {source!r}; use a non-empty string")
+        old: Any = self.by_name.get(name)
+        if old is None:
+            return
+        old = getattr(old, "function", old)
+        origins = [f"{one.__module__}.{one.__qualname__}" for one in (old, source)]
+        # The same origin again is a reload, and a function defines its inner functions anew each time it runs.
+        is_reload = origins[0] == origins[1] or "<locals>" in origins[0]
+        if not is_reload and not any("__main__" in origin for origin in origins):
+            raise ValueError(
+                f"two {self.kind}s are named {name!r}: {origins[0]} and {origins[1]}; give one of them another name: "
+                f'@{self.kind}(name="...")'
+            )
 
 
-def check_name_is_free(definition: "Action[Any, Any]") -> None:
-    """ValueError when another action has its name."""
-    _check("action", definition.name, definition.function, _actions.get(definition.name))
+# A kind whose module was not loaded has no registry, and nothing registered.
+_registries: dict[str, Registry[Any]] = {}
+_KINDS = (WORKFLOW, ACTION, GRAPH, SCRIPT)
 
 
-def register(definition: "Action[Any, Any]") -> None:
-    check_name_is_free(definition)
-    _actions[definition.name] = definition
-
-
-def register_workflow(name: str, workflow: "type[Workflow]") -> None:
-    _check("workflow", name, workflow, _workflows.get(name))
-    _workflows[name] = workflow
-
-
-def register_graph(graph: "Graph") -> None:
-    """A graph of the same name takes its place: flows keep the one that they were started with."""
-    _graphs[graph.name] = graph
-
-
-def register_script(script: "Script") -> None:
-    """A script of the same name takes its place: flows keep the text that they were started with."""
-    _scripts[script.name] = script
-
-
-def _check(kind: str, name: str, new: Any, old: Any) -> None:
-    if not name or not isinstance(name, str):
-        raise ValueError(f"an {kind} needs a name, and {name!r} is none")
-    if old is None:
-        return
-    old = getattr(old, "function", old)
-    places = [f"{one.__module__}.{one.__qualname__}" for one in (old, new)]
-    # The same place again is a reload; what a function defines is made anew each time it runs.
-    if places[0] != places[1] and "<locals>" not in places[0] and not any("__main__" in place for place in places):
-        raise ValueError(
-            f"two {kind}s are named {name!r}: {places[0]} and {places[1]}; give one of them another: "
-            f'@{kind}(name="...")'
-        )
-
-
-def action_named(name: str) -> "Action[Any, Any]":
-    try:
-        return _actions[name]
-    except KeyError:
-        raise UnknownDefinition("action", name, list(_actions)) from None
-
-
-def unknown_actions(names: Iterable[str]) -> list[str]:
-    """Those of the actions that this process does not know."""
-    return sorted(name for name in names if name not in _actions)
-
-
-def workflow_named(name: str) -> "type[Workflow]":
-    try:
-        return _workflows[name]
-    except KeyError:
-        raise UnknownDefinition("workflow", name, list(_workflows)) from None
-
-
-def graph_named(name: str) -> "Graph":
-    try:
-        return _graphs[name]
-    except KeyError:
-        raise UnknownDefinition("graph", name, list(_graphs)) from None
-
-
-def script_named(name: str) -> "Script":
-    try:
-        return _scripts[name]
-    except KeyError:
-        raise UnknownDefinition("script", name, list(_scripts)) from None
-
-
-def known_actions() -> "dict[str, Action[Any, Any]]":
-    return dict(_actions)
-
-
-def registered_graphs() -> "tuple[Graph, ...]":
-    return tuple(_graphs.values())
-
-
-def registered_scripts() -> "tuple[Script, ...]":
-    return tuple(_scripts.values())
+def definition_named(kind: str, name: str) -> Any:
+    """The registered definition of a kind, such as ACTION; raises UnknownDefinition."""
+    return _registries[kind].named(name)
 
 
 def known_definitions() -> tuple[str, ...]:
-    """What a worker of this process can carry out, as flows name it."""
-    return (
-        *(WORKFLOW + name for name in _workflows),
-        *(ACTION + name for name in _actions),
-        *(GRAPH + name for name in (*_graphs, BY_GOALS)),
-        *(SCRIPT + name for name in _scripts),
-    )
+    """The definitions that a worker in this process can run, as flows name them."""
+    known = [kind + name for kind in _KINDS if kind in _registries for name in _registries[kind].by_name]
+    return (*known, GRAPH + BY_GOALS)
 
 
-def registered() -> tuple[int, ...]:
-    """Changes when something is registered."""
-    return len(_workflows), len(_actions), len(_graphs), len(_scripts)
+def registered_counts() -> tuple[int, ...]:
+    """How many workflows, actions, graphs and scripts are registered."""
+    return tuple(len(_registries[kind].by_name) if kind in _registries else 0 for kind in _KINDS)

@@ -1,4 +1,4 @@
-"""What may be written for `retry=` in a workflow, and the policy it makes."""
+"""The values that `retry=` takes in a workflow, and the policies they stand for."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -21,17 +21,17 @@ NO_JITTER = Jitter("none")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """How often and how far apart an action is tried; the backoff doubles with each retry.
+    """How often an action is attempted, and how long to wait in between: the backoff doubles with each retry.
 
     RetryPolicy(attempts=3, exception_types=["NetworkError"], backoff_seconds=60)
     """
 
     attempts: int | None = 3
-    """Attempts in all, the first included; None: no limit."""
+    """Total attempts, including the first; None is unlimited."""
     exception_types: Sequence[Any] | None = None
-    """Names or classes of the exceptions to retry, base classes too; None or empty: all."""
+    """Names or classes of the exceptions to retry, including their subclasses; None or empty retries all."""
     backoff_seconds: float | timedelta = 0.0
-    """The wait before the first retry, in seconds."""
+    """Seconds before the first retry."""
 
     def __post_init__(self) -> None:
         types = self.exception_types
@@ -56,21 +56,21 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
 
 Retry = Policy | RetryPolicy | str | Sequence[Policy | RetryPolicy]
-"""A policy, a RetryPolicy, a list of these (each failure is answered by the first that matches), or policy text such
-as "[NetworkError -> retry: 5, backoff: 2m]"."""
+"""A Policy, a RetryPolicy, a list of them (the first that matches a failure decides), or policy text such as
+"[NetworkError -> retry: 5, backoff: 2m]"."""
 
 Timeout = float | timedelta | str
 
 
 def as_policy(retry: Retry, timeout: Timeout | None = None) -> Policy:
-    """The policy that `retry` says, with `timeout` as the time for one attempt."""
+    """The policy that `retry` stands for, with `timeout` as the time limit of one attempt."""
     try:
-        return _remembered(tuple(retry) if isinstance(retry, list) else retry, timeout)
+        return _cached(tuple(retry) if isinstance(retry, list) else retry, timeout)
     except TypeError:
-        return _made(retry, timeout)
+        return _build(retry, timeout)
 
 
-def _made(retry: Any, timeout: Any) -> Policy:
+def _build(retry: Any, timeout: Any) -> Policy:
     policy = _policy_of(retry)
     if timeout is None:
         return policy
@@ -80,7 +80,7 @@ def _made(retry: Any, timeout: Any) -> Policy:
         raise PolicyError("timeout", timeout, str(error)) from None
 
 
-_remembered = lru_cache(maxsize=1000, typed=True)(_made)
+_cached = lru_cache(maxsize=1000, typed=True)(_build)
 
 
 def _policy_of(retry: Any) -> Policy:
@@ -98,20 +98,20 @@ def _policy_of(retry: Any) -> Policy:
     if isinstance(retry, str):
         return read_policy(retry).policy
     if isinstance(retry, list | tuple) and retry:
-        return _several(retry)
+        return _combine(retry)
     raise PolicyError("retry", retry, "use a RetryPolicy, a Policy, a list of them, or policy text")
 
 
-def _several(listed: Sequence[Any]) -> Policy:
-    """One policy that answers each failure by the first of these that matches it, each with its own counter.
+def _combine(listed: Sequence[Any]) -> Policy:
+    """Combine policies: the first that matches a failure decides, and each counts its own retries.
 
-    What any of them never retries is never retried, and what any declares not idempotent is not.
+    A failure that one of them never retries is never retried; if one says that the work is not idempotent, it is not.
     """
     policies = [_policy_of(one) for one in listed]
     for index, policy in enumerate(policies):
         _check_listed(policy, index)
-    rules = [rule for policy in policies for rule in _rules_of(policy)]
-    for signal, failure in _WHATEVER_IS_NAMED:
+    rules = [rule for policy in policies for rule in _as_rules(policy)]
+    for signal, failure in _SIGNALS:
         if rules and not any(rule.match.matched_by(failure) for rule in rules):
             rules.append(msgspec.structs.replace(rules[0], match=Match(names=(signal.__name__,))))
     said = {policy.idempotent for policy in policies}
@@ -128,28 +128,28 @@ def _several(listed: Sequence[Any]) -> Policy:
     )
 
 
-_WHATEVER_IS_NAMED = (
+_SIGNALS = (
     (AttemptTimeout, CUT_ATTEMPT),
     (RetryAfter, DEFAULT_CLASSIFIER.failure_of(RetryAfter(0), 0.0)),
 )
-"""No exceptions of what the action does: they are retried whatever the policies name, as the first of them says."""
+"""These are not errors of the action itself, so the first policy retries them whatever exceptions the policies name."""
 
-_OF_THE_WHOLE = ("deadline", "attempt_timeout", "timeout_growth", "timeout_retries", "max_retry_after", "floor")
-"""What is about all attempts together, and so cannot be about those that one policy of a list answers."""
+_FOR_ALL_ATTEMPTS = ("deadline", "attempt_timeout", "timeout_growth", "timeout_retries", "max_retry_after", "floor")
+"""Settings that span all attempts, which a single policy of a list cannot have."""
 
 
 def _check_listed(policy: Policy, index: int) -> None:
-    for field in _OF_THE_WHOLE:
+    for field in _FOR_ALL_ATTEMPTS:
         value = getattr(policy, field)
         if value == getattr(DEFAULT_POLICY, field) or (field == "deadline" and value is None):
             continue
         instead = f"use one Policy(rules=(Rule(match=..., retries=...), ...), {field}={value!r}) instead of the list"
         if field == "attempt_timeout":
             instead = f"use timeout={value!r} beside retry="
-        raise PolicyError(f"retry[{index}].{field}", value, f"it is for all attempts together: {instead}")
+        raise PolicyError(f"retry[{index}].{field}", value, f"it applies to all attempts together; {instead}")
 
 
-def _rules_of(policy: Policy) -> list[Rule]:
+def _as_rules(policy: Policy) -> list[Rule]:
     retries = None if policy.attempts is None else policy.attempts - 1
     own = Rule(
         match=policy.retry_on or ANYTHING,
@@ -158,7 +158,7 @@ def _rules_of(policy: Policy) -> list[Rule]:
         jitter=policy.jitter,
         max_wait=policy.max_wait,
     )
-    # What a rule leaves out comes from its own policy, which is no longer there to be asked.
+    # A rule takes what it leaves out from its own policy, which the combined policy does not have.
     rules = [
         Rule(
             match=rule.match,

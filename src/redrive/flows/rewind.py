@@ -1,101 +1,98 @@
-"""What redrives undo in a log: a failure, and all that came of it and nothing else."""
+"""Rewind a log: find the lines that a redrive takes back, which are a failure and all that followed from it alone."""
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING
 
+from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import (
     COMMANDS,
     ENDINGS,
     CancelRequested,
     ItemAdded,
+    Line,
     Redriven,
     TimerFired,
     TimerSet,
     is_activation,
 )
-from redrive.flows.pieces import at_once, parts_of
-
-if TYPE_CHECKING:
-    from redrive.flows.history import Line
 
 
 class Rewind:
-    """Reads a log line by line, and keeps what came of what: a redrive costs no more than the lines it undoes."""
+    """Reads a log line by line and keeps what followed from what, so that a redrive costs only the lines it rewinds."""
 
-    def __init__(self, lines: "Iterable[Line]" = ()) -> None:
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
         self.lines: set[int] = set()
-        """Those that no longer count."""
+        """The numbers of the rewound lines."""
         self.items: set[int] = set()
-        """Those that were asked for only because of what is undone."""
-        self._turns: list[int] = []
-        """The lines that gave the flow's code a turn."""
-        self._of_turn: defaultdict[int, list[Line]] = defaultdict(list)
-        self._of_item: defaultdict[int, list[Line]] = defaultdict(list)
-        self._of_timer: defaultdict[int, list[Line]] = defaultdict(list)
+        """The items that were scheduled only because of rewound lines."""
+        self._activations: list[int] = []
+        self._commands_of: defaultdict[int, list[Line]] = defaultdict(list)
+        """The commands that followed each activation."""
+        self._lines_of_item: defaultdict[int, list[Line]] = defaultdict(list)
+        self._firings_of: defaultdict[int, list[Line]] = defaultdict(list)
         self._ends: list[Line] = []
-        """Of the flow, and what asked for them."""
+        """The flow's ends, and the cancellations that led to them."""
         for line in lines:
             self.read(line)
 
-    def read(self, line: "Line") -> None:
+    def read(self, line: Line) -> None:
         event = line.event
         if isinstance(event, Redriven):
-            self._undo(event)
+            self._rewind(event)
         if isinstance(event, (*ENDINGS, CancelRequested)):
             self._ends.append(line)
         elif isinstance(event, TimerFired):
-            self._of_timer[event.timer].append(line)
+            self._firings_of[event.timer].append(line)
         elif (item := getattr(event, "item", None)) is not None:
-            self._of_item[item].append(line)
+            self._lines_of_item[item].append(line)
         if is_activation(event):
-            self._turns.append(line.seq)
+            self._activations.append(line.seq)
         elif isinstance(event, COMMANDS):
-            # Behind a redrive, the last turn that still counts.
-            while self._turns and self._turns[-1] in self.lines:
-                self._turns.pop()
-            if self._turns:
-                self._of_turn[self._turns[-1]].append(line)
+            # After a redrive, commands follow from the last activation that was not rewound.
+            while self._activations and self._activations[-1] in self.lines:
+                self._activations.pop()
+            if self._activations:
+                self._commands_of[self._activations[-1]].append(line)
 
-    def _undo(self, redriven: Redriven) -> None:
-        gone = []
+    def _rewind(self, redriven: Redriven) -> None:
+        ahead = []
         while self._ends and self._ends[-1].seq >= redriven.since:
-            gone.append(self._ends.pop())
+            ahead.append(self._ends.pop())
         if redriven.item is not None:
-            gone += [line for line in self._of_item[redriven.item] if line.seq == redriven.since]
-        while gone:
-            seq, _, event = gone.pop()
+            ahead += [line for line in self._lines_of_item[redriven.item] if line.seq == redriven.since]
+        while ahead:
+            seq, _, event = ahead.pop()
             if seq in self.lines:
                 continue
             self.lines.add(seq)
             if isinstance(event, ItemAdded):
                 self.items.add(event.item)
-                gone += self._of_item.pop(event.item)
+                ahead += self._lines_of_item.pop(event.item)
             elif isinstance(event, TimerSet):
-                gone += self._of_timer.pop(event.timer, ())
+                ahead += self._firings_of.pop(event.timer, ())
             elif is_activation(event):
-                gone += self._of_turn.pop(seq, ())
+                ahead += self._commands_of.pop(seq, ())
 
 
-def reading_rewound(lines: "list[Line]") -> "Generator[None, None, Rewind]":
-    """What the redrives of a whole log undo, in pieces."""
+def rewind_in_chunks(lines: list[Line]) -> Generator[None, None, Rewind]:
+    """Read a whole log."""
     rewind = Rewind()
-    for index, part in enumerate(parts_of(lines)):
+    for index, chunk in enumerate(in_chunks(lines)):
         if index:
             yield
-        for line in part:
+        for line in chunk:
             rewind.read(line)
     return rewind
 
 
-def leaving_out_rewound(lines: "list[Line]") -> "Generator[None, None, list[Line]]":
-    """The log without what a later redrive undid, in pieces."""
+def drop_rewound_in_chunks(lines: list[Line]) -> Generator[None, None, list[Line]]:
+    """The log without the lines that its redrives rewound."""
     if not any(isinstance(line.event, Redriven) for line in lines):
         return lines
-    undone = (yield from reading_rewound(lines)).lines
-    return [line for line in lines if line.seq not in undone]
+    rewound = (yield from rewind_in_chunks(lines)).lines
+    return [line for line in lines if line.seq not in rewound]
 
 
-def without_rewound(lines: "list[Line]") -> "list[Line]":
-    """The same in one piece."""
-    return at_once(leaving_out_rewound(lines))
+def drop_rewound(lines: list[Line]) -> list[Line]:
+    """The log without the lines that its redrives rewound, in one go."""
+    return run_to_completion(drop_rewound_in_chunks(lines))

@@ -1,4 +1,4 @@
-"""The policy of a work item, as it is kept in the log: in redrive's own notation."""
+"""Read and write the policy of a work item in the log, in redrive's own notation."""
 
 from typing import Any
 
@@ -9,27 +9,27 @@ from redrive.notation.formats.native import as_data, read
 from redrive.notation.place import Place
 from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError
 
-# Policies are few and used for every item, so both directions are remembered.
-_MOST_KEPT = 1000
+# A few policies serve all items, so both directions are cached.
+_MOST_CACHED = 1000
 _written: dict[int, tuple[Policy, msgspec.Raw]] = {}
 _read: dict[bytes, Policy] = {}
 
 DURABLE_DEFAULT = DEFAULT_POLICY.replace(deadline=None)
-"""The policy of an action that has none of its own: the default one without its deadline, since durable work may have
-to outlast an outage of its own workers."""
+"""The policy of an action that has none: the default without its deadline, since durable work may have to outlast an
+outage of its own workers."""
 
 
 def write_stored_policy(policy: Policy) -> msgspec.Raw:
-    """What the log keeps; a policy that holds Python code (a predicate) cannot be kept and is refused."""
+    """The policy as the log keeps it; raises PolicyError for one that holds Python code, such as a predicate."""
     known = _written.get(id(policy))
     if known is not None:
         return known[1]
     try:
         data = as_data(policy)
     except NotationError as error:
-        raise PolicyError("retry", policy, f"a durable policy must be data: {error}") from None
+        raise PolicyError("retry", policy, f"a durable policy cannot hold Python code: {error}") from None
     raw = msgspec.Raw(msgspec.json.encode(data))
-    if len(_written) > _MOST_KEPT:
+    if len(_written) > _MOST_CACHED:
         _written.clear()
     _written[id(policy)] = (policy, raw)
     return raw
@@ -39,11 +39,11 @@ def read_stored_policy(raw: msgspec.Raw) -> Policy:
     text = bytes(raw)
     policy = _read.get(text)
     if policy is None:
-        if len(_read) > _MOST_KEPT:
+        if len(_read) > _MOST_CACHED:
             _read.clear()
         data: Any = msgspec.json.decode(text)
         if isinstance(data, dict) and data.get("attempts") == 0:
-            # Nobody can write it; where it is stored, it allows the first attempt and nothing after it.
+            # Not a valid policy to write; stored ones allow only the first attempt.
             data["attempts"] = 1
         policy = _read[text] = read(data, Place("stored policy")).policy
     return policy

@@ -11,7 +11,7 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.redaction import redact
 from redrive.failures.signals import Snooze
 from redrive.flows.action import Action
-from redrive.flows.named_arguments import WrongArguments, call_by_names
+from redrive.flows.values.named_arguments import WrongArguments, call_by_names
 from redrive.handlers.headers import CALLBACK
 from redrive.runners.http.answers import ACCEPTED_STATUS, Accepted
 
@@ -62,5 +62,5 @@ def check_inputs(action: Action[Any, Any], body: bytes) -> str:
         inputs = msgspec.json.decode(body or b"{}", type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise WrongArguments(f"the body is no JSON object: {error}") from None
-    call_by_names(action, inputs, "the object")
+    call_by_names(action.signature, inputs, "the object")
     return body.decode() or "{}"

@@ -10,7 +10,7 @@ except ImportError as error:
 import msgspec
 
 from redrive.failures.redaction import redact
-from redrive.flows.json_forms import JsonForm
+from redrive.flows.values.json_form import JsonForm
 from redrive.integrations.aiohttp import retry_middleware
 from redrive.runners.http.request import USER_AGENT
 

@@ -13,9 +13,10 @@ except ImportError as error:
 
 from redrive.failures.failure import Failure
 from redrive.flows.action import Action, Executor
-from redrive.flows.named_arguments import WrongArguments
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values import LONGEST_JSON, NOT_READ, UnusableHints
+from redrive.flows.values.json_form import LONGEST_JSON, UnusableHints
+from redrive.flows.values.named_arguments import WrongArguments
+from redrive.flows.values.signature import NOT_READ
 from redrive.handlers.answers import bad_inputs, check_inputs, failure_answer, outputs_answer, problem
 from redrive.handlers.headers import CALLBACK, attempt_of
 from redrive.runners.attempt import Attempt

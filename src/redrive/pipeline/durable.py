@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from redrive.flows.graphs.builder import MOST_STEPS, Graph
-from redrive.flows.graphs.names import NAME_WORDS, read_name
+from redrive.flows.action import check_name_is_free, register_action
+from redrive.flows.graphs.graph import MOST_STEPS, Graph, register_graph
+from redrive.flows.graphs.notation.names import NAME_WORDS, read_name
+from redrive.flows.graphs.notation.step_reading import LONGEST_DEPENDENCY
 from redrive.flows.graphs.spec import ActionHandler, InputSpec, StepSpec
-from redrive.flows.graphs.step_reading import LONGEST_DEPENDENCY
-from redrive.flows.registry import check_name_is_free, register, register_graph
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
@@ -73,7 +73,7 @@ def register_pipeline(pipeline: Pipeline, interceptors: Iterable[BaseInterceptor
             both = str(error).partition(";")[0]
             raise PipelineError(f"pipeline {pipeline.name!r}: {both}; give one of the two another name") from None
     for action in actions:
-        register(action)
+        register_action(action)
     register_graph(graph)
     _registered[pipeline.name] = _Registered(pipeline, plan, graph)
 

@@ -11,8 +11,8 @@ from redrive.determinism.clock import current_clock
 from redrive.failures.redaction import redact
 from redrive.failures.signals import Permanent
 from redrive.flows.action import Action
-from redrive.flows.graph_driver import GraphCancelled
-from redrive.flows.values import Signature
+from redrive.flows.graphs.driver import GraphCancelled
+from redrive.flows.values.signature import Signature
 from redrive.pipeline.attempt_guard import failure_of_output
 from redrive.pipeline.attempt_loop import not_awaitable
 from redrive.pipeline.context import Feedback, StageContext, StageInputs

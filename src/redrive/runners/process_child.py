@@ -26,9 +26,9 @@ from msgspec import structs
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.redaction import redact
-from redrive.flows.action import Action
-from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
-from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.action import Action, action_named
+from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
+from redrive.flows.registry import UnknownDefinition
 from redrive.flows.stored_policy import DURABLE_DEFAULT, read_stored_policy
 from redrive.runners.attempt import Attempt
 from redrive.runners.process_pool import (

@@ -12,8 +12,8 @@ import msgspec
 
 from redrive.failures.signals import AttemptLost, Permanent
 from redrive.flows.action import Action
-from redrive.flows.error_classes import main_name
-from redrive.flows.portable_errors import StoredError, rebuild_error
+from redrive.flows.errors.error_classes import main_name
+from redrive.flows.errors.stored_error import StoredError, rebuild_error
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.runners.attempt import Attempt
 

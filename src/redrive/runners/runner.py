@@ -16,7 +16,8 @@ from redrive.failures.signals import AttemptTimeout, Permanent
 from redrive.flows.action import Action, Executor
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.values import NOT_READ, Arguments, NotReadable, NotStorable
+from redrive.flows.values.json_form import NotReadable, NotStorable
+from redrive.flows.values.signature import NOT_READ, Arguments
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
 from redrive.runners.http.settings import HttpSettings
 

@@ -14,9 +14,9 @@ from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
 from redrive.client.starting import KeyTaken
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
-from redrive.flows.graphs.problems import GraphError
-from redrive.flows.json_forms import NotReadable, NotStorable
+from redrive.flows.graphs.notation.problems import GraphError
 from redrive.flows.registry import UnknownDefinition
+from redrive.flows.values.json_form import NotReadable, NotStorable
 from redrive.notation.errors import NotationError
 from redrive.stores.errors import StoreError
 

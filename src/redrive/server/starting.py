@@ -11,14 +11,16 @@ from redrive.client.new_flows import LARGEST_PRIORITY
 from redrive.client.script_flows import start_script
 from redrive.client.starting import KeyTaken
 from redrive.failures.duration import read_duration
+from redrive.flows.action import action_named
+from redrive.flows.graphs.graph import graph_named
+from redrive.flows.graphs.notation.problems import GraphError
 from redrive.flows.graphs.plan import InputError, PlanError
-from redrive.flows.graphs.problems import GraphError
-from redrive.flows.named_arguments import WrongArguments, call_by_names
-from redrive.flows.registry import UnknownDefinition, action_named, graph_named, script_named, workflow_named
+from redrive.flows.registry import UnknownDefinition
 from redrive.flows.scripts.errors import ScriptError
-from redrive.flows.scripts.script import Script
-from redrive.flows.values import UnusableHints
-from redrive.flows.workflow import Workflow
+from redrive.flows.scripts.script import Script, script_named
+from redrive.flows.values.json_form import UnusableHints
+from redrive.flows.values.named_arguments import WrongArguments, call_by_names
+from redrive.flows.workflows.workflow import Workflow, workflow_named
 from redrive.server.operations import Ask, Name
 from redrive.server.problems import Flaw, Refused, json_pointer, unfit
 from redrive.server.reading import said_and_path
@@ -91,11 +93,11 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
 async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[Any]:
     if isinstance(body.workflow, str):
         workflow: type[Workflow] = _known(workflow_named, body.workflow, "/workflow")
-        args, kwargs = call_by_names(workflow, body.inputs, "inputs")
+        args, kwargs = call_by_names(workflow.signature, body.inputs, "inputs")
         return await app.start(workflow, *args, **settings, **kwargs)
     if isinstance(body.action, str):
         action = _known(action_named, body.action, "/action")
-        args, kwargs = call_by_names(action, body.inputs, "inputs")
+        args, kwargs = call_by_names(action.signature, body.inputs, "inputs")
         return await app.submit(action(*args, **kwargs), **settings)
     if isinstance(body.script, str):
         script: Script = _known(script_named, body.script, "/script")

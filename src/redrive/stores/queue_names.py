@@ -3,7 +3,7 @@
 import functools
 import re
 
-from redrive.flows.json_forms import is_storable
+from redrive.flows.values.json_form import is_storable
 
 QUEUE_NAME = "use a name of 1 to 200 characters, without control characters and unpaired surrogates"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from redrive.flows.events import AttemptFailed, AttemptReturned, ItemAdded, ItemGaveUp, ItemStarted, TimerSet
-from redrive.flows.history import FlowHistory, Line, fold
+from redrive.flows.events import AttemptFailed, AttemptReturned, ItemAdded, ItemGaveUp, ItemStarted, Line, TimerSet
+from redrive.flows.history import FlowHistory, fold
 from redrive.policies.decision import RetryAt
 from redrive.stores.records import FlowStatus
 from redrive.testing.crash_points import Execution

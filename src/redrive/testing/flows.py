@@ -13,12 +13,11 @@ from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.dice import Dice
-from redrive.flows.action import ActionCall, listen_for_forgotten
-from redrive.flows.graphs.builder import Graph
-from redrive.flows.needed_actions import needed_actions
-from redrive.flows.registry import unknown_actions
+from redrive.flows.action import ActionCall, listen_for_unawaited_calls, unknown_actions
+from redrive.flows.graphs.graph import Graph
 from redrive.flows.scripts.script import Script
-from redrive.flows.workflow import Workflow
+from redrive.flows.stored_inputs import required_actions
+from redrive.flows.workflows.workflow import Workflow
 from redrive.pipeline.durable import forgetting_pipelines
 from redrive.pipeline.pipeline import Pipeline
 from redrive.stores.interface import Store
@@ -114,7 +113,7 @@ class FlowApp(App):
             if (
                 record is not None
                 and record.claims > GIVEN_BACK
-                and (missing := unknown_actions(needed_actions(record.definition, record.input)))
+                and (missing := unknown_actions(required_actions(record.definition, record.input)))
             ):
                 raise AssertionError(f"the flow needs actions that are not registered here: {', '.join(missing)}")
             held_up = await self._look_again(flow_id, until)
@@ -220,7 +219,7 @@ class FlowApp(App):
         self.enter_loop()
         # Otherwise its worker would end, and a caller waiting for a result would wait forever.
         visible_loop()
-        self._stop_listening = listen_for_forgotten(self.witness.faults.append)
+        self._stop_listening = listen_for_unawaited_calls(self.witness.faults.append)
         return await super().__aenter__()
 
     async def __aexit__(

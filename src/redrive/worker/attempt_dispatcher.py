@@ -45,7 +45,7 @@ class AttemptDispatcher:
             step=item.step,
             number=item.attempt,
             delivery_token=delivery,
-            policy=item.known_policy or item.policy,
+            policy=item.policy,
             timeout=None if item.timeout_at is None else max(0.001, item.timeout_at - item.attempt_began),
             timeout_at=item.timeout_at,
             details=item.details,

@@ -7,9 +7,9 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
 from redrive.failures.signals import AttemptLost, DeadlineExceeded, Snooze
+from redrive.flows.errors.stored_error import StoredError, store_error
 from redrive.flows.events import ItemGaveUp
 from redrive.flows.history import Item
-from redrive.flows.portable_errors import StoredError, store_error
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.decide import is_retried
 from redrive.policies.decision import Because, GiveUp, GiveUpKind

@@ -11,8 +11,10 @@ import msgspec
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.signals import AttemptTimeout
-from redrive.flows.driver import ActionItems, Driver
-from redrive.flows.error_details import kept_text
+from redrive.flows.driver import Driver
+from redrive.flows.errors.error_details import kept_text
+from redrive.flows.errors.item_error import item_error
+from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
 from redrive.flows.events import (
     AttemptAccepted,
     AttemptFailed,
@@ -21,11 +23,9 @@ from redrive.flows.events import (
     ItemCompleted,
     ItemGaveUp,
 )
-from redrive.flows.failed_item import error_of
 from redrive.flows.history import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
-from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
-from redrive.flows.values import NOT_READ
+from redrive.flows.values.signature import NOT_READ
 from redrive.policies.decide import decide
 from redrive.policies.decision import CLEAR, Conditions, RetryAt
 from redrive.runners.attempt import Attempt
@@ -63,7 +63,7 @@ class AttemptLifecycle:
         self._slots = slots
         self._dice = dice
         # A graph checks outputs and may no longer need an item; plain actions do neither.
-        self._steps = None if isinstance(driver, ActionItems) else driver
+        self._steps = None if not driver.has_steps else driver
 
     # Outcomes that the runner reports
 
@@ -117,9 +117,9 @@ class AttemptLifecycle:
     def fail(self, item: Item, error: BaseException, failure: Failure, at: float) -> None:
         """Handle a failed attempt: decide, record, report, then schedule the retry or fail the item."""
         log, starter = self._log, self._starter
-        so_far = item.so_far
+        so_far = item.retry_history
         assert so_far is not None  # noqa: S101 - an attempt was made
-        wanted = self._steps is None or self._steps.wants(item.number)
+        wanted = self._steps is None or self._steps.awaits_item(item.number)
         snoozed = snooze_seconds(item, error, failure, self._dice) if wanted else None
         if snoozed is not None:
             self.return_attempt(item, at, at + snoozed, kept_text(str(error)))
@@ -159,7 +159,7 @@ class AttemptLifecycle:
         item = self._log.history.items.get(number)
         if item is None or item.state != "waiting":
             return
-        if item.is_too_late(at):
+        if item.is_past_deadline(at):
             self.give_up(item, gave_up_at_deadline(item, at), at)
         else:
             self._starter.start(item, at)
@@ -172,7 +172,7 @@ class AttemptLifecycle:
 
     def _fail_item(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
         self._starter.forget(item)
-        self._commands.handle(self._driver.failed(item.number, error_of(item, event), at), at)
+        self._commands.handle(self._driver.failed(item.number, item_error(item, event), at), at)
 
     def _report(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
         """Report the failure once it is durable: otherwise the next owner may report the attempt again, as lost."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from redrive.failures.failure import Failure
-from redrive.flows.values import NOT_READ
+from redrive.flows.values.signature import NOT_READ
 from redrive.runners.attempt import Attempt
 from redrive.worker.faults import FaultHandler
 from redrive.worker.flow_run import FlowRun

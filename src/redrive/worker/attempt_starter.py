@@ -7,7 +7,7 @@ import msgspec
 from redrive.determinism.ids import random_token
 from redrive.flows.action import Executor
 from redrive.flows.commands import ScheduleItem
-from redrive.flows.driver import ActionItems, Driver, Handler
+from redrive.flows.driver import Driver, Handler
 from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.history import Item
@@ -73,7 +73,7 @@ class AttemptStarter:
         self.listed: dict[int, None] = {}
         """Items with a row in the retry queue."""
         # Plain actions have neither concurrency limits nor dependencies of their own.
-        self.concurrency = None if isinstance(driver, ActionItems) else StepConcurrency(driver.at_once)
+        self.concurrency = None if not driver.has_steps else StepConcurrency(driver.parallelism)
 
     # Begin
 
@@ -105,7 +105,6 @@ class AttemptStarter:
                 ),
             )
             item = log.history.items[number]
-            item.known_policy = command.policy
             log.journal.when_durable(self._dispatcher.dispatch, log, item, handler, executor, command.values)
             return
         log.append(
@@ -120,7 +119,6 @@ class AttemptStarter:
             ),
         )
         item = log.history.items[number]
-        item.known_policy = command.policy
         if deferred is not None:
             self._defer(item, deferred, at)
             self._slots.release(executor)
@@ -189,13 +187,13 @@ class AttemptStarter:
 
     def _begin(self, item: Item, handler: Handler | UnknownDefinition, executor: Executor, at: float) -> bool:
         """Begin the next attempt in the slot acquired for it; False when it may not begin now."""
-        if item.is_too_late(at):
+        if item.is_past_deadline(at):
             # The wait took too long. The item is due, and given up, in a turn of its own.
             self._timers.put_retry(item.number, at)
             return False
         # Asked last: the dependency may have failed while the item waited for a slot.
         if self.concurrency is not None:
-            deferred = self._deferred(item.step, item.number, item.is_retried, at)
+            deferred = self._deferred(item.step, item.number, item.is_retry, at)
             if deferred is not None:
                 self._defer(item, deferred, at)
                 return False
@@ -206,7 +204,7 @@ class AttemptStarter:
                 item=item.number,
                 attempt=item.attempt + 1,
                 delivery=random_token(),
-                timeout_at=cut_at(item.policy, item.so_far, at),
+                timeout_at=cut_at(item.policy, item.retry_history, at),
             ),
         )
         if item.number in self.listed:

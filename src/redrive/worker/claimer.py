@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from redrive.determinism.clock import Clock
-from redrive.flows.registry import known_definitions, registered
+from redrive.flows.registry import known_definitions, registered_counts
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, Lease
 from redrive.worker.flow_table import FlowTable
@@ -55,12 +55,12 @@ class Claimer:
 
     async def run(self) -> None:
         store, clock = self._store, self._clock
-        definitions, known = known_definitions(), registered()
+        definitions, known = known_definitions(), registered_counts()
         loop = asyncio.get_running_loop()
         while True:
             self._wake.clear()
-            if registered() != known:
-                definitions, known = known_definitions(), registered()
+            if registered_counts() != known:
+                definitions, known = known_definitions(), registered_counts()
             room, more = self._room(), False
             if room > 0:
                 most, queues = min(room, CLAIMED_AT_ONCE), self._settings.queues

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
 from redrive.flows.driver import Driver
-from redrive.flows.endings import ending_of
 from redrive.flows.events import (
     FlowCancelled,
     FlowCompleted,
@@ -14,6 +13,7 @@ from redrive.flows.events import (
     StepSettled,
     TimerSet,
 )
+from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
 from redrive.worker.attempt_starter import AttemptStarter
 from redrive.worker.flow_log import FlowLog
@@ -55,8 +55,8 @@ class CommandHandler:
                 driver.bind_timer(command, timer)
                 log.append(at, TimerSet(timer=timer, until=command.time))
             elif isinstance(command, CancelItem):
-                if self._cancel_item(command, at) and command.lets_run:
-                    commands += driver.dropped(command.scheduled.item, at)
+                if self._cancel_item(command, at) and command.lets_attempt_finish:
+                    commands += driver.item_cancelled(command.scheduled.item, at)
             elif isinstance(command, SettleStep):
                 log.append(at, StepSettled(step=command.step, state=command.state, why=command.why))
             elif isinstance(command, MarkPatch):
@@ -79,7 +79,7 @@ class CommandHandler:
     def _cancel_item(self, command: CancelItem, at: float) -> bool:
         """Cancel the item, unless it is settled or has a running attempt that is allowed to finish."""
         item = self._log.history.items.get(command.scheduled.item)
-        if item is None or not item.is_open or (command.lets_run and item.state == "running"):
+        if item is None or not item.is_open or (command.lets_attempt_finish and item.state == "running"):
             return False
         self.stop_item(item)
         self._log.append(at, ItemCancelled(item=item.number))
@@ -95,9 +95,9 @@ class CommandHandler:
                 self._slots.stop(log.flow_id, item.number)
             if item.is_open:
                 starter.forget(item)
-        event = ending_of(command, log.history)
+        event = end_event(command, log.history)
         log.append(at, event)
         self._driver.discard()
         starter.active = 0
         self._on_ended(log, event)
-        log.release(command.how, None, at)
+        log.release(command.outcome, None, at)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
-from redrive.flows.flow_arguments import arguments_of
 from redrive.flows.history import Item
+from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.records import DeadLetter, FlowRecord
 
 LONGEST_SUMMARY = 500
@@ -13,7 +13,7 @@ LONGEST_SUMMARY = 500
 
 def payload_summary(record: FlowRecord) -> str:
     """The arguments that the flow was started with, bounded and without secrets."""
-    return redact(arguments_of(record.definition, record.input), LONGEST_SUMMARY)
+    return redact(start_arguments(record.definition, record.input), LONGEST_SUMMARY)
 
 
 def dead_letter(record: FlowRecord, items: Mapping[int, Item], event: FlowFailed, at: float) -> DeadLetter:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
-from redrive.flows.driver import driver_for
+from redrive.flows.drivers import driver_for
 from redrive.stores.records import FlowRecord
 from redrive.worker.attempt_dispatcher import AttemptDispatcher
 from redrive.worker.attempt_lifecycle import AttemptLifecycle

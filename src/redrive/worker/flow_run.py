@@ -7,7 +7,7 @@ from collections.abc import Callable
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowBegan, TimerFired
-from redrive.flows.values import NotReadable, UnusableHints
+from redrive.flows.values.json_form import NotReadable, UnusableHints
 from redrive.worker.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.attempt_starter import AttemptStarter
 from redrive.worker.command_handler import CommandHandler

@@ -5,17 +5,16 @@ from collections.abc import Generator, Iterable, Sequence
 
 import msgspec
 
-from redrive.flows.events import read_turn
-from redrive.flows.history import Line
-from redrive.flows.pieces import at_once, parts_of
-from redrive.flows.values import NotReadable
+from redrive.flows.chunks import in_chunks, run_to_completion
+from redrive.flows.events import Line, read_turn
+from redrive.flows.values.json_form import NotReadable
 from redrive.stores.records import EventRow
 
 
 def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]:
     """Read all lines, in pieces. NotReadable when a newer version wrote some of them."""
     lines: list[Line] = []
-    for index, part in enumerate(parts_of(rows)):
+    for index, part in enumerate(in_chunks(rows)):
         if index:
             yield
         for flow_id, last, at, body in part:
@@ -31,7 +30,7 @@ def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]
 
 def lines_of(rows: Sequence[EventRow]) -> list[Line]:
     """Read all lines without yielding."""
-    return at_once(reading_lines(rows))
+    return run_to_completion(reading_lines(rows))
 
 
 class _Named(msgspec.Struct):

@@ -5,13 +5,13 @@ import logging
 from msgspec import UNSET, Raw, UnsetType
 
 from redrive.failures.redaction import redact
-from redrive.flows.driver import ActionItems
-from redrive.flows.events import CompletionRefused, Redriven
+from redrive.flows.action import action_named
+from redrive.flows.events import CompletionRefused, Line, Redriven
 from redrive.flows.graphs.outputs import OutputError
-from redrive.flows.history import FlowHistory, Line
+from redrive.flows.history import FlowHistory
 from redrive.flows.messages import CompleteItem, ManualResolution, Redrive, ResetItem, ResolveItem
-from redrive.flows.registry import UnknownDefinition, action_named
-from redrive.flows.values import NotReadable
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.values.json_form import NotReadable
 from redrive.worker.attempt_failures import gave_up_by_hand
 from redrive.worker.flow_run import FlowRun
 
@@ -72,7 +72,7 @@ def apply_resolution(run: FlowRun, said: ManualResolution, at: float, from_log: 
             run.log.append(at, redriven(said, item.number, run.log.seq + 1, midway=True))
             run.starter.wait_for_retry(item, at, at)
             run.wake()
-    elif isinstance(run.driver, ActionItems) and (why := misfit(item.step, said)):
+    elif not run.driver.has_steps and (why := misfit(item.step, said)):
         told = f"the result given by {said.by or 'someone'} was refused: {why}"
         log.warning("flow %s: %s: %s", run.id, item.step, told)
         if from_log:

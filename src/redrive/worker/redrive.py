@@ -5,11 +5,11 @@ from collections.abc import Generator
 
 from msgspec import UNSET
 
-from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, is_activation
-from redrive.flows.history import Item, Line, folding
+from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Line, is_activation
+from redrive.flows.history import Item, fold_in_chunks
 from redrive.flows.messages import AnyMessage, ManualResolution, Redrive
 from redrive.flows.registry import GRAPH
-from redrive.flows.rewind import Rewind, reading_rewound
+from redrive.flows.rewind import Rewind, rewind_in_chunks
 from redrive.stores.records import Message
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.inbox import read, take
@@ -37,7 +37,7 @@ def reopen(
     known: the flow's items, as the log has them.
     """
     failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
-    rewind = yield from reading_rewound(lines)
+    rewind = yield from rewind_in_chunks(lines)
     for message in list(messages):
         # Taken even if it is applied later: the flow may fail again before, and must not be reopened by it then.
         _take(run, messages, message)
@@ -74,12 +74,12 @@ def redrive_items(run: FlowRun, lines: list[Line], messages: list[Message]) -> G
     words = [(message, said) for message in messages if isinstance(said := read(message), ManualResolution)]
     if not words:
         return
-    items = (yield from folding(lines)).items
+    items = (yield from fold_in_chunks(lines)).items
     is_compensating = any(item.compensates for item in items.values())
     failed = {item.number for item in items.values() if item.state == "failed"}
     # Items that gave up because nothing needed them may be needed again.
     unneeded = [number for number in sorted(failed) if _was_unneeded(items[number])]
-    failures = _Failures(run, lines, (yield from reading_rewound(lines)), run.log.seq + 1)
+    failures = _Failures(run, lines, (yield from rewind_in_chunks(lines)), run.log.seq + 1)
     rewound_before = frozenset(failures.rewind.items)
     for message, said in words:
         if said.item not in failed or said.item in failures.rewind.items:

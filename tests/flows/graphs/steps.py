@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from redrive.flows.graphs.notation.step_reading import read_step
 from redrive.flows.graphs.spec import StepSpec
-from redrive.flows.graphs.step_reading import read_step
 
 
 def step(name: str, **keys: Any) -> StepSpec:

@@ -10,10 +10,10 @@ import pytest
 
 from redrive import RetryPolicy
 from redrive.flows.action import action
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.graphs.graph import Graph
+from redrive.flows.graphs.notation.graph_reading import read_graph
+from redrive.flows.graphs.notation.problems import GraphError
 from redrive.flows.graphs.plan import plan
-from redrive.flows.graphs.problems import GraphError
-from redrive.flows.graphs.reading import read_graph
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.testing import run_flow
@@ -183,7 +183,7 @@ steps:
         ({"timeout": "soon"}, "key 'steps.a.timeout'"),
         ({"parallelism": 0}, "key 'steps.a.parallelism'"),
         ({"mod": "async"}, "did you mean 'mode'"),
-        ({"for_each": "x", "inputs": {"x": {"value": 3}}}, "a constant has no list to go through"),
+        ({"for_each": "x", "inputs": {"x": {"value": 3}}}, "a constant has no list to iterate over"),
     ],
 )
 def test_a_mistake_is_told_where_it_is_made(settings: dict[str, Any], says: str) -> None:
@@ -195,7 +195,7 @@ def test_a_mistake_is_told_where_it_is_made(settings: dict[str, Any], says: str)
 def test_what_is_no_handler_and_what_is_there_already_are_refused() -> None:
     with pytest.raises(GraphError, match="is not a function"):
         Graph("g").step("a", 3)  # type: ignore[arg-type]  # what the test is about
-    with pytest.raises(GraphError, match="there is a step of this name already"):
+    with pytest.raises(GraphError, match="the graph already has a step of this name"):
         Graph("g").step("a", "http://h/").step("a", "http://h/")
     with pytest.raises(GraphError, match="not a name"):
         Graph("a graph")

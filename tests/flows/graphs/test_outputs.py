@@ -28,11 +28,11 @@ def test_an_answer_is_shared_out_to_the_declared_names(declared: Any, answer: An
 @pytest.mark.parametrize(
     ("declared", "answer", "says"),
     [
-        (["a", "b"], {"a": 1}, "step s: the answer has no b; it declares a, b"),
-        ({"a": "string"}, {"success": "false"}, "step s: the answer has no a; it declares a"),
-        (["a", "b"], "secret", "step s: the answer is a string, not an object with a, b"),
-        ({"a": "integer"}, "secret", "its output 'a' is a string, and a whole number is declared"),
-        ({"a": "string"}, {"a": None}, "its output 'a' is null, and a string is declared"),
+        (["a", "b"], {"a": 1}, "step s: the result has no b; the step declares a, b"),
+        ({"a": "string"}, {"success": "false"}, "step s: the result has no a; the step declares a"),
+        (["a", "b"], "secret", "step s: the result is a string, not an object with a, b"),
+        ({"a": "integer"}, "secret", "output 'a' is a string, but a whole number is declared"),
+        ({"a": "string"}, {"a": None}, "output 'a' is null, but a string is declared"),
     ],
 )
 def test_an_answer_that_does_not_fit_says_so_without_showing_it(declared: Any, answer: Any, says: str) -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from tests.flows.graphs.generated import graphs
 from tests.flows.graphs.steps import step
 
-from redrive.flows.graphs.builder import Graph
 from redrive.flows.graphs.edges import taken_by
+from redrive.flows.graphs.graph import Graph
 from redrive.flows.graphs.plan import InputError, PlanError, check_inputs, plan
 from redrive.flows.graphs.spec import StepSpec
 from redrive.flows.graphs.step_index import StepIndex
@@ -53,10 +53,20 @@ def test_a_step_that_undoes_gives_nothing_to_the_others() -> None:
     ("steps", "goals", "provided", "says"),
     [
         (ORDER, ["shp"], ["order_id"], "goal 'shp': there is no such step; did you mean 'ship'?"),
-        (ORDER, [], [], "no goal is named"),
-        (ORDER, ["release"], [], "'release' only undoes step reserve"),
-        (ORDER, ["ship"], ["orderid"], "step check needs 'order_id', which neither an input nor a step gives; did you"),
-        (ORDER, ["invoice"], ["order_id", "total"], "step invoice needs 'total', and step check and the input give it"),
+        (ORDER, [], [], "no goals are given"),
+        (ORDER, ["release"], [], "'release' only compensates step reserve"),
+        (
+            ORDER,
+            ["ship"],
+            ["orderid"],
+            "step check needs 'order_id', which neither an input nor a step provides; did you",
+        ),
+        (
+            ORDER,
+            ["invoice"],
+            ["order_id", "total"],
+            "step invoice needs 'total', which step check and the input provide",
+        ),
         (
             [step("a", outputs=["x"]), step("b", outputs=["x"]), step("c", inputs={"x": "any"})],
             ["c"],
@@ -65,8 +75,8 @@ def test_a_step_that_undoes_gives_nothing_to_the_others() -> None:
         ),
         ([step("a", depends_on=["b"]), step("b", depends_on=["a"])], ["a"], [], "a cycle: a needs b needs a"),
         ([step("a", depends_on=["gone"])], ["a"], [], "step a depends on 'gone'"),
-        ([step("a", compensate="gone")], ["a"], [], "step a is undone by 'gone'"),
-        ([step("a", compensate="b"), step("b", depends_on=["a"])], ["a"], [], "must have no depends_on"),
+        ([step("a", compensate="gone")], ["a"], [], "step a is compensated by 'gone'"),
+        ([step("a", compensate="b"), step("b", depends_on=["a"])], ["a"], [], "cannot have depends_on"),
     ],
 )
 def test_goals_that_cannot_be_reached_say_why(
@@ -140,10 +150,10 @@ INPUTS = [
 @pytest.mark.parametrize(
     ("inputs", "pointer", "says"),
     [
-        ({"n": "1", "lines": []}, "/n", "a string where a whole number is needed, by step a"),
-        ({"n": 1, "lines": {}}, "/lines", "an object where a list is needed"),
+        ({"n": "1", "lines": []}, "/n", "a string where a whole number is needed (step a)"),
+        ({"n": 1, "lines": {}}, "/lines", "an object where for_each needs a list"),
         ({"n": 1, "lines": [{}, 3]}, "/lines/1", "a whole number where an object is needed"),
-        ({"n": True, "lines": []}, "/n", "a truth value where"),
+        ({"n": True, "lines": []}, "/n", "a boolean where"),
         ({"n": 1, "lines": [], "nam": "y"}, "/nam", "did you mean 'name'?"),
         ({"n": 1, "lines": [], "a/b~c": "y"}, "/a~1b~0c", "it takes n, name, lines"),
         ({"n": 1, "lines": [], "name": None}, "/name", "null where a string"),
@@ -162,9 +172,9 @@ def test_the_inputs_a_graph_declares_have_their_defaults_and_are_required() -> N
     graph.step("a", "http://h/a", inputs={"n": "integer", "m": "integer"})
     made = plan(graph)
     assert check_inputs(made, {"n": 1, "unused": "x"}, graph.inputs) == {"n": 1, "m": 3, "unused": "x"}
-    with pytest.raises(InputError, match=r"inputs/n: it is required, and missing"):
+    with pytest.raises(InputError, match=r"inputs/n: required, but missing"):
         check_inputs(made, {}, graph.inputs)
     with pytest.raises(InputError, match="did you mean 'unused'"):
         check_inputs(made, {"n": 1, "unusd": ""}, graph.inputs)
-    with pytest.raises(InputError, match="a truth value where a string is needed"):
+    with pytest.raises(InputError, match="a boolean where a string is needed"):
         check_inputs(made, {"n": 1, "unused": True}, graph.inputs)

@@ -88,7 +88,7 @@ def test_one_failed_item_fails_its_step_and_the_others_are_given_up() -> None:
     moves = flow.failed(item("each", 1), "no")
     assert settled(moves) == {"each": "failed", "sum": "unreachable"}
     assert given_up(moves) == [item("each", 2)]
-    assert not flow.wants(item("each", 2))
+    assert not flow.awaits(item("each", 2))
     ended = finish(flow.abandoned(item("each", 2)))
     assert (ended.completed, ended.failed, ended.why) == (False, item("each", 1), "step each failed: no")
 
@@ -195,7 +195,7 @@ def test_an_item_resolved_by_hand_satisfies_who_waits_for_it_and_gives_nothing()
 @pytest.mark.parametrize(
     ("spec", "inputs", "why"),
     [
-        (EACH, {"ns": 3}, "a whole number where a list is needed"),
+        (EACH, {"ns": 3}, "a whole number where for_each needs a list"),
         (EACH, {"ns": [1, "2"]}, "input 'n'[1]: a string where a whole number is needed"),
         (step("each", inputs={"n": "integer"}), {"n": "secret"}, "input 'n': a string where a whole number is needed"),
         (step("each", inputs={"n": "any"}, when="n > 3"), {"n": "secret"}, "when 'n > 3'"),
@@ -260,7 +260,7 @@ def test_a_failed_flow_undoes_the_newest_completion_first_one_after_the_other() 
     begun = flow.failed(item("charge"), "no")[-1]
     assert isinstance(begun, StartItem)
     assert (begun.key, begun.spec.name, begun.inputs) == (undo("book"), "unbook", {"book": "B"})
-    assert flow.wants(undo("book"))
+    assert flow.awaits(undo("book"))
     moves = flow.completed(undo("book"), {})
     assert settled(moves) == {"book": "compensated"}
     begun = moves[-1]
@@ -299,7 +299,7 @@ def test_a_compensation_without_its_inputs_fails_and_the_others_go_on() -> None:
     flow.failed(item("c"), "no")
     moves = flow.completed(undo("b"), {})
     assert settled(moves) == {"b": "compensated", "a": "uncompensated"}
-    assert "nothing gave 'gone'" in flow.states["a"].why
+    assert "nothing provides 'gone'" in flow.states["a"].why
     assert not finish(moves).compensated
 
 

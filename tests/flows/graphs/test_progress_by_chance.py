@@ -36,7 +36,7 @@ class Run:
         self._take(self.flow.start())
         while self.open:
             what, key = choose(self.open)
-            if what == "failed" and not self.flow.wants(key):
+            if what == "failed" and not self.flow.awaits(key):
                 what = "abandoned"
             self.outcomes.append((what, key))
             self.open.remove(key)
@@ -54,7 +54,7 @@ class Run:
                     self.open.append(key)
                 case Abandon(key=key):
                     assert key in self.open
-                    assert not self.flow.wants(key)
+                    assert not self.flow.awaits(key)
                     self.given_up.add(key)
                 case Settled(step=name, state=state):
                     assert name not in self.settled or state in ("compensated", "uncompensated")

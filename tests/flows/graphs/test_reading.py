@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.graphs.order import ORDER
 
-from redrive.flows.graphs.problems import MOST_SHOWN, GraphError
-from redrive.flows.graphs.reading import LARGEST_GRAPH, read_graph
+from redrive.flows.action import action_named
+from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH, read_graph
+from redrive.flows.graphs.notation.problems import MOST_SHOWN, GraphError
+from redrive.flows.graphs.notation.step_reading import read_step
+from redrive.flows.graphs.notation.step_writing import step_as_data
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec, StepSpec
-from redrive.flows.graphs.step_reading import read_step
-from redrive.flows.graphs.step_writing import step_as_data
-from redrive.flows.registry import action_named
 from redrive.flows.stored_policy import DURABLE_DEFAULT, read_stored_policy, write_stored_policy
 from redrive.notation.source import load_document
 from redrive.policies.backoff import Backoff
@@ -104,27 +104,27 @@ def change(old: str, new: str) -> str:
     ("text", "key", "says"),
     [
         (change("goals: [ship]", "goals: [shp]"), "goals[0]", "no such step; did you mean 'ship'?"),
-        (change("goals: [ship]", "goals: [release]"), "goals[0]", "this step only undoes reserve"),
-        (change("goals: [ship]", "goals: []"), "goals", "there is none"),
+        (change("goals: [ship]", "goals: [release]"), "goals[0]", "this step only compensates reserve"),
+        (change("goals: [ship]", "goals: []"), "goals", "the graph has no goal"),
         (change("[check]", "[check, check]"), "steps.reserve.depends_on[1]", "named twice"),
         (change("[check]", "[chek]"), "steps.reserve.depends_on[0]", "did you mean 'check'?"),
         (change("[check]", "check"), "steps.reserve.depends_on", "not a list"),
         (change("[check]", "[ship]"), "steps.reserve", "a cycle: reserve needs ship needs reserve"),
         (change("compensate: release", "compensate: relase"), "steps.reserve.compensate", "did you mean 'release'?"),
-        (change("from: lines", "from: line_s"), "steps.reserve.inputs.line.from", "nothing gives 'line_s', which"),
+        (change("from: lines", "from: line_s"), "steps.reserve.inputs.line.from", "nothing provides 'line_s', which"),
         (change("inputs: {order_id: string}\n", "inputs: {orderid: string}\n"), "steps.check.inputs.orderid", "did"),
         (change("total > 0", "totl > 0"), "steps.reserve.when", "did you mean 'total'?"),
         (change('"total > 0"', '"total >"'), "steps.reserve.when", "not a condition"),
         (change('"total > 0"', "true"), "steps.reserve.when", "not allowed"),
-        (change("{total: number}", "{total: number, lines: array}"), "steps.check.outputs.lines", "graph's inputs"),
+        (change("{total: number}", "{total: number, lines: array}"), "steps.check.outputs.lines", "input of the graph"),
         (change("{total: number}", "{total: number, reservation: any}"), "steps.reserve.outputs.reservation", "check"),
-        (change("{total: number}", "{total: string}"), "steps.reserve.inputs.total", "gives a string, and a number"),
+        (change("{total: number}", "{total: string}"), "steps.reserve.inputs.total", "provides a string, but a number"),
         (change("{reservation: array}", "{reservation: string}"), "steps.ship.inputs.reservation", "with for_each"),
         (change("inputs: {order_id: string}", "inputs: {order_id: str}"), "steps.check.inputs.order_id", "'string'?"),
         (change("{value: web}", "{value: web, for_each: true}"), "steps.reserve.inputs.channel.for_each", "no list"),
         (change("{value: web}", "{value: web, from: x}"), "steps.reserve.inputs.channel.from", "a constant has its"),
         (change("{value: web}", "{value: }"), "steps.reserve.inputs.channel.value", "a constant needs a value"),
-        (change("{value: web}", "{type: integer, value: web}"), "steps.reserve.inputs.channel.value", "type says"),
+        (change("{value: web}", "{type: integer, value: web}"), "steps.reserve.inputs.channel.value", "match its type"),
         (change("default: north", "default: 3"), "inputs.warehouse.default", "a whole number where a string is needed"),
         (change("mode: async", "mode: later"), "steps.reserve.mode", "not allowed"),
         (change("mode: async", "modes: async"), "steps.reserve.modes", "unknown; did you mean 'mode'?"),
@@ -132,13 +132,13 @@ def change(old: str, new: str) -> str:
         (change("timeout: 30s", "timeout: soon"), "steps.reserve.timeout", "a duration such as"),
         (change("404: transient", "404: maybe"), "steps.reserve.statuses.404", "transient, permanent, unknown"),
         (change("404: transient", "99: transient"), "steps.reserve.statuses.99", "from 200 to 599"),
-        (change("404: transient", "409: transient"), "steps.reserve.conflict", "statuses say what 409 means"),
+        (change("404: transient", "409: transient"), "steps.reserve.conflict", "statuses already define 409"),
         (change("conflict: reread", "conflict: yes"), "steps.reserve.conflict", "allowed: reread"),
         (change("http://127.0.0.1:9000/check", "ftp://x/check"), "steps.check.endpoint", "not an http or https"),
         (change("http://127.0.0.1:9000/check", "http://"), "steps.check.endpoint", "not an http or https"),
         (change("http://127.0.0.1:9000/check", "http://h:x/c"), "steps.check.endpoint", "not an address"),
         (change("    action: shop.ship", "    action: a\n    endpoint: http://h/"), "steps.ship.action", "are given"),
-        (change("    action: shop.ship", "    timeout: 3s"), "steps.ship.endpoint", "missing: nobody carries it out"),
+        (change("    action: shop.ship", "    timeout: 3s"), "steps.ship.endpoint", "missing: the step has no handler"),
         (change("    action: shop.ship", "    action: a\n    mode: sync"), "steps.ship.mode", "only with an endpoint"),
         (change("    action: shop.ship", "    handler: 'a:b'"), "steps.ship.handler", "own files; allowed: action:"),
         (change("retry: {max_attempts: 5, ", "policy: '[retry: 3'\n    #"), "steps.ship.policy", "',' or ']'"),
@@ -146,7 +146,7 @@ def change(old: str, new: str) -> str:
         (change("graph: order", "graph: 1order"), "graph", "not a name"),
         (change("graph: order\n", ""), "graph", "missing"),
         (change("description:", "descripton:"), "descripton", "did you mean 'description'?"),
-        (change("string, order_id", "string, x"), "steps.release.inputs.x", "neither step reserve, which it undoes"),
+        (change("string, order_id", "string, x"), "steps.release.inputs.x", "neither step reserve, which it compen"),
         (change("max_attempts: 10", "max_attempt: 10"), "steps.reserve.retry.max_attempt", "unknown; did you mean"),
         (change("  production:", "  production:\n    step: {}"), "environments.production.step", "unknown"),
     ],
@@ -175,7 +175,7 @@ def test_a_step_that_undoes_only_undoes(keys: str) -> None:
     }[keys]
     text = change("{reservation: string, order_id: string}", "{reservation: string, order_id: string" + more)
     text = text.replace("  ship:\n    action", "  check2: {endpoint: http://h/c}\n  ship:\n    action", 1)
-    with pytest.raises(GraphError, match=f"steps.release.*{keys}.*the step that undoes reserve"):
+    with pytest.raises(GraphError, match=f"steps.release.*{keys}.*the compensation of reserve"):
         read_graph(text)
 
 
@@ -225,7 +225,7 @@ def test_of_very_many_mistakes_the_first_are_told_and_the_rest_is_counted() -> N
     [
         ("", "not a graph"),
         ("[1, 2]", "not a graph"),
-        ("graph: g\nsteps: {}\n", "there is no step"),
+        ("graph: g\nsteps: {}\n", "the graph has no steps"),
         ("graph: g\n", "key 'steps'"),
         ("graph: g\nsteps: &a {}\nalso: *a\n", "anchor"),
         ("graph: !!python/object:os.system g\n", "tag"),
@@ -234,9 +234,9 @@ def test_of_very_many_mistakes_the_first_are_told_and_the_rest_is_counted() -> N
         ("graph: g\nsteps: {a: 3}\n", "not a step"),
         ("graph: g\nsteps: {a: {endpoint: http://h/, inputs: 3}}\n", "not a mapping of inputs"),
         ("#" + "x" * LARGEST_GRAPH, "too long for a graph"),
-        ("graph: g\nsteps: {a: {endpoint: 'http://user:hunter2@h/'}}\n", "shows up in events and logs"),
-        ("graph: g\nsteps: {a: {endpoint: http://h/, inputs: {x: {default: .nan}}}}\n", "what JSON can hold"),
-        ("graph: g\nsteps: {a: {endpoint: http://h/, inputs: {a: any}}}\n", "a needs what it gives itself"),
+        ("graph: g\nsteps: {a: {endpoint: 'http://user:hunter2@h/'}}\n", "would appear in events and logs"),
+        ("graph: g\nsteps: {a: {endpoint: http://h/, inputs: {x: {default: .nan}}}}\n", "JSON values"),
+        ("graph: g\nsteps: {a: {endpoint: http://h/, inputs: {a: any}}}\n", "a needs its own output"),
         ("graph: g\nenvironments: 3\nsteps: {a: {endpoint: http://h/}}\n", "not a mapping of environments"),
     ],
 )
@@ -297,7 +297,9 @@ def test_the_inputs_of_a_known_function_are_checked_against_its_parameters() -> 
     assert list(read_step(step).inputs) == ["amount", "tax"]
     with pytest.raises(GraphError, match=r"inputs\.amuont.*did you mean 'amount'"):
         read_step(step | {"inputs": {"amount": "integer", "amuont": "integer"}})
-    with pytest.raises(GraphError, match=r"inputs\.amount.*the function has this parameter; allowed: amount: integer"):
+    with pytest.raises(
+        GraphError, match=r"inputs\.amount.*missing, but the function requires it; allowed: amount: integer"
+    ):
         read_step(step | {"inputs": {}})
 
 
@@ -365,13 +367,13 @@ def test_the_steps_of_a_graph_can_be_registered_one_by_one(name: str) -> None:
         ({"endpoint": "http://h/"}, "name", "missing"),
         ({"name": "a b", "endpoint": "http://h/"}, "name", "not a name"),
         ({"name": "a", "endpoint": "http://h/", "depends_on": ["a"]}, "depends_on[0]", "cannot wait for itself"),
-        ({"name": "a", "endpoint": "http://h/", "compensate": "a"}, "compensate", "cannot undo itself"),
-        ({"name": "a", "endpoint": "http://h/", "inputs": {"a": "any"}}, "inputs.a", "the step gives 'a' itself"),
-        ({"name": "a"}, "endpoint", "nobody carries it out"),
+        ({"name": "a", "endpoint": "http://h/", "compensate": "a"}, "compensate", "cannot compensate itself"),
+        ({"name": "a", "endpoint": "http://h/", "inputs": {"a": "any"}}, "inputs.a", "the step provides 'a' itself"),
+        ({"name": "a"}, "endpoint", "the step has no handler"),
         ({"name": "a", "action": "x", "endpoint": "http://h/"}, "action", "endpoint and action are given"),
-        ({"name": "a", "handler": "os:system"}, "handler", "imported only for"),
+        ({"name": "a", "handler": "os:system"}, "handler", "only imported for"),
         ({"name": "a", "endpoint": "http://h/", "inputs": {"x": {"defualt": 3}}}, "inputs.x.defualt", "'default'?"),
-        ({"name": "a", "endpoint": "http://h/", "dependency": ""}, "dependency", "what it talks to"),
+        ({"name": "a", "endpoint": "http://h/", "dependency": ""}, "dependency", "the name of a dependency"),
     ],
 )  # fmt: skip
 def test_a_step_that_cannot_be_registered_says_why(data: Any, key: str, says: str) -> None:

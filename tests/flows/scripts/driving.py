@@ -8,7 +8,7 @@ import msgspec
 
 from redrive import action
 from redrive.flows.commands import CancelItem, Command, EndFlow, ScheduleItem, StartTimer
-from redrive.flows.script_driver import ScriptDriver
+from redrive.flows.script_driver import script_driver
 from redrive.flows.scripts.script import Script, ScriptInput
 
 Actions = Mapping[str, Callable[..., Any]]
@@ -61,7 +61,7 @@ def stored(text: str, inputs: Mapping[str, Any] = NONE) -> str:
 
 
 def drive(text: str, actions: Actions = ACTIONS, inputs: Mapping[str, Any] = NONE) -> Driven:
-    driver = ScriptDriver("order", "flow-1", stored(text, inputs))
+    driver = script_driver("order", "flow-1", stored(text, inputs))
     now, number, cancelled = 1000.0, 0, 0
     calls: list[tuple[str, dict[str, Any]]] = []
     sleeps: list[float] = []

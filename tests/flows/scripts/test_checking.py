@@ -8,7 +8,7 @@ from tests.flows.scripts.generated import scripts
 from tests.flows.scripts.programs import programs
 
 from redrive import action
-from redrive.flows.registry import known_actions
+from redrive.flows.action import known_actions
 from redrive.flows.scripts.checking import WARNINGS, check, check_text
 from redrive.flows.scripts.errors import Problem
 from redrive.flows.scripts.parsing import parse

@@ -10,7 +10,7 @@ from tests.flows.scripts.driving import ACTIONS, Driven, drive, work
 from tests.flows.scripts.programs import programs, run_python
 
 from redrive.flows.commands import EndFlow, ScheduleItem
-from redrive.flows.script_driver import ScriptDriver
+from redrive.flows.script_driver import script_driver
 from redrive.flows.scripts import compiled_statements, execution, nodes
 from redrive.flows.scripts.compiled_calls import bracket_policy
 from redrive.flows.scripts.execution import OutOfSteps, ScriptLimit, TooLarge
@@ -391,7 +391,7 @@ LOOP = "fn main(count):\n    total = 0\n    for n in range(count):\n        tota
 
 def test_each_turn_of_a_long_loop_costs_the_same() -> None:
     """Steps, asks and memory of the last thousand iterations are those of the first."""
-    driver = ScriptDriver("loop", "flow-1", Script("loop", LOOP).input_for({"count": 10_000}))
+    driver = script_driver("loop", "flow-1", Script("loop", LOOP).input_for({"count": 10_000}))
     commands = driver.start(0.0)
     taken: list[int] = []
     blocks: list[int] = []

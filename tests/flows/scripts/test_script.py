@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from redrive.flows.named_arguments import WrongArguments
-from redrive.flows.registry import SCRIPT, UnknownDefinition, known_definitions, register_script, script_named
-from redrive.flows.script_driver import ScriptDriver
+from redrive.flows.registry import SCRIPT, UnknownDefinition, known_definitions
+from redrive.flows.script_driver import script_driver
 from redrive.flows.scripts.errors import ScriptError
-from redrive.flows.scripts.script import Script
-from redrive.flows.values import NotReadable, NotStorable
+from redrive.flows.scripts.script import Script, register_script, script_named
+from redrive.flows.values.json_form import NotReadable, NotStorable
+from redrive.flows.values.named_arguments import WrongArguments
 
 TEXT = "fn main(order, lines=[]):\n    return order\nfn refund(order):\n    return None\n"
 
@@ -92,4 +92,4 @@ def test_registered_scripts_are_known_by_name_and_the_newest_counts() -> None:
 )
 def test_a_flow_whose_script_cannot_be_read_says_so(stored: str) -> None:
     with pytest.raises(NotReadable):
-        ScriptDriver("orders", "flow-1", stored).start(0.0)
+        script_driver("orders", "flow-1", stored).start(0.0)

@@ -1,1 +1,1 @@
-"""Graphs of steps: how they are written, planned and carried forward."""
+"""Graphs of steps: planning, progress, compensation, and the driver that runs them."""

@@ -1,4 +1,4 @@
-"""Which step waits for which, told by the names of what they give and take."""
+"""Which step waits for which, derived from the names of their inputs and outputs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from redrive.flows.graphs.spec import InputSpec, StepSpec
 
 
 class Taken(NamedTuple):
-    """An input that comes from elsewhere."""
+    """An input that is not a constant."""
 
     name: str
     source: str
-    """The name of the value it takes."""
+    """The name of its value."""
     spec: InputSpec
 
 
@@ -20,9 +20,9 @@ class Edge(NamedTuple):
 
     step: str
     needed: bool
-    """It cannot go on when the other failed."""
+    """The step cannot run when the other failed."""
     data: bool
-    """It cannot go on without what the other gives."""
+    """The step cannot run without an output of the other."""
 
 
 def given_by(spec: StepSpec) -> Iterable[str]:
@@ -37,7 +37,7 @@ def taken_by(spec: StepSpec) -> Iterator[Taken]:
 
 
 def edges_of(spec: StepSpec, providers: Mapping[str, str]) -> list[Edge]:
-    """What a step waits for, each once. `providers`: name of a value -> the step that gives it."""
+    """The steps that a step waits for, each once. `providers` maps the name of a value to the step that provides it."""
     edges: dict[str, Edge] = {}
     for name in spec.depends_on:
         edges[name] = Edge(name, True, False)

@@ -1,4 +1,4 @@
-"""The inputs of a step at work: found by name, checked against their types, and shared out to its items."""
+"""The inputs of a running step: looked up by name, checked against their types, and split among its items."""
 
 from collections.abc import Mapping
 from math import prod
@@ -8,24 +8,24 @@ from redrive.flows.graphs.spec import InputSpec, StepSpec
 from redrive.flows.graphs.value_types import fits, in_words, kind_of
 
 MOST_ITEMS = 100_000
-"""Work items of one step."""
+"""The most work items that one step may have."""
 
 
 class UnfitInput(ValueError):
-    """A value that the step cannot take, in one line; the value itself is not shown."""
+    """A value does not fit the step. The message does not show the value."""
 
 
 class ItemInputs:
-    """What each item of a step gets. Of several lists, the first varies slowest."""
+    """The inputs of each item of a step. With several `for_each` lists, the first varies slowest."""
 
     def __init__(self, spec: StepSpec, values: Mapping[str, Any]) -> None:
-        """UnfitInput when the values are not what the step takes."""
+        """Raises UnfitInput when a value does not fit the step."""
         self.whole = {name: _taken(name, one, values) for name, one in spec.inputs.items()}
-        """As the condition of the step sees them: the lists whole."""
+        """The inputs of the whole step, lists included; its condition sees these."""
         self._axes = [name for name, one in spec.inputs.items() if one.for_each]
         self.count = prod(len(self.whole[name]) for name in self._axes)
         if self.count > MOST_ITEMS:
-            raise UnfitInput(f"for_each gives {self.count} work items; at most {MOST_ITEMS} are allowed")
+            raise UnfitInput(f"for_each makes {self.count} work items; at most {MOST_ITEMS} are allowed")
 
     def of_item(self, index: int) -> dict[str, Any]:
         inputs = dict(self.whole)
@@ -36,7 +36,7 @@ class ItemInputs:
 
 
 def inputs_to_compensate(spec: StepSpec, *values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a compensation, each from the first of the mappings that has it."""
+    """The inputs of a compensation, each from the first mapping that has it."""
     together: dict[str, Any] = {}
     for name, one in spec.inputs.items():
         source = one.source or name
@@ -53,7 +53,7 @@ def _taken(name: str, spec: InputSpec, values: Mapping[str, Any]) -> Any:
     source = spec.source or name
     if source not in values:
         if spec.role == "required":
-            raise UnfitInput(f"input {name!r}: nothing gave {source!r}")
+            raise UnfitInput(f"input {name!r}: nothing provides {source!r}")
         return _fitting(name, spec, spec.default) if spec.for_each else spec.default
     return _fitting(name, spec, values[source])
 
@@ -67,18 +67,18 @@ def _fitting(name: str, spec: InputSpec, value: Any) -> Any:
 
 class Misfit(NamedTuple):
     path: tuple[int, ...]
-    """The way to it, below the value."""
+    """Where it is, below the value."""
     problem: str
 
 
 def misfit(spec: InputSpec, value: Any) -> Misfit | None:
-    """What is wrong with a value for an input; with `for_each`, the value is a list."""
+    """What is wrong with the value of an input, which is a list with `for_each`; None when it fits."""
     if not spec.for_each:
         if fits(value, spec.type) or (value is None and spec.role == "optional" and spec.default is None):
             return None
         return Misfit((), f"{kind_of(value)} where {in_words(spec.type)} is needed")
     if not isinstance(value, list | tuple):
-        return Misfit((), f"{kind_of(value)} where a list is needed, for for_each")
+        return Misfit((), f"{kind_of(value)} where for_each needs a list")
     if spec.type != "any":
         for index, one in enumerate(value):
             if not fits(one, spec.type):

@@ -1,4 +1,4 @@
-"""What the planner says: start this item, give that one up, this step is settled, the flow is over."""
+"""The moves of a graph's progress: start an item, abandon one, record a step's final state, finish the flow."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -27,18 +27,18 @@ class ItemKey(msgspec.Struct, frozen=True):
     step: str
     index: int
     compensates: bool = False
-    """It is the compensation of that item."""
+    """It compensates the item of that step and index."""
 
 
 class StartItem(NamedTuple):
     key: ItemKey
     spec: StepSpec
-    """How it is carried out; of a compensation: the step that undoes."""
+    """The step whose handler runs the item; for a compensation, the compensating step."""
     inputs: dict[str, Any]
 
 
 class Abandon(NamedTuple):
-    """Nobody wants this item any more: it ends where it is not running, and is let finish, once, where it is."""
+    """The item is no longer needed: a running attempt may finish, and no other starts."""
 
     key: ItemKey
 
@@ -50,16 +50,16 @@ class Settled(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """The flow is over; nothing is open any more."""
+    """The flow ends. No item is open."""
 
     completed: bool
     outputs: dict[str, Any]
-    """Of the goals."""
+    """The outputs of the goals."""
     failed: ItemKey | None
-    """The item that made a goal impossible; None where its step failed before an item of it began."""
+    """The failed item that made a goal impossible; None when its step failed before an item started."""
     why: str
     compensated: bool
-    """Something was undone, and all that was to be undone."""
+    """Whether something was compensated, and nothing failed to be."""
 
 
 Move = StartItem | Abandon | Settled | Finish

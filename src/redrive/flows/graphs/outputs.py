@@ -1,4 +1,4 @@
-"""What a handler answered, as the outputs that its step declares."""
+"""Turn a handler's result into the outputs that its step declares."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,14 +8,14 @@ from redrive.flows.graphs.value_types import fits, in_words, kind_of
 
 
 class OutputError(ValueError):
-    """An answer that is not what the step declares; the values themselves are not shown."""
+    """A result is not what the step declares. The message does not show the values."""
 
 
 def outputs_of(spec: StepSpec, result: Any) -> dict[str, Any]:
-    """An object with all declared names gives those; one declared output takes any other answer whole.
+    """The outputs of the step, by name; raises OutputError.
 
-    But an object is taken whole only where the output may be one: else its name is missing.
-    A step that declares no output gives one value, named like the step.
+    An object that has all declared names provides them. A single declared output takes any other result as a whole,
+    an object only if its type allows objects. A step that declares no output has one, named like the step.
     """
     declared = spec.outputs
     if not declared:
@@ -28,13 +28,13 @@ def outputs_of(spec: StepSpec, result: Any) -> dict[str, Any]:
     elif isinstance(result, Mapping):
         missing = [name for name in declared if name not in result]
         raise OutputError(
-            f"step {spec.name}: the answer has no {', '.join(missing)}; it declares {', '.join(declared)}"
+            f"step {spec.name}: the result has no {', '.join(missing)}; the step declares {', '.join(declared)}"
         )
     else:
         names = ", ".join(declared)
-        raise OutputError(f"step {spec.name}: the answer is {kind_of(result)}, not an object with {names}")
+        raise OutputError(f"step {spec.name}: the result is {kind_of(result)}, not an object with {names}")
     for name, value in outputs.items():
         if not fits(value, declared[name]):
             wanted = in_words(declared[name])
-            raise OutputError(f"step {spec.name}: its output {name!r} is {kind_of(value)}, and {wanted} is declared")
+            raise OutputError(f"step {spec.name}: output {name!r} is {kind_of(value)}, but {wanted} is declared")
     return outputs

@@ -1,11 +1,11 @@
-"""From goals to the steps they need, and no others."""
+"""Plan a flow: find the steps that its goals need."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from redrive.flows.graphs.builder import Graph
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.flows.graphs.edges import edges_of, taken_by
+from redrive.flows.graphs.graph import Graph
 from redrive.flows.graphs.item_inputs import misfit
 from redrive.flows.graphs.spec import InputSpec, Plan, StepSpec
 from redrive.flows.graphs.step_index import StepIndex
@@ -42,18 +42,18 @@ def plan(
     provided_inputs: Collection[str] = (),
     also: Sequence[str] = (),
 ) -> Plan:
-    """The steps that the goals need, each after those it waits for. GraphError, PlanError.
+    """The steps that the goals need, each after those it waits for. Raises GraphError or PlanError.
 
-    goals, also: by default those of the graph. `also` are carried out too, and may fail.
-    provided_inputs: the names of the inputs that the flow is started with. Those that a graph declares are taken as
-    given, since `check_inputs` tells which of them are missing.
+    goals, also: by default those of the graph. Steps in `also` run too, and may fail.
+    provided_inputs: the names of the inputs that the flow is started with. Inputs that the graph declares count as
+    provided, since `check_inputs` reports those that are missing.
     """
     name = ""
     provided = set(provided_inputs)
     if isinstance(graph, Graph):
         graph.check()
         name, index = graph.name, graph.index
-        # Other goals than those of the graph need not what is carried out beside these.
+        # The graph's `also` belongs to its own goals only.
         also = also or (graph.also if goals is None else ())
         goals = graph.goals if goals is None else goals
         provided |= (graph.inputs or {}).keys()
@@ -71,9 +71,9 @@ class _Planner:
 
     def plan(self, name: str, goals: tuple[str, ...], also: Sequence[str]) -> Plan:
         if not goals:
-            raise PlanError(["no goal is named; name at least one step"])
+            raise PlanError(["no goals are given; name at least one step"])
         roots = [*goals, *(one for one in also if one not in goals)]
-        needed = self._pulled(roots)
+        needed = self._required_steps(roots)
         providers = {
             value: steps[0]
             for spec in needed.values()
@@ -86,12 +86,12 @@ class _Planner:
 
         order, cycles = ordered((one for one in roots if one in needed), before)
         self._lines += map(cycle_in_words, cycles)
-        undo = self._undoing(needed.values())
+        compensations = self._compensations(needed.values())
         if self._lines:
             raise PlanError(self._lines, tuple(self._missing))
-        return Plan(graph=name, goals=goals, steps=tuple(needed[one] for one in order), compensations=undo)
+        return Plan(graph=name, goals=goals, steps=tuple(needed[one] for one in order), compensations=compensations)
 
-    def _pulled(self, roots: Sequence[str]) -> dict[str, StepSpec]:
+    def _required_steps(self, roots: Sequence[str]) -> dict[str, StepSpec]:
         needed: dict[str, StepSpec] = {}
         ahead = list(reversed([(root, "") for root in roots]))
         while ahead:
@@ -105,7 +105,7 @@ class _Planner:
                 continue
             if name in self._index.compensates:
                 self._lines.append(
-                    f"'{name}' only undoes step {self._index.compensates[name][0]}, and cannot be a goal"
+                    f"'{name}' only compensates step {self._index.compensates[name][0]} and cannot be a goal"
                 )
                 continue
             needed[name] = spec
@@ -113,12 +113,14 @@ class _Planner:
         return needed
 
     def _providers_for(self, spec: StepSpec) -> Iterator[str]:
-        """The steps that give what it requires."""
+        """The steps that provide its required inputs."""
         for one in taken_by(spec):
             steps = self._index.providers.get(one.source, [])
             if len(steps) + (one.source in self._provided) > 1:
                 givers = [*(f"step {step}" for step in steps), *(["the input"] if one.source in self._provided else [])]
-                self._lines.append(f"step {spec.name} needs '{one.source}', and {' and '.join(givers)} give it")
+                self._lines.append(
+                    f"step {spec.name} needs '{one.source}', which {' and '.join(givers)} provide; rename one of them"
+                )
             elif one.spec.role == "required":
                 if steps:
                     yield steps[0]
@@ -128,35 +130,38 @@ class _Planner:
     def _unprovided(self, spec: StepSpec, name: str) -> str:
         self._missing[name] = None
         hint = self._hint(name, (*self._provided, *self._index.providers))
-        return f"step {spec.name} needs '{name}', which neither an input nor a step gives{hint}"
+        return f"step {spec.name} needs '{name}', which neither an input nor a step provides{hint}"
 
     def _hint(self, name: str, known: Iterable[str]) -> str:
-        # Looking for a near name takes its time, and nobody reads a hundred of them.
+        # Finding a similar name is slow, and nobody reads a hundred hints.
         return similar(name, tuple(known)) if len(self._lines) < _MOST_HINTS else ""
 
-    def _undoing(self, steps: Iterable[StepSpec]) -> tuple[StepSpec, ...]:
-        undo: dict[str, StepSpec] = {}
+    def _compensations(self, steps: Iterable[StepSpec]) -> tuple[StepSpec, ...]:
+        compensations: dict[str, StepSpec] = {}
         for spec in steps:
             if spec.compensate is None:
                 continue
             found = self._index.by_name.get(spec.compensate)
             if found is None:
                 hint = self._hint(spec.compensate, self._index.by_name)
-                self._lines.append(f"step {spec.name} is undone by '{spec.compensate}': there is no such step{hint}")
+                self._lines.append(
+                    f"step {spec.name} is compensated by '{spec.compensate}': there is no such step{hint}"
+                )
             elif found.depends_on or found.when or any(one.for_each for one in found.inputs.values()):
-                what = "have no depends_on, no when and no for_each"
-                self._lines.append(f"step {spec.name} is undone by '{found.name}', which must {what}")
+                self._lines.append(
+                    f"step {spec.name} is compensated by '{found.name}', which cannot have depends_on, when or for_each"
+                )
             else:
-                undo[found.name] = found
-        return tuple(undo[name] for name in sorted(undo))
+                compensations[found.name] = found
+        return tuple(compensations[name] for name in sorted(compensations))
 
 
 def check_inputs(
     plan: Plan, inputs: Mapping[str, Any], declared: Mapping[str, InputSpec] | None = None
 ) -> dict[str, Any]:
-    """The inputs a flow starts with, the defaults of `declared` included. InputError for one it cannot take.
+    """The inputs that a flow starts with, including the defaults of `declared`. Raises InputError.
 
-    declared: the inputs of the graph, where it names them (`graph.inputs`).
+    declared: the inputs that the graph declares (`graph.inputs`); None when it declares none.
     """
     taken: dict[str, list[tuple[StepSpec, InputSpec]]] = {}
     for spec in (*plan.steps, *plan.compensations):
@@ -166,18 +171,18 @@ def check_inputs(
     for name, value in inputs.items():
         if name not in known:
             hint = similar(name, known) or f"; it takes {', '.join(known) or 'no inputs'}"
-            raise InputError(f"the flow does not take this{hint}", _pointer(name))
+            raise InputError(f"the flow has no such input{hint}", _pointer(name))
         if declared is not None:
             _check(name, value, declared[name])
         for spec, wanted in taken.get(name, ()):
-            _check(name, value, wanted, f", by step {spec.name}")
+            _check(name, value, wanted, f" (step {spec.name})")
     missing = [
         name
         for name, one in (declared or {}).items()
         if one.role == "required" and name not in inputs and name in taken
     ]
     if missing:
-        raise InputError("it is required, and missing", _pointer(missing[0]))
+        raise InputError("required, but missing", _pointer(missing[0]))
     defaults = {name: one.default for name, one in (declared or {}).items() if one.role == "optional"}
     return {**defaults, **inputs}
 

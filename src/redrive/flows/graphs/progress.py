@@ -1,14 +1,14 @@
-"""How far a graph has come. Told what became of each item, it says what to do next: no I/O, no time, no chance.
+"""The progress of a graph: given the outcome of each item, it says what to do next. It is pure and deterministic.
 
-The same outcomes in the same order give the same moves. An outcome costs what it touches, so a flow as a whole costs
-no more than its graph and its items.
+The same outcomes in the same order give the same moves. Handling an outcome only touches the steps that it affects, so
+a whole flow costs no more than the size of its graph and the number of its items.
 """
 
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from redrive.flows.graphs.compensation import Rewind
+from redrive.flows.graphs.compensation import Compensation
 from redrive.flows.graphs.conditions import ConditionError, holds
 from redrive.flows.graphs.edges import Edge, edges_of, given_by
 from redrive.flows.graphs.item_inputs import ItemInputs, UnfitInput
@@ -32,7 +32,7 @@ _LOST: tuple[StepState, ...] = ("failed", "unreachable", "abandoned")
 
 
 class UnexpectedOutcome(ValueError):
-    """The outcome of an item that is not open: it was told twice, or never started."""
+    """An outcome was reported for an item that is not open: it never started, or has ended already."""
 
 
 class StepStatus(NamedTuple):
@@ -41,7 +41,7 @@ class StepStatus(NamedTuple):
 
 
 class _Cause(NamedTuple):
-    """The failure that a step or a goal was lost to."""
+    """The failure that made a step or a goal impossible."""
 
     step: str
     item: ItemKey | None
@@ -49,11 +49,11 @@ class _Cause(NamedTuple):
 
 
 class _Run:
-    """One step at work."""
+    """The progress of one step."""
 
     __slots__ = (
-        *("cause", "done", "edges", "followers", "inputs", "is_goal", "needed_by", "open", "resolved", "results"),
-        *("spec", "state", "unprovided", "unwanted", "waits", "why"),
+        *("cause", "done", "edges", "followers", "inputs", "is_abandoned", "is_goal", "needed_by", "open"),
+        *("resolved", "results", "spec", "state", "unprovided", "waits", "why"),
     )
 
     def __init__(self, spec: StepSpec, is_goal: bool, edges: list[Edge]) -> None:
@@ -61,22 +61,22 @@ class _Run:
         self.is_goal = is_goal
         self.edges = edges
         self.waits = len(edges)
-        """Steps before it that are not settled."""
+        """How many steps it still waits for."""
         self.followers: list[tuple[_Run, Edge]] = []
         self.needed_by = 0
-        """Steps behind it that are not settled."""
+        """How many unfinished steps need it."""
         self.state: StepState = "pending"
         self.why = ""
         self.unprovided = ""
-        """The step that was to give it something it requires, and was skipped."""
+        """The skipped or resolved step whose output it requires."""
         self.cause: _Cause | None = None
         self.inputs: ItemInputs
         self.open: set[int] = set()
         self.done = 0
         self.results: list[dict[str, Any]] = []
         self.resolved = False
-        """An item of it was resolved by hand, so that it has nothing to give."""
-        self.unwanted = False
+        """Whether an item was resolved by hand, so that the step has no outputs."""
+        self.is_abandoned = False
 
     @property
     def for_each(self) -> bool:
@@ -92,32 +92,32 @@ class GraphProgress:
     def __init__(self, plan: Plan, inputs: Mapping[str, Any]) -> None:
         self._plan = plan
         self._values = dict(inputs)
-        self._runs = _wired(plan)
+        self._runs = _connect(plan)
         self._goals_left = sum(run.is_goal for run in self._runs.values())
         self._lost: _Cause | None = None
-        """What made a goal impossible."""
+        """The failure that made a goal impossible."""
         self._over = False
-        """Nothing starts any more: all goals are reached, or one cannot be."""
-        self._rest_dropped = False
+        """No step starts any more: all goals are reached, or one cannot be."""
+        self._rest_abandoned = False
         self._finished = False
         self._open = 0
         self._settled: deque[_Run] = deque()
         self._ready: list[_Run] = []
-        self._undoing = Rewind(plan)
+        self._compensation = Compensation(plan)
         self._moves: list[Move] = []
 
     @property
     def states(self) -> dict[str, StepStatus]:
         return {name: StepStatus(run.state, run.why) for name, run in self._runs.items()}
 
-    def wants(self, key: ItemKey) -> bool:
-        """False: an attempt of this item that fails now is not tried again."""
+    def awaits(self, key: ItemKey) -> bool:
+        """Whether the item's outcome still matters; if not, a failed attempt is not retried."""
         if key.compensates:
-            return self._undoing.current == key
+            return self._compensation.current == key
         run = self._runs.get(key.step)
-        return run is not None and key.index in run.open and not run.unwanted and run.state == "running"
+        return run is not None and key.index in run.open and not run.is_abandoned and run.state == "running"
 
-    # What happened
+    # Outcomes
 
     def start(self) -> list[Move]:
         for run in self._runs.values():
@@ -126,39 +126,39 @@ class GraphProgress:
         return self._moved()
 
     def completed(self, key: ItemKey, outputs: Mapping[str, Any]) -> list[Move]:
-        """`outputs`: as `outputs_of` gives them."""
+        """`outputs` are those that `outputs_of` returns."""
         if key.compensates:
-            return self._undone(key, "")
+            return self._compensation_ended(key, "")
         run = self._closed(key)
         result = run.results[key.index] = dict(outputs)
         run.done += 1
-        self._undoing.remember(run.spec, key.index, run.inputs, result)
+        self._compensation.add(run.spec, key.index, run.inputs, result)
         self._item_ended(run)
         return self._moved()
 
     def failed(self, key: ItemKey, why: str) -> list[Move]:
-        """It failed for good."""
+        """The item failed for good."""
         if key.compensates:
-            return self._undone(key, why or "it failed")
-        wanted = self.wants(key)
+            return self._compensation_ended(key, why or "it failed")
+        awaited = self.awaits(key)
         run = self._closed(key)
-        if wanted:
+        if awaited:
             self._fail(run, why, key)
         else:
             self._item_ended(run)
         return self._moved()
 
     def abandoned(self, key: ItemKey) -> list[Move]:
-        """It ended without an outcome, after it was given up."""
-        if key.compensates or self.wants(key):
-            raise UnexpectedOutcome(f"{key} was not given up")
+        """The item ended without an outcome, after it was abandoned."""
+        if key.compensates or self.awaits(key):
+            raise UnexpectedOutcome(f"{key} was not abandoned")
         self._item_ended(self._closed(key))
         return self._moved()
 
     def resolved(self, key: ItemKey) -> list[Move]:
-        """Someone took care of it. It gives no outputs; whoever only waits for it goes on."""
+        """The item was resolved by hand. It has no outputs; steps that only wait for it continue."""
         if key.compensates:
-            return self._undone(key, "")
+            return self._compensation_ended(key, "")
         run = self._closed(key)
         run.done += 1
         run.resolved = True
@@ -179,37 +179,37 @@ class GraphProgress:
         if run.open or run.state != "running":
             return
         if run.done < run.inputs.count:
-            self._settle(run, "abandoned", "no longer needed")
+            self._finish_step(run, "abandoned", "no longer needed")
         elif run.resolved:
-            self._settle(run, "resolved", "resolved by hand")
+            self._finish_step(run, "resolved", "resolved by hand")
         else:
             self._complete(run)
 
     def _complete(self, run: _Run) -> None:
         self._values.update(run.outputs())
-        self._settle(run, "completed", "")
+        self._finish_step(run, "completed", "")
 
     def _fail(self, run: _Run, why: str, item: ItemKey | None) -> None:
         run.cause = _Cause(run.spec.name, item, why)
-        self._give_up_items(run)
-        self._settle(run, "failed", why)
+        self._abandon_items(run)
+        self._finish_step(run, "failed", why)
 
-    def _give_up_items(self, run: _Run) -> None:
-        if not run.unwanted:
-            run.unwanted = True
+    def _abandon_items(self, run: _Run) -> None:
+        if not run.is_abandoned:
+            run.is_abandoned = True
             self._moves += [Abandon(ItemKey(run.spec.name, index)) for index in sorted(run.open)]
 
     # Steps
 
     def _begin(self, run: _Run) -> None:
-        """All that it waited for is settled, and it can be told what becomes of it."""
+        """All steps before it have ended: start it, skip it, or fail it."""
         if run.unprovided:
-            self._settle(run, "skipped", f"it needs what step {run.unprovided} did not give")
+            self._finish_step(run, "skipped", f"step {run.unprovided} did not provide its input")
             return
         try:
             run.inputs = ItemInputs(run.spec, self._values)
             if run.spec.when and not holds(run.spec.when, run.inputs.whole):
-                self._settle(run, "skipped", f"when is false: {run.spec.when}")
+                self._finish_step(run, "skipped", f"when is false: {run.spec.when}")
                 return
         except (UnfitInput, ConditionError) as error:
             self._fail(run, str(error), None)
@@ -221,7 +221,7 @@ class GraphProgress:
         else:
             self._complete(run)
 
-    def _settle(self, run: _Run, state: StepState, why: str) -> None:
+    def _finish_step(self, run: _Run, state: StepState, why: str) -> None:
         run.state, run.why = state, why
         self._moves.append(Settled(run.spec.name, state, why))
         self._settled.append(run)
@@ -234,44 +234,44 @@ class GraphProgress:
         elif self._goals_left == 0:
             self._over = True
 
-    def _tell_followers(self, run: _Run) -> None:
+    def _update_followers(self, run: _Run) -> None:
         for follower, edge in run.followers:
             follower.waits -= 1
             if follower.state != "pending":
                 continue
             if run.state in _LOST and edge.needed:
                 follower.cause = run.cause
-                self._settle(follower, "unreachable", f"step {run.spec.name} {_IN_WORDS[run.state]}")
+                self._finish_step(follower, "unreachable", f"step {run.spec.name} {_IN_WORDS[run.state]}")
                 continue
             if run.state in ("skipped", "resolved") and edge.data:
                 follower.unprovided = follower.unprovided or run.spec.name
             if follower.waits == 0 and not self._over:
                 self._begin(follower)
 
-    def _tell_those_before(self, run: _Run) -> None:
+    def _update_steps_before(self, run: _Run) -> None:
         for edge in run.edges:
             before = self._runs[edge.step]
             before.needed_by -= 1
             if before.needed_by == 0 and not before.is_goal:
-                self._drop(before)
+                self._abandon_step(before)
 
-    def _drop(self, run: _Run) -> None:
-        """Nobody needs it any more."""
+    def _abandon_step(self, run: _Run) -> None:
+        """No unfinished step needs this one any more."""
         if run.state == "pending" or (run.state == "running" and not run.open):
-            self._settle(run, "abandoned", "no longer needed")
+            self._finish_step(run, "abandoned", "no longer needed")
         elif run.state == "running":
-            self._give_up_items(run)
+            self._abandon_items(run)
 
     # Moves
 
     def _moved(self) -> list[Move]:
-        """Everything that follows from what happened. Items start last, so that none is given up as it starts."""
-        self._spread()
-        if self._over and not self._rest_dropped:
-            self._rest_dropped = True
+        """All moves that follow from an outcome. Items start last, so that none is abandoned as it starts."""
+        self._propagate()
+        if self._over and not self._rest_abandoned:
+            self._rest_abandoned = True
             for run in self._runs.values():
-                self._drop(run)
-            self._spread()
+                self._abandon_step(run)
+            self._propagate()
         ready, self._ready = self._ready, []
         for run in ready:
             if run.state == "running":
@@ -281,11 +281,11 @@ class GraphProgress:
         moves, self._moves = self._moves, []
         return moves
 
-    def _spread(self) -> None:
+    def _propagate(self) -> None:
         while self._settled:
             run = self._settled.popleft()
-            self._tell_followers(run)
-            self._tell_those_before(run)
+            self._update_followers(run)
+            self._update_steps_before(run)
 
     def _start_items(self, run: _Run) -> None:
         run.open = set(range(run.inputs.count))
@@ -307,39 +307,39 @@ class GraphProgress:
 
     # Compensation
 
-    def _undone(self, key: ItemKey, why: str) -> list[Move]:
-        if self._undoing.current != key:
+    def _compensation_ended(self, key: ItemKey, why: str) -> list[Move]:
+        if self._compensation.current != key:
             raise UnexpectedOutcome(f"{key} is not open")
-        self._undoing.ended(why)
-        self._tell_undone(key.step)
+        self._compensation.end_current(why)
+        self._finish_compensated_step(key.step)
         self._compensate_next()
         moves, self._moves = self._moves, []
         return moves
 
     def _compensate_next(self) -> None:
-        while (undo := self._undoing.next()) is not None:
-            run = self._runs[undo.key.step]
+        while (item := self._compensation.next()) is not None:
+            run = self._runs[item.key.step]
             try:
-                inputs = undo.inputs(self._values)
+                inputs = item.inputs(self._values)
             except UnfitInput as error:
-                self._undoing.ended(f"step {undo.spec.name}: {error}")
-                self._tell_undone(undo.key.step)
+                self._compensation.end_current(f"step {item.spec.name}: {error}")
+                self._finish_compensated_step(item.key.step)
                 continue
             if run.state == "completed":
                 run.state = "compensating"
-            self._moves.append(StartItem(undo.key, undo.spec, inputs))
+            self._moves.append(StartItem(item.key, item.spec, inputs))
             return
         self._finished = True
         lost = self._lost or _Cause("", None, "")
         why = f"step {lost.step} failed: {lost.why}"
-        self._moves.append(Finish(False, {}, lost.item, why, self._undoing.all_went_well))
+        self._moves.append(Finish(False, {}, lost.item, why, self._compensation.is_complete))
 
-    def _tell_undone(self, step: str) -> None:
-        """A step is compensated when all that it did is undone."""
+    def _finish_compensated_step(self, step: str) -> None:
+        """Record the state of a step whose compensations have all ended."""
         run = self._runs[step]
-        if self._undoing.left(step) or run.state not in ("completed", "compensating"):
+        if self._compensation.left(step) or run.state not in ("completed", "compensating"):
             return
-        why = self._undoing.trouble(step)
+        why = self._compensation.failure(step)
         run.state, run.why = ("uncompensated" if why else "compensated"), why
         self._moves.append(Settled(step, run.state, run.why))
 
@@ -347,7 +347,7 @@ class GraphProgress:
 _IN_WORDS = {"failed": "failed", "unreachable": "cannot be reached", "abandoned": "was abandoned"}
 
 
-def _wired(plan: Plan) -> dict[str, _Run]:
+def _connect(plan: Plan) -> dict[str, _Run]:
     providers = {name: spec.name for spec in plan.steps for name in given_by(spec)}
     runs: dict[str, _Run] = {}
     goals = set(plan.goals)
@@ -356,7 +356,7 @@ def _wired(plan: Plan) -> dict[str, _Run]:
         run = _Run(spec, spec.name in goals, edges)
         for edge in edges:
             if edge.step not in runs:
-                raise ValueError(f"plan {plan.graph!r}: step {spec.name} comes before {edge.step}, which it needs")
+                raise ValueError(f"plan {plan.graph!r}: step {spec.name} comes before step {edge.step}, which it needs")
             runs[edge.step].followers.append((run, edge))
             runs[edge.step].needed_by += 1
         runs[spec.name] = run

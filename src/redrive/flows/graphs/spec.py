@@ -1,6 +1,6 @@
-"""A graph as data: steps, what they need, what they give, and how each is carried out.
+"""A graph as data: its steps, their inputs and outputs, and their handlers.
 
-This is the checked form, which a flow keeps for as long as it lives; how people write it is read elsewhere.
+This is the checked form, which a flow keeps for its whole life. notation/ reads the form that people write.
 """
 
 from typing import Any, Literal
@@ -20,34 +20,34 @@ class InputSpec(_Spec, frozen=True):
     """One input of a step."""
 
     type: ValueType = "any"
-    """With `for_each`: that of one element."""
+    """The type of the value; with `for_each`, of one element."""
     role: Role = "required"
     default: Any = None
-    """Of an optional input: what it is when nothing provides it."""
+    """The value of an optional input that nothing provides."""
     value: Any = None
-    """Of a constant."""
+    """The value of a constant."""
     source: str | None = None
-    """The name of the value it takes, where that is not its own."""
+    """The name of its value, where that differs from its own."""
     for_each: bool = False
-    """The value is a list, and there is one work item for each element."""
+    """The value is a list, and each element gets a work item."""
 
 
 class ActionHandler(_Spec, frozen=True, tag="action", tag_field="type"):
-    """Carried out by a Python function that is registered with `@action`."""
+    """A Python function that is registered with `@action`."""
 
     action: str
 
 
 class HttpHandler(_Spec, frozen=True, tag="http", tag_field="type"):
-    """Carried out by whoever answers at the endpoint."""
+    """An HTTP endpoint."""
 
     endpoint: str
     mode: Mode = "sync"
-    """async: the answer only accepts the work, and its outcome comes later, by webhook."""
+    """async: the response only accepts the attempt, and its outcome is reported later by a callback."""
     statuses: dict[str, Literal["transient", "permanent", "unknown"]] = {}
-    """HTTP status -> what it means, where that differs from the common table."""
+    """HTTP statuses whose meaning differs from the default."""
     conflict_is_lock: bool = False
-    """409 is an optimistic-lock conflict, and the handler reads its state again before it tries."""
+    """409 is an optimistic-lock conflict: the handler rereads its state on the next attempt."""
 
 
 Handler = ActionHandler | HttpHandler
@@ -57,36 +57,35 @@ class StepSpec(_Spec, frozen=True):
     name: str
     handler: Handler
     policy: msgspec.Raw
-    """The retry policy in redrive's own notation; the timeout of an attempt and `idempotent` are part of it."""
+    """The retry policy in redrive's own notation, including the attempt timeout and `idempotent`."""
     inputs: dict[str, InputSpec] = {}
     outputs: dict[str, ValueType] = {}
-    """Of a step with `for_each`: the type of one element; what the step gives is a list, in the order of its input."""
+    """The types of its outputs. With `for_each`, of one element: the step provides lists in the order of its input."""
     depends_on: tuple[str, ...] = ()
     when: str = ""
-    """A condition over its inputs; where it is false the step is skipped."""
+    """A condition over its inputs; the step is skipped when it is false."""
     parallelism: int | None = None
-    """How many of its work items run at once; None: any number."""
+    """How many of its work items may run at the same time; None is unlimited."""
     dependency: str | None = None
-    """What it talks to: circuits are kept for each."""
+    """What the step talks to; circuits, budgets and rate limits are kept per dependency."""
     compensate: str | None = None
-    """The step that undoes it."""
+    """The step that compensates it."""
 
 
 class Plan(_Spec, frozen=True):
-    """What a flow carries out: the steps its goals need, each after those it depends on, and the steps that undo."""
+    """What a flow runs: the steps its goals need, each after those it depends on, and their compensations."""
 
     graph: str
-    """The name of the graph; empty where steps of the catalogue were planned by goals."""
+    """The name of the graph; empty when the steps come from the catalogue."""
     goals: tuple[str, ...]
     steps: tuple[StepSpec, ...]
     compensations: tuple[StepSpec, ...] = ()
 
 
 class GraphInput(_Spec, frozen=True):
-    """What a flow of a graph is started with."""
+    """The stored input of a graph's flow."""
 
     plan: Plan
     inputs: dict[str, Any] = {}
     asked: tuple[str, ...] | None = None
-    """The goals that were named as it was started; empty where the graph's own were meant, None where that was not
-    kept."""
+    """The goals named at the start; empty for the graph's own goals, None when unknown."""

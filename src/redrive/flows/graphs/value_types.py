@@ -1,4 +1,4 @@
-"""The types of values that steps take and give: those of JSON."""
+"""The types of inputs and outputs, which are those of JSON."""
 
 from typing import Any, get_args
 
@@ -36,7 +36,7 @@ def fits(value: Any, wanted: ValueType) -> bool:
 
 
 def may_fit(given: ValueType, wanted: ValueType) -> bool:
-    """Whether a value of one type can be taken where another is wanted."""
+    """Whether a value of one type may fit another."""
     return given == wanted or "any" in (given, wanted) or {given, wanted} == {"integer", "number"}
 
 
@@ -45,10 +45,10 @@ def in_words(wanted: ValueType) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words, without showing it."""
+    """Describe the type of a value without showing the value."""
     if value is None:
         return "null"
     for one in ("boolean", "integer", "number", "string", "object", "array"):
         if fits(value, one):
-            return "a truth value" if one == "boolean" else _IN_WORDS[one]
+            return "a boolean" if one == "boolean" else _IN_WORDS[one]
     return f"a {type(value).__name__}"

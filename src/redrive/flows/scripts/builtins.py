@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from redrive.determinism.ids import UUID
-from redrive.flows.loop import FlowLoop, running_flow_loop
 from redrive.flows.scripts.execution import ELEMENTS_A_STEP, LONGEST_TEXT, MOST_ELEMENTS, Frame, TooLarge
 from redrive.flows.scripts.limits import LONGEST_RANGE, MOST_DIGITS
 from redrive.flows.scripts.operations import check_range
@@ -18,6 +17,7 @@ from redrive.flows.scripts.sizes import (
     measured,
     printable,
 )
+from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
 
 
 class Builtin(NamedTuple):
@@ -296,20 +296,20 @@ def now(frame: Frame) -> Any:
 @_builtin
 def random(frame: Frame) -> Any:
     """A number from 0 to below 1, by chance."""
-    return _loop().flow.random.random()
+    return _loop().random.random()
 
 
 @_builtin
 def uuid(frame: Frame) -> Any:
     """A new id."""
     frame.execution.charge(_STEPS_OF_AN_ID, 1)
-    return str(UUID(int=_loop().flow.random.getrandbits(128), version=4))
+    return str(UUID(int=_loop().random.getrandbits(128), version=4))
 
 
 @_builtin
 def flow_id(frame: Frame) -> Any:
     """The id of the flow."""
-    return _loop().flow.id
+    return _loop().flow_id
 
 
 def _loop() -> FlowLoop:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from redrive.failures.duration import DurationError, read_duration
-from redrive.flows.named_arguments import WrongArguments, check_names, with_more_names
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.check_names import NameChecker
@@ -17,6 +16,7 @@ from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.parsing import read_script
 from redrive.flows.scripts.variables import variables_of
 from redrive.flows.scripts.walking import walk
+from redrive.flows.values.named_arguments import WrongArguments, check_names, with_more_names
 from redrive.notation.linting.linter import lint
 
 if TYPE_CHECKING:

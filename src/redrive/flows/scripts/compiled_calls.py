@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from redrive.flows.json_forms import JsonForm
-from redrive.flows.loop import running_flow_loop
-from redrive.flows.named_arguments import WrongArguments, call_by_names, with_more_names
-from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.action import action_named
+from redrive.flows.registry import UnknownDefinition
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.compiled_expressions import Code, Expressions, raising, steps_of, strict
@@ -15,7 +13,10 @@ from redrive.flows.scripts.execution import MOST_ELEMENTS, STEPS_OF_A_BRANCH, Fr
 from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.sizes import sendable
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
-from redrive.flows.values import Arguments, NotReadable
+from redrive.flows.values.json_form import JsonForm, NotReadable
+from redrive.flows.values.named_arguments import WrongArguments, call_by_names, with_more_names
+from redrive.flows.values.signature import Arguments
+from redrive.flows.workflows.loop import running_flow_loop
 from redrive.policies.policy import Policy
 
 # A call of a function takes these of Python's frames, beside one for each level of the place where it stands.
@@ -272,7 +273,7 @@ class _ActionSite:
         """Names that only `**kwargs` take; TypeError when the arguments do not fit at all."""
         values = with_more_names(action.function, values)
         try:
-            call_by_names(action, values, "the call")
+            call_by_names(action.signature, values, "the call")
         except WrongArguments as error:
             raise TypeError(f"action {self._name}: {error}") from None
         typed: dict[str, Any] = action.signature.read_arguments(self._form.write(values)[0])

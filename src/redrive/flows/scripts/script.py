@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from redrive.failures.redaction import redact
-from redrive.flows.json_forms import JsonForm, NotReadable
-from redrive.flows.named_arguments import WrongArguments
+from redrive.flows.registry import SCRIPT, Registry
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check
 from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.interpreter import Program, program_of
 from redrive.flows.scripts.limits import LONGEST_STORED
+from redrive.flows.values.json_form import JsonForm, NotReadable
+from redrive.flows.values.named_arguments import WrongArguments
 
 LONGEST_NAME = 200
 
@@ -111,3 +112,16 @@ def _function(script: nodes.Script, name: str, wanted: str | None) -> nodes.Func
         hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(known)}"
         raise ValueError(f"script {name} has no function {redact(wanted, 60)!r}; {hint}")
     return found
+
+
+SCRIPTS: Registry[Script] = Registry(SCRIPT)
+script_named = SCRIPTS.named
+
+
+def register_script(script: Script) -> None:
+    """Make the script known by its name, in place of an older one; flows keep the text that they were started with."""
+    SCRIPTS.add(script.name, script)
+
+
+def registered_scripts() -> tuple[Script, ...]:
+    return tuple(SCRIPTS.by_name.values())

@@ -9,7 +9,7 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Category
 from redrive.failures.redaction import redact
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.json_forms import DEEPEST_JSON, is_too_deep
+from redrive.flows.values.json_form import DEEPEST_JSON, is_too_deep
 from redrive.runners.http.errors import BadAnswer, HttpStepError, WorkFailed
 
 ACCEPTED_STATUS = 202

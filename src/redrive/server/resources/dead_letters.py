@@ -11,7 +11,7 @@ from msgspec import Meta
 from redrive.client.app import App
 from redrive.client.dead_letters import close_in_parts
 from redrive.client.definition_names import full_name
-from redrive.flows.endings import DeadKind
+from redrive.flows.flow_end import DeadKind
 from redrive.formatting.times import utc_datetime
 from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
 from redrive.server.paging import cursor_after, no_cursor, read_cursor

@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar import Request, Response, Router, delete, get, post
 
-from redrive.flows.graphs.step_writing import step_as_data
+from redrive.flows.graphs.notation.step_writing import step_as_data
 from redrive.server.operations import Answer, Ask, Says, answer, opt
 from redrive.server.problems import Refused, unfit
 from redrive.server.reading import path_parameter, read_body, read_query

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from redrive.failures.signals import CrashLoop
+from redrive.flows.action import unknown_actions
 from redrive.flows.history import fold
 from redrive.flows.messages import ManualResolution
-from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.values import NotReadable
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.values.json_form import NotReadable
 from redrive.stores.interface import Store
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Lease, Message
 from redrive.worker.faults import FaultHandler
@@ -87,7 +88,7 @@ class ClaimedFlows:
         if run is None:
             return False
         try:
-            if (needs := run.driver.needs()) and unknown_actions(needs):
+            if (needs := run.driver.required_actions()) and unknown_actions(needs):
                 self._flows.remove(run)
                 return False
             run.begin()

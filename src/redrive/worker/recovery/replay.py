@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import msgspec
 
 from redrive.failures.signals import CrashLoop
+from redrive.flows.action import unknown_actions
 from redrive.flows.commands import EndFlow
-from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Redriven, Resumed
-from redrive.flows.history import FlowHistory, Item, Line, fold, folding
+from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Line, Redriven, Resumed
+from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
 from redrive.flows.messages import Cancel, ManualResolution
-from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.replay import NonDeterminism, last_word, replay
-from redrive.flows.values import NotReadable, UnusableHints
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.replay import NonDeterminism, last_decisive_line, replay
+from redrive.flows.values.json_form import NotReadable, UnusableHints
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 from redrive.worker.attempt_failures import lost_attempt
 from redrive.worker.flow_run import FlowRun
@@ -64,10 +65,10 @@ class Replayer:
                 for number in items_named_in(rows):
                     run.log.journal.drop_retry(run.id, number)
             return
-        before = yield from folding(lines)
+        before = yield from fold_in_chunks(lines)
         if before.ending is None and self._inbox.cancel_without_code(run, before, _has_begun(lines), messages):
             return
-        missing = unknown_actions(run.driver.needs())
+        missing = unknown_actions(run.driver.required_actions())
         if missing and (before.ending is None or messages):
             self._release_unsupported(run, missing, bool(messages))
             return
@@ -85,9 +86,9 @@ class Replayer:
             return
         told, is_redriven = before, _is_redriven(lines)
         if is_redriven:
-            before = yield from folding(_before_redrives(lines))
+            before = yield from fold_in_chunks(_before_redrives(lines))
         if run.log.seq != logged:
-            told = yield from folding(lines)
+            told = yield from fold_in_chunks(lines)
         try:
             open_commands = yield from replay(lines, run.driver, run.log.history, _began_at(lines))
         except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
@@ -152,7 +153,7 @@ def _began_at(lines: list[Line]) -> float:
 
 def _is_redriven(lines: list[Line]) -> bool:
     """Whether the log ends with a redrive that has not been carried out yet."""
-    last = last_word(lines)
+    last = last_decisive_line(lines)
     return last is not None and isinstance(last.event, Redriven)
 
 

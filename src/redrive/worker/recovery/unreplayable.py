@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Sequence
 
-from redrive.flows.events import Redriven, Resumed
-from redrive.flows.history import Line, fold
+from redrive.flows.events import Line, Redriven, Resumed
+from redrive.flows.history import fold
 from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
-from redrive.flows.replay import last_word
+from redrive.flows.replay import last_decisive_line
 from redrive.stores.records import Message
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.inbox import cancel_unreplayable, take
@@ -30,7 +30,7 @@ def park_unreplayable(run: FlowRun, lines: list[Line], problem: str, messages: S
             run.log.append(run.log.now(), Resumed(by=said.by, why=said.why))
         elif isinstance(said, ManualResolution) and said.item in parked.items and parked.items[said.item].is_open:
             # Applied once the flow goes on; a redrive before it may wait for that, too.
-            last = last_word(lines)
+            last = last_decisive_line(lines)
             since = last.event.since if last is not None and isinstance(last.event, Redriven) else run.log.seq + 1
             at, event = run.log.now(), redriven(said, said.item, since, midway=True)
             run.log.append_applied(at, event)

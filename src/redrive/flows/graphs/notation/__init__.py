@@ -1,0 +1,1 @@
+"""Graphs as people write them: in YAML, JSON or Python."""

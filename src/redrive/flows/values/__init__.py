@@ -1,0 +1,1 @@
+"""Arguments and results as JSON, encoded and decoded by their type hints."""

@@ -1,0 +1,177 @@
+"""Run a flow's code, a workflow's or a script's, on its own event loop."""
+
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from redrive.flows.action import action_named
+from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartTimer
+from redrive.flows.driver import NO_ACTIONS, Driver
+from redrive.flows.errors.item_error import as_exception
+from redrive.flows.values.json_form import NotReadable
+from redrive.flows.values.signature import NOT_READ
+from redrive.flows.workflows.loop import FlowLoop
+from redrive.flows.workflows.workflow import Workflow
+
+
+class FlowCode(Protocol):
+    """The code that a CodeDriver runs, with its stored input."""
+
+    def required_actions(self) -> frozenset[str]: ...
+
+    def read_input(self) -> Any:
+        """The decoded input; raises NotReadable when it does not fit the code."""
+        ...
+
+    def call(self, values: Any) -> Coroutine[Any, Any, Any]:
+        """The coroutine to run, for the decoded input."""
+        ...
+
+    def read_result(self, step: str, result: str, read: Any) -> Any:
+        """An action's result, as the code sees it. `read` is the decoded result, or NOT_READ."""
+        ...
+
+    def write_result(self, value: Any) -> str:
+        """The value that the code returned, as it is stored."""
+        ...
+
+
+class CodeDriver(Driver):
+    def __init__(self, flow_id: str, code: FlowCode) -> None:
+        self._code = code
+        self._loop = FlowLoop(flow_id)
+        self._items = self._loop.awaited_items
+        self._timers: dict[int, StartTimer] = {}
+        self._main: Any = None
+        self._cancelled = False
+
+    def start(self, at: float) -> list[Command]:
+        values = self._code.read_input()
+        try:
+            coroutine = self._code.call(values)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever __init__ raises fails the flow, not the worker
+            return [EndFlow("failed", error=as_exception(error, "__init__"))]
+        self._main = self._loop.create_task(coroutine, name="run", context=self._loop.context)
+        return self._turn(at)
+
+    def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Command]:
+        command = self._items.pop(item, None)
+        if command is not None and not command.future.done():
+            future = command.future
+            future.command = None
+            try:
+                future.set_result(self._code.read_result(command.step, result, read))
+            except NotReadable as error:
+                future.set_exception(error)
+        return self._turn(at)
+
+    def failed(self, item: int, error: BaseException, at: float) -> list[Command]:
+        command = self._items.pop(item, None)
+        if command is not None and not command.future.done():
+            command.future.command = None
+            command.future.set_exception(error)
+        return self._turn(at)
+
+    def resolved(self, item: int, at: float) -> list[Command]:
+        command = self._items.pop(item, None)
+        if command is not None and not command.future.done():
+            command.future.command = None
+            # None whatever the action's type hint says: there is no result.
+            command.future.set_result(None)
+        return self._turn(at)
+
+    def fired(self, timer: int, at: float) -> list[Command]:
+        command = self._timers.pop(timer, None)
+        if command is not None:
+            self._loop.fire(command)
+        return self._turn(at)
+
+    def cancel(self, at: float) -> list[Command]:
+        self._cancelled = True
+        self._main.cancel()
+        return self._turn(at)
+
+    def bind_item(self, command: ScheduleItem, item: int) -> None:
+        command.item = item
+        if not command.future.done():
+            self._items[item] = command
+
+    def bind_timer(self, command: StartTimer, timer: int) -> None:
+        command.timer = timer
+        self._timers[timer] = command
+
+    def replay(self, patches: set[str] | None, anew: bool = False) -> None:
+        self._loop.replaying = patches is not None
+        self._loop.anew = anew
+        if patches is not None:
+            self._loop.logged_patches = patches
+
+    def discard(self) -> None:
+        self._loop.discard()
+        self._items.clear()
+
+    def awaits_timer(self, timer: int) -> bool:
+        command = self._timers.get(timer)
+        if command is not None and command.is_cancelled:
+            del self._timers[timer]
+        return command is not None and not command.is_cancelled
+
+    def required_actions(self) -> frozenset[str]:
+        return self._code.required_actions()
+
+    def _turn(self, at: float) -> list[Command]:
+        loop = self._loop
+        loop.now = at
+        loop.turn()
+        commands, loop.commands = loop.commands, []
+        if self._main.done():
+            commands.append(self._end())
+        elif loop.trouble is not None:
+            commands.append(EndFlow("failed", error=loop.trouble))
+        return commands
+
+    def _end(self) -> EndFlow:
+        main = self._main
+        if main.cancelled():
+            if self._cancelled:
+                return EndFlow("cancelled")
+            own = "run was cancelled by its own code, not by cancelling the flow: it awaited a task that was cancelled"
+            return EndFlow("failed", error=RuntimeError(own))
+        error = main.exception()
+        if error is None:
+            try:
+                return EndFlow("completed", result=self._code.write_result(main.result()))
+            except Exception as trouble:  # noqa: BLE001 - a result that cannot be stored fails the flow, not the worker
+                error = trouble
+        return EndFlow("failed", error=as_exception(error, "run"))
+
+
+class WorkflowCode:
+    """A workflow's `run` method, with the stored input of one flow."""
+
+    __slots__ = ("_input", "_workflow")
+
+    def __init__(self, workflow: type[Workflow], input: str) -> None:  # noqa: A002 - as the record calls it
+        self._workflow = workflow
+        self._input = input
+
+    def required_actions(self) -> frozenset[str]:
+        return NO_ACTIONS
+
+    def read_input(self) -> Any:
+        return self._workflow.signature.read_arguments(self._input)
+
+    def call(self, values: Any) -> Coroutine[Any, Any, Any]:
+        coroutine: Coroutine[Any, Any, Any] = self._workflow.signature.call_with(self._workflow().run, values)
+        return coroutine
+
+    def read_result(self, step: str, result: str, read: Any) -> Any:
+        return action_named(step).signature.read_result(result) if read is NOT_READ else read
+
+    def write_result(self, value: Any) -> str:
+        return self._workflow.signature.write_result(value)
+
+
+def workflow_driver(workflow: type[Workflow], flow_id: str, input: str) -> CodeDriver:  # noqa: A002 - as above
+    return CodeDriver(flow_id, WorkflowCode(workflow, input))

@@ -1,0 +1,131 @@
+"""`Workflow` and `@workflow`: ordinary Python code whose steps are durable."""
+
+import inspect
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, ClassVar, TypeVar, overload
+
+from redrive.determinism.dice import Random
+from redrive.determinism.ids import UUID
+from redrive.flows.action import ActionCall, call_action
+from redrive.flows.registry import WORKFLOW, Registry
+from redrive.flows.retry_policy import Retry, Timeout, as_policy
+from redrive.flows.stored_policy import write_stored_policy
+from redrive.flows.values.signature import Signature
+from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
+
+START_SETTINGS = frozenset(("key", "queue", "priority", "delay", "connection"))
+"""Keyword arguments of `app.start` that are not passed to `run`."""
+
+T = TypeVar("T")
+W = TypeVar("W", bound="type[Workflow]")
+
+
+class Workflow:
+    """Write `async def run(self, ...)`, decorate the class with `@workflow`, and start it with `app.start(...)`.
+
+    `run` is ordinary Python code, but its side effects belong in actions. After a crash it is replayed from its log and
+    continues where it stopped.
+    """
+
+    workflow_name: ClassVar[str]
+    signature: ClassVar[Signature]
+
+    async def run(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} needs `async def run(self, ...)`")
+
+    async def run_action(self, call: ActionCall[T], *, retry: Retry | None = None, timeout: Timeout | None = None) -> T:
+        """Run an action: `await self.run_action(charge(user=user), retry=RetryPolicy(attempts=3))`.
+
+        retry: a RetryPolicy, a Policy, policy text, or a list of policies, of which the first that matches a failure
+        decides (a policy in a list cannot set what spans all attempts, such as a deadline). By default, the action's.
+        timeout: the time limit of one attempt: seconds, a timedelta, or text such as "2m".
+        """
+        if not isinstance(call, ActionCall):
+            raise TypeError(f"run_action takes the call of an @action, such as charge(user=user), not {call!r}")
+        action = call.action
+        policy = action.policy
+        if retry is not None or timeout is not None:
+            policy = as_policy(policy if retry is None else retry, timeout)
+            write_stored_policy(policy)
+        loop = running_flow_loop()
+        if loop is None:
+            return await call_action(call, policy)
+        result: T = await loop.schedule(action.name, call.arguments, policy)
+        return result
+
+
+WORKFLOWS: Registry[type[Workflow]] = Registry(WORKFLOW)
+workflow_named = WORKFLOWS.named
+
+
+class WorkflowDecorator:
+    """`@workflow` makes a class a workflow; `workflow.now()` and the like are for the code of its `run` method."""
+
+    @overload
+    def __call__(self, cls: W, /) -> W: ...
+    @overload
+    def __call__(self, cls: None = None, /, *, name: str | None = None) -> Callable[[W], W]: ...
+    def __call__(self, cls: Any = None, /, *, name: str | None = None) -> Any:
+        def decorate(cls: Any) -> Any:
+            if not (isinstance(cls, type) and issubclass(cls, Workflow)):
+                raise TypeError(f"@workflow needs a class derived from Workflow, not {cls!r}")
+            _check(cls)
+            cls.workflow_name = name or cls.__name__
+            cls.signature = Signature(cls.run, f"workflow {cls.workflow_name}", method=True)
+            WORKFLOWS.add_python(cls.workflow_name, cls, cls)
+            return cls
+
+        return decorate if cls is None else decorate(cls)
+
+    def now(self) -> datetime:
+        """The current time, which is the same when the code is replayed."""
+        return datetime.fromtimestamp(_loop("now").now, UTC)
+
+    def random(self) -> Random:
+        """A random generator that draws the same numbers when the code is replayed."""
+        return _loop("random").random
+
+    def uuid(self) -> UUID:
+        """A new id, which is the same when the code is replayed."""
+        return UUID(int=_loop("uuid").random.getrandbits(128), version=4)
+
+    def patched(self, patch: str) -> bool:
+        """True for flows that first reach this line with the changed code, false for those that passed it before.
+
+        if workflow.patched("refunds"): ...new... else: ...old...
+        """
+        return _loop("patched").patched(patch)
+
+    def flow_id(self) -> str:
+        return _loop("flow_id").flow_id
+
+
+def _loop(name: str) -> FlowLoop:
+    loop = running_flow_loop()
+    if loop is None:
+        raise RuntimeError(f"workflow.{name}() works only inside the run method of a workflow")
+    return loop
+
+
+def _check(cls: type[Workflow]) -> None:
+    """Raise TypeError for a class whose flows could never run."""
+    if cls.run is Workflow.run or not inspect.iscoroutinefunction(cls.run):
+        raise TypeError(f"{cls.__name__} needs `async def run(self, ...)`")
+    for one in list(inspect.signature(cls.run).parameters.values())[1:]:
+        if one.name in START_SETTINGS and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise TypeError(
+                f"{cls.__name__}.run has a parameter named {one.name!r}, but app.start(...) takes {one.name!r} as a "
+                f"setting and would never pass it on; rename the parameter, to flow_{one.name} for example"
+            )
+    if cls.__init__ is object.__init__:
+        return
+    for one in list(inspect.signature(cls.__init__).parameters.values())[1:]:
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise TypeError(
+                f"{cls.__name__}.__init__ requires {one.name!r}, but redrive calls it without arguments; make it a "
+                "parameter of run, which gets the flow's input, or give it a default"
+            )
+
+
+workflow = WorkflowDecorator()
