@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from redrive.client.new_flows import FlowSettings
 from redrive.flows.json_forms import JsonForm
 from redrive.flows.named_arguments import unknown_name
-from redrive.pipeline.durable import registered_graph
-from redrive.pipeline.durable_stage import DATA, REQUEST_ID
+from redrive.pipeline.durable import DATA, REQUEST_ID, registered_graph
 from redrive.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
