@@ -36,6 +36,7 @@ from redrive.pipeline.results import PipelineResult, RunStatus
 from redrive.pipeline.run_environment import OnFailure, RunEnvironment
 from redrive.pipeline.schedule import Schedule
 from redrive.pipeline.sinks import NO_SINK, put
+from redrive.pipeline.stage_call import StageCall
 from redrive.pipeline.stage_execution import StageExecution
 from redrive.pipeline.stage_run import StageRun
 
@@ -206,7 +207,9 @@ class PipelineRun:
             self._schedule.repeats(name) if has_guards else 0,
             own_data=hooks.own_data,
         )
-        execution = StageExecution(ctx, plan.retriers[name], hooks, plan.interceptors, self._environment)
+        retrier = plan.retriers[name]
+        call = StageCall(retrier, self._environment, [retrier, 0.0])
+        execution = StageExecution(ctx, call, hooks, plan.interceptors, self._environment)
         observed = context.event_sink is not NO_SINK
         began = self._clock.monotonic() if observed else 0.0
         try:

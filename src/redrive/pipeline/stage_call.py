@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import structs
 
 from redrive.calls.guarded_call import GuardedCall
@@ -20,44 +21,30 @@ from redrive.telemetry.events import AttemptFailed, CircuitChanged, Event
 from redrive.telemetry.stream import emit
 
 
-class StageCall:
+class StageCall(msgspec.Struct, eq=False):
     """Asks policy, circuit and budget about each attempt at a stage.
 
     Most first attempts need not ask: no time limit, no budget, and a closed circuit. The `GuardedCall` is created only
     when one of them has something to say, or the attempt fails.
     """
 
-    __slots__ = (
-        "_began",
-        "_call",
-        "_circuit_seen",
-        "_environment",
-        "_name",
-        "_retrier",
-        "_skipped_permit",
-        "decision",
-        "failure",
-        "scope",
-    )
-
-    def __init__(self, retrier: Retrier, name: str, environment: RunEnvironment) -> None:
-        self._retrier = retrier
-        self._name = name
-        self._environment = environment
-        self._call: GuardedCall | None = None
-        self._skipped_permit = False
-        self._circuit_seen: CircuitState | None = None
-        self.failure: Failure | None = None
-        """The failure of the last failed attempt."""
-        self.decision: Decision | None = None
-        """The decision about it."""
-        self.scope: Scope = [retrier, 0.0]
-        """Tells guarded calls inside the stage who owns the retries."""
+    retrier: Retrier
+    environment: RunEnvironment
+    scope: Scope
+    """Tells guarded calls inside the stage who owns the retries."""
+    failure: Failure | None = None
+    """The failure of the last failed attempt."""
+    decision: Decision | None = None
+    """The decision about it."""
+    _call: GuardedCall | None = None
+    _began: float = 0.0
+    _skipped_permit: bool = False
+    _circuit_seen: CircuitState | None = None
 
     def begin_attempt(self, now: float) -> float | None:
         """Admit the next attempt and return when to cut it; raise if the circuit or the deadline refuses it."""
-        retrier = self._retrier
-        if self._call is None and self._environment.outermost and retrier.policy.attempt_timeout is None:
+        retrier = self.retrier
+        if self._call is None and self.environment.outermost and retrier.policy.attempt_timeout is None:
             dependency = retrier.dependency
             circuit = None if dependency is None else dependency.circuit
             if (dependency is None or dependency.budget is None) and (
@@ -75,7 +62,7 @@ class StageCall:
 
     def attempt_succeeded(self, output: StageOutput) -> None:
         if self._call is None:
-            dependency = self._retrier.dependency
+            dependency = self.retrier.dependency
             if dependency is None or dependency.circuit is None or dependency.circuit.state is self._circuit_seen:
                 return
         call = self._guarded_call()
@@ -102,7 +89,7 @@ class StageCall:
         """
         call = self._guarded_call()
         call.history = structs.replace(call.history, attempts=call.history.attempts + 1)
-        now = self._environment.clock.monotonic()
+        now = self.environment.clock.monotonic()
         return now if now - failed_at >= SHORTEST_WAIT else now + call.policy.floor
 
     def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
@@ -116,7 +103,7 @@ class StageCall:
 
     def close(self) -> None:
         """End the stage's ownership of retries: work left in the background owns its own again."""
-        if self.scope[OWNER] is self._retrier:
+        if self.scope[OWNER] is self.retrier:
             self.scope[OWNER] = None
 
     def milliseconds_until(self, now: float) -> int:
@@ -126,14 +113,14 @@ class StageCall:
     def _guarded_call(self) -> GuardedCall:
         if self._call is not None:
             return self._call
-        environment = self._environment
+        environment, retrier, name = self.environment, self.retrier, self.retrier.operation or ""
         if not self._skipped_permit:
-            call = GuardedCall(self._retrier, self._name, environment.clock, environment.dice, environment.outer)
+            call = GuardedCall(retrier, name, environment.clock, environment.dice, environment.outer)
             self.scope = call.scope
             CURRENT.set(self.scope)
         else:
             self.scope[STARTED] = self._began
-            call = GuardedCall(self._retrier, self._name, environment.clock, environment.dice, NO_SCOPE, self.scope)
+            call = GuardedCall(retrier, name, environment.clock, environment.dice, NO_SCOPE, self.scope)
             call.first_attempt_was_made()
         self._call = call
         return call

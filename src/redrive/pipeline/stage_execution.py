@@ -11,7 +11,8 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
 
-from redrive.calls.retrier import Retrier
+import msgspec
+
 from redrive.calls.scope import CURRENT
 from redrive.determinism.thread_cut import CutShort
 from redrive.pipeline.cancellation import stage_error
@@ -34,32 +35,22 @@ from redrive.telemetry.stream import emit
 _FAILED = (StageStatus.FAIL, StageStatus.RETRY)
 
 
-class StageExecution:
+class StageExecution(msgspec.Struct, eq=False):
     """Executes one stage: makes attempts, calls the hooks around them, and retries as the policy decides."""
 
-    __slots__ = ("_call", "_hooks", "ctx", "environment", "inner_runs", "interceptors", "work_output")
-
-    def __init__(
-        self,
-        ctx: StageRun,
-        retrier: Retrier,
-        hooks: Hooks,
-        interceptors: tuple[BaseInterceptor, ...],
-        environment: RunEnvironment,
-    ) -> None:
-        self.ctx = ctx
-        self.interceptors = interceptors
-        self.environment = environment
-        self._hooks = hooks
-        self._call = StageCall(retrier, ctx.stage_name, environment)
-        self.work_output: StageOutput | None = None
-        """The output of `execute` if the stage can be compensated; not that of a fallback or an interceptor."""
-        self.inner_runs: tuple[InnerRun, ...] = ()
-        """The runs of a nested pipeline, one for each attempt."""
+    ctx: StageRun
+    call: StageCall
+    hooks: Hooks
+    interceptors: tuple[BaseInterceptor, ...]
+    environment: RunEnvironment
+    work_output: StageOutput | None = None
+    """The output of `execute` if the stage can be compensated; not that of a fallback or an interceptor."""
+    inner_runs: tuple[InnerRun, ...] = ()
+    """The runs of a nested pipeline, one for each attempt."""
 
     async def execute(self) -> StageOutput:
         """Make attempts until one gives an output; raise the last error when the stage is given up."""
-        ctx, call, hooks, environment = self.ctx, self._call, self._hooks, self.environment
+        ctx, call, hooks, environment = self.ctx, self.call, self.hooks, self.environment
         clock = environment.clock
         if ctx.spec.is_pipeline:
             CURRENT_STAGE.set(self)
@@ -114,13 +105,13 @@ class StageExecution:
 
     async def _attempt(self) -> StageOutput:
         """Make one attempt: `before` hooks outside the circuit breaker, permit, other `before` hooks, `execute`."""
-        ctx, spec, hooks = self.ctx, self.ctx.spec, self._hooks
+        ctx, spec, hooks = self.ctx, self.ctx.spec, self.hooks
         name, clock = spec.name, self.environment.clock
         ctx.attempt_began = clock.monotonic()
         for hook in hooks.outside:
             if (instead := await hook(name, ctx)) is not None:
                 return as_output(instead, name, _before_hook(hook))
-        cut_at = self._call.begin_attempt(ctx.attempt_began)
+        cut_at = self.call.begin_attempt(ctx.attempt_began)
         for hook in hooks.before:
             if (instead := await hook(name, ctx)) is not None:
                 return as_output(instead, name, _before_hook(hook))
@@ -141,7 +132,7 @@ class StageExecution:
         event = StageRetrySucceeded(
             stage=self.ctx.stage_name,
             attempt=self.ctx.attempt,
-            total_time_ms=self._call.milliseconds_until(self.environment.clock.monotonic()),
+            total_time_ms=self.call.milliseconds_until(self.environment.clock.monotonic()),
             **self.environment.ids,
         )
         emit(event)
@@ -152,13 +143,13 @@ class StageExecution:
         sink = ctx.event_sink
         ctx.event_sink = watched = WatchedSink(sink, EVENT_NAMES[StageRetryScheduled])
         try:
-            verdict = await call_on_error(self._hooks, error, ctx, self.environment, retrying=retrying)
+            verdict = await call_on_error(self.hooks, error, ctx, self.environment, retrying=retrying)
         finally:
             ctx.event_sink = sink
         verdict.retry_announced = watched.seen
         if retrying and verdict.action is not ErrorAction.RETRY:
             # The policy's retry is not made: give back its share of the budget.
-            self._call.abandon_attempt()
+            self.call.abandon_attempt()
         return verdict
 
     def _announce_retry(self, error: Exception, verdict: Verdict, wait: float) -> None:
@@ -182,7 +173,7 @@ class StageExecution:
         if ctx.attempt > 1:
             event = StageRetryExhausted(
                 attempts=ctx.attempt,
-                total_time_ms=self._call.milliseconds_until(failed_at),
+                total_time_ms=self.call.milliseconds_until(failed_at),
                 reason=ctx.decision.kind if isinstance(ctx.decision, GiveUp) else "",
                 **failure,
             )
