@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from redrive.flows.scripts.script import Script
     from redrive.flows.values import NotReadable, NotStorable
     from redrive.flows.workflow import Workflow, workflow
-    from redrive.handlers.callbacks import OutcomeRefused, complete_step
+    from redrive.handlers.callbacks import OutcomeRefused, report_outcome
     from redrive.handlers.headers import callback_url
     from redrive.handlers.steps import StepServer, serve_steps
     from redrive.pipeline.durable import register_pipeline
@@ -138,7 +138,6 @@ __all__ = [
     "as_match",
     "attempts",
     "callback_url",
-    "complete_step",
     "constant",
     "correlate",
     "current_attempt",
@@ -154,6 +153,7 @@ __all__ = [
     "register_pipeline",
     "register_script",
     "report_of",
+    "report_outcome",
     "retry",
     "serve_steps",
     "time_left",
@@ -194,13 +194,13 @@ _DURABLE = {
     "Workflow": "flows.workflow",
     "action": "flows.action",
     "callback_url": "handlers.headers",
-    "complete_step": "handlers.callbacks",
     "current_attempt": "runners.attempt",
     "open": "assembly",
     "read_graph": "flows.graphs.reading",
     "register_graph": "flows.registry",
     "register_pipeline": "pipeline.durable",
     "register_script": "flows.registry",
+    "report_outcome": "handlers.callbacks",
     "serve_steps": "handlers.steps",
     "workflow": "flows.workflow",
 }
