@@ -110,7 +110,7 @@ def test_plain_functions_run_in_threads_and_actions_where_they_always_do() -> No
         ({"order_id": "o1", "line": {"count": 1}}, "missing required field `product` - at `$.line`"),
         ({"order_id": 3, "line": {"product": "b"}}, "Expected `str`, got `int` - at `$.order_id`"),
         ({"order_idd": "o1", "line": {"product": "b"}}, "did you mean 'order_id'?"),
-        ([1], "no JSON object"),
+        ([1], "not a JSON object"),
     ],
 )
 def test_inputs_that_do_not_fit_fail_for_good_and_name_the_field(inputs: Any, says: str) -> None:
