@@ -1,10 +1,6 @@
-"""The executors of actions: the event loop, a pool of threads, a pool of processes.
-
-Each returns the result as JSON, and with it the value that reading it gives if that is known.
-"""
+"""The executors for code that must not run in the event loop: a pool of threads, and a pool of processes."""
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
@@ -20,6 +16,7 @@ from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_o
 Values = str | dict[str, Any]
 """Arguments as stored, or as read."""
 Result = tuple[str, Any]
+"""The result as JSON, and the value that reading it gives; NOT_READ if that is not known."""
 
 _UNLIMITED = nullcontext()
 
@@ -35,30 +32,6 @@ class ActionExecutor(Protocol):
     async def execute(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> Result: ...
 
     async def close(self) -> None: ...
-
-
-class LoopExecutor:
-    """Runs coroutine functions in the event loop."""
-
-    def __init__(self, clock: Clock, late: Callable[[Attempt], Late]) -> None:
-        self._clock = clock
-        self._late = late
-
-    async def execute(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> Result:
-        enter_attempt(attempt)
-        scope = scope_of(attempt, self._clock)
-        CURRENT.set(scope)
-        signature = action.signature
-        try:
-            values = signature.read_arguments(arguments) if isinstance(arguments, str) else arguments
-            with time_limit(self._clock, attempt, None if attempt.timeout is None else self._late(attempt)):
-                result = await signature.call_with(action.function, values)
-            return signature.stored_result(result)
-        finally:
-            close_scope(scope)
-
-    async def close(self) -> None:
-        """Nothing is held between attempts."""
 
 
 class ThreadExecutor:

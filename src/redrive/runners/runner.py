@@ -5,24 +5,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
+from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import current_clock
 from redrive.determinism.event_loops import Late
 from redrive.determinism.thread_cut import CutShort
 from redrive.failures.failure import JudgedError
 from redrive.failures.signals import AttemptTimeout, Permanent
+from redrive.flows.action import Action
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.values import NOT_READ, NotReadable, NotStorable
-from redrive.runners.attempt import Attempt
-from redrive.runners.executors import (
-    ActionExecutor,
-    LoopExecutor,
-    ProcessExecutor,
-    Result,
-    ThreadExecutor,
-    Values,
-    time_limit,
-)
+from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
+from redrive.runners.executors import ActionExecutor, ProcessExecutor, Result, ThreadExecutor, Values, time_limit
 from redrive.runners.http.settings import HttpSettings
 from redrive.runners.outcome_listener import OutcomeListener
 
@@ -42,10 +36,14 @@ class Runner:
     ) -> None:
         self._listener = listener
         self._clock = current_clock()
-        self._executors: dict[str, ActionExecutor] = {
-            "loop": LoopExecutor(self._clock, self._late),
-            "thread": ThreadExecutor(self._clock, threads),
-            "process": ProcessExecutor(self._clock, processes),
+        self._pools: list[ActionExecutor] = [
+            ThreadExecutor(self._clock, threads),
+            ProcessExecutor(self._clock, processes),
+        ]
+        self._execute: dict[str, _Execute] = {
+            "loop": self._execute_in_loop,
+            "thread": self._pools[0].execute,
+            "process": self._pools[1].execute,
         }
         self._http_settings = http or HttpSettings()
         self._http: Any = None
@@ -56,9 +54,7 @@ class Runner:
 
     def start(self, handler: Handler, attempt: Attempt, arguments: Values) -> None:
         """Start the attempt; its outcome is reported unless it is cancelled."""
-        execute: _Execute = (
-            self._execute_over_http if isinstance(handler, HttpHandler) else self._executors[handler.place].execute
-        )
+        execute = self._execute_over_http if isinstance(handler, HttpHandler) else self._execute[handler.place]
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._running[attempt] = self._loop.create_task(self._run(execute, handler, attempt, arguments))
@@ -94,8 +90,8 @@ class Runner:
             self.cancel(attempt)
         if self._running:
             await asyncio.wait(self._running.values(), timeout=1.0)
-        for executor in self._executors.values():
-            await executor.close()
+        for pool in self._pools:
+            await pool.close()
         if self._http is not None:
             await self._http.close()
 
@@ -111,6 +107,22 @@ class Runner:
                 self._listener.succeeded(attempt, *outcome)
         finally:
             self._forget(attempt)
+
+    async def _execute_in_loop(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> Result:
+        clock, signature = self._clock, action.signature
+        enter_attempt(attempt)
+        scope = scope_of(attempt, clock)
+        CURRENT.set(scope)
+        try:
+            values = signature.read_arguments(arguments) if isinstance(arguments, str) else arguments
+            if attempt.timeout is None:
+                result = await signature.call_with(action.function, values)
+            else:
+                with time_limit(clock, attempt, self._late(attempt)):
+                    result = await signature.call_with(action.function, values)
+            return signature.stored_result(result)
+        finally:
+            close_scope(scope)
 
     async def _execute_over_http(self, handler: HttpHandler, attempt: Attempt, arguments: Values) -> Result | None:
         """Return the outputs; None if the handler accepted the work and reports later."""
