@@ -47,28 +47,25 @@ class _Rounds:
 
     def __init__(self) -> None:
         self.started = 0
-        self.end: GuardEnd | None = None
-        """Why the last failure started no other round."""
         self._first_failure = 0.0
         self._last: Mapping[str, Any] | None = None
         self._same = 0
 
-    def start_another(self, settings: GuardRetry, rejected: Mapping[str, Any], now: float) -> bool:
+    def start_another(self, settings: GuardRetry, rejected: Mapping[str, Any], now: float) -> GuardEnd | None:
+        """Start another round, or return why there is none."""
         if self._last is None:
             self._first_failure = now
         compared = {name: rejected.get(name) for name in settings.fields} if settings.fields else rejected
         self._same = self._same + 1 if self._last is not None and _equal(self._last, compared) else 1
         self._last = compared
         if self.started + 1 >= settings.attempts:
-            self.end = "attempts"
-        elif settings.time_limit_ms is not None and (now - self._first_failure) * 1000 > settings.time_limit_ms:
-            self.end = "time"
-        elif self._same >= settings.same_output:
-            self.end = "no progress"
-        else:
-            self.started += 1
-            return True
-        return False
+            return "attempts"
+        if settings.time_limit_ms is not None and (now - self._first_failure) * 1000 > settings.time_limit_ms:
+            return "time"
+        if self._same >= settings.same_output:
+            return "no progress"
+        self.started += 1
+        return None
 
 
 class GuardRounds:
@@ -85,22 +82,14 @@ class GuardRounds:
 
     def start_another(
         self, guard: str, settings: GuardRetry, error: StageReported, rejected: Mapping[str, Any], now: float
-    ) -> bool:
-        """Start another round, with the guard's error as feedback for the stage; False when the rounds have ended."""
+    ) -> tuple[int, GuardEnd | None]:
+        """Start another round, with the guard's error as feedback; return the rounds started, and why they ended."""
         rounds = self._rounds.setdefault(guard, _Rounds())
-        if not rounds.start_another(settings, rejected, now):
-            return False
-        feedback = Feedback(guard, error.output.error, error.output.data, rejected, rounds.started)
-        self._feedback[settings.stage] = (*self.feedback_for(settings.stage), feedback)
-        return True
-
-    def started(self, guard: str) -> int:
-        return self._rounds[guard].started
-
-    def end(self, guard: str) -> GuardEnd:
-        end = self._rounds[guard].end
-        assert end is not None  # noqa: S101 - narrows for mypy: asked once start_another returned False
-        return end
+        end = rounds.start_another(settings, rejected, now)
+        if end is None:
+            feedback = Feedback(guard, error.output.error, error.output.data, rejected, rounds.started)
+            self._feedback[settings.stage] = (*self.feedback_for(settings.stage), feedback)
+        return rounds.started, end
 
 
 def _equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -269,12 +269,14 @@ class PipelineRun:
         settings = self._layout.specs[name].guard_retry
         if settings is None or not isinstance(error, StageReported):
             return False
-        guards, sent_back = self._guards, settings.stage
+        sent_back = settings.stage
         fields: dict[str, Any] = {"guard": name, "stage": sent_back, **self._ids}
-        if not guards.start_another(name, settings, error, self._outputs[sent_back].data, self._clock.monotonic()):
-            self._put(GuardRetryEnded(rounds=guards.started(name), reason=guards.end(name), **fields))
+        rejected, now = self._outputs[sent_back].data, self._clock.monotonic()
+        rounds, end = self._guards.start_another(name, settings, error, rejected, now)
+        if end is not None:
+            self._put(GuardRetryEnded(rounds=rounds, reason=end, **fields))
             return False
-        self._put(GuardRetryScheduled(round=guards.started(name), error=error_text(error), **fields))
+        self._put(GuardRetryScheduled(round=rounds, error=error_text(error), **fields))
         self._schedule.repeat(name, sent_back)
         self._skipped.intersection_update(self._outputs)
         return True

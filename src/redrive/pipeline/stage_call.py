@@ -130,5 +130,5 @@ class StageCall(msgspec.Struct, eq=False):
             if isinstance(event, AttemptFailed):
                 self.failure, self.decision = event.failure, event.decision
             elif isinstance(event, CircuitChanged):
-                # Circuits are shared, so everyone is told about them.
+                # Circuits are shared, so every listener gets their changes.
                 emit(event)

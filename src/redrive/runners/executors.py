@@ -4,7 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from typing import Any, Protocol
+from typing import Any
 
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock
@@ -22,16 +22,8 @@ _UNLIMITED = nullcontext()
 
 
 def time_limit(clock: Clock, attempt: Attempt, late: Late | None = None) -> AbstractContextManager[None]:
-    """Cut the block when the attempt's timeout is over. `late`: told when the code ignores its cancellation."""
+    """Cut the block when the attempt's timeout is over. `late`: called when the code ignores its cancellation."""
     return _UNLIMITED if attempt.timeout is None else clock.cut_at(clock.monotonic() + attempt.timeout, late)
-
-
-class ActionExecutor(Protocol):
-    """Runs one attempt of an action."""
-
-    async def execute(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> Result: ...
-
-    async def close(self) -> None: ...
 
 
 class ThreadExecutor:
@@ -68,7 +60,7 @@ class ThreadExecutor:
             error = call.exception() or error
         raise error
 
-    async def close(self) -> None:
+    def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 

@@ -16,7 +16,7 @@ from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.values import NOT_READ, NotReadable, NotStorable
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
-from redrive.runners.executors import ActionExecutor, ProcessExecutor, Result, ThreadExecutor, Values, time_limit
+from redrive.runners.executors import ProcessExecutor, Result, ThreadExecutor, Values, time_limit
 from redrive.runners.http.settings import HttpSettings
 from redrive.runners.outcome_listener import OutcomeListener
 
@@ -36,14 +36,12 @@ class Runner:
     ) -> None:
         self._listener = listener
         self._clock = current_clock()
-        self._pools: list[ActionExecutor] = [
-            ThreadExecutor(self._clock, threads),
-            ProcessExecutor(self._clock, processes),
-        ]
+        self._threads = ThreadExecutor(self._clock, threads)
+        self._processes = ProcessExecutor(self._clock, processes)
         self._execute: dict[str, _Execute] = {
             "loop": self._execute_in_loop,
-            "thread": self._pools[0].execute,
-            "process": self._pools[1].execute,
+            "thread": self._threads.execute,
+            "process": self._processes.execute,
         }
         self._http_settings = http or HttpSettings()
         self._http: Any = None
@@ -90,8 +88,8 @@ class Runner:
             self.cancel(attempt)
         if self._running:
             await asyncio.wait(self._running.values(), timeout=1.0)
-        for pool in self._pools:
-            await pool.close()
+        self._threads.close()
+        await self._processes.close()
         if self._http is not None:
             await self._http.close()
 

@@ -55,11 +55,11 @@ def outcome_of(answer: Answer, handler: HttpHandler, largest: int, wall_now: flo
             answer.status,
         )
     is_envelope = isinstance(data, dict) and data.get("success") is True
-    says_nothing = not answer.body.strip() or data == {"accepted": True}
-    accepts = says_nothing or (answer.status == ACCEPTED_STATUS and not is_envelope)
+    is_empty = not answer.body.strip() or data == {"accepted": True}
+    accepts = is_empty or (answer.status == ACCEPTED_STATUS and not is_envelope)
     if handler.mode == "async" and accepts:
         return Accepted()
-    if says_nothing and answer.status == ACCEPTED_STATUS:
+    if is_empty and answer.status == ACCEPTED_STATUS:
         raise BadAnswer(
             "the handler answered 202 Accepted, but the step is not asynchronous: declare mode: async, or answer with "
             "the outputs",
@@ -105,8 +105,8 @@ def _failure_by_status(answer: Answer, handler: HttpHandler, data: Any, wall_now
             answer.status,
         )
     failure = classifier_of(handler).failure_of_status(answer.status, answer.headers, wall_now)
-    said = _error_message(data) if isinstance(data, dict) else _plain_text(answer)
-    message = redact(f"{failure.message}: {said}" if said else failure.message)
+    detail = _error_message(data) if isinstance(data, dict) else _plain_text(answer)
+    message = redact(f"{failure.message}: {detail}" if detail else failure.message)
     return HttpStepError(message, msgspec.structs.replace(failure, message=message))
 
 

@@ -48,9 +48,7 @@ class _Decompressor:
                 content += self._decompressor.decompress(data, most - len(content))
                 data = self._decompressor.unused_data
         except zlib.error:
-            raise BadAnswer(
-                "the body of the answer is not encoded as its Content-Encoding says", self._status
-            ) from None
+            raise BadAnswer("the body of the answer does not match its Content-Encoding", self._status) from None
         return content
 
     def check_end(self) -> None:
