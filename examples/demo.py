@@ -19,13 +19,13 @@ from examples.terminal import console, scene, stop_waiting, tell
 from redrive.cli import main as redrive_command
 
 ROOT = Path(__file__).parents[1]
-LOOK_EVERY = 0.05
-# So long the killed worker's attempt is seen at work.
-BEFORE_THE_KILL = 0.5
+POLL_SECONDS = 0.05
+# How long the running attempt is shown before its worker is killed.
+SECONDS_BEFORE_KILL = 0.5
 
 
 class WorkerProcess:
-    """`redrive worker examples.orders`, a process of its own."""
+    """Runs `redrive worker examples.orders` in a process of its own."""
 
     def __init__(self, log: Path) -> None:
         command = [sys.executable, "-m", "redrive.cli", "worker", "examples.orders"]
@@ -50,8 +50,8 @@ class WorkerProcess:
 
 
 @contextmanager
-def kept_in(folder: str, shop: FlakyShop) -> Iterator[Path]:
-    """The store and the service, where this process, the workers and the command line look for them."""
+def environment_of(folder: str, shop: FlakyShop) -> Iterator[Path]:
+    """Set the environment variables by which this process, the workers and the CLI find the store and the shop."""
     settings = {"REDRIVE_STORE": f"sqlite:///{folder}/orders.db", "SHOP_URL": shop.url}
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
@@ -63,27 +63,27 @@ def kept_in(folder: str, shop: FlakyShop) -> Iterator[Path]:
 
 
 async def follow(view: FlowView, until: Callable[[], bool] = lambda: False) -> None:
-    """Show the flow's log until then, or to the flow's end."""
+    """Show the flow's log until `until()` is true, or the flow has ended."""
     while await view.look() and not until():  # noqa: ASYNC110 - another process writes the log
-        await asyncio.sleep(LOOK_EVERY)  # noqa: TID251 - a demo takes real time
+        await asyncio.sleep(POLL_SECONDS)  # noqa: TID251 - a demo takes real time
 
 
 async def order(shop: FlakyShop, log: Path) -> str:
     async with redrive.open(worker=False) as app:
-        scene(1, "An order: reserve, charge, pack and notify, a gift, ship. The shop it calls is flaky")
+        scene(1, "An order: reserve, charge, pack and notify, add a gift, ship. The shop's API is flaky")
         worker = WorkerProcess(log)
         try:
             handle = await app.start(Order, "order-17", cents=4200, key="order-17")
             view = FlowView(app, handle.id)
             await follow(view, until=shop.took_the_money.is_set)
-            killed_at = time.perf_counter() + BEFORE_THE_KILL
+            killed_at = time.perf_counter() + SECONDS_BEFORE_KILL
             await follow(view, until=lambda: time.perf_counter() > killed_at)
             stop_waiting()
-            scene(2, "The shop has taken the money and not answered yet. Now the worker dies")
+            scene(2, "The shop has taken the money but not answered yet. Now the worker is killed")
             worker.end(signal.SIGKILL)
-            tell(f"[bold red]SIGKILL to process {worker.pid}[/]; what is left of it is the file orders.db")
+            tell(f"[bold red]SIGKILL to process {worker.pid}[/]; only the file orders.db is left")
             recorded = {path for path in shop.calls if path != "/charge"}
-            scene(3, "Another worker goes on: the attempt number too, and what was recorded does not run again")
+            scene(3, "Another worker continues with the next attempt; recorded steps do not run again")
             worker = WorkerProcess(log)
             view.keep_showing()
             await follow(view)
@@ -101,9 +101,9 @@ async def order(shop: FlakyShop, log: Path) -> str:
 
 
 def main() -> None:
-    with FlakyShop() as shop, tempfile.TemporaryDirectory() as folder, kept_in(folder, shop) as log:
+    with FlakyShop() as shop, tempfile.TemporaryDirectory() as folder, environment_of(folder, shop) as log:
         flow_id = asyncio.run(order(shop, log))
-        scene(5, "Why, when, and what came of it")
+        scene(5, "What happened, when and why")
         tell(f"$ redrive explain {flow_id}")
         console.print()
         redrive_command(["explain", flow_id])

@@ -1,4 +1,4 @@
-"""The shop that the orders of the demo call: a real HTTP server, and it fails as told."""
+"""The shop that the demo's orders call: a real HTTP server with scripted failures."""
 
 import json
 import threading
@@ -9,18 +9,18 @@ from redrive.testing.flaky_server import Seen
 
 SLOW = Reply(fault="hang")
 
-# What goes wrong with the calls of each path, in order; the calls after that are answered.
+# The failures of the first calls to each path; later calls succeed.
 FAILURES = {
     "/charge": [
         Reply(status=503, headers={"Retry-After": "1"}),
         Reply(fault="reset"),
-        SLOW,  # and meanwhile the worker is killed
-        SLOW,  # for so long that the attempt is cut
+        SLOW,  # the worker is killed meanwhile
+        SLOW,  # until the attempt times out
     ],
     "/notify": [Reply(status=500)],
     "/gift": [Reply(status=404)],
 }
-TAKES_THE_MONEY_AND_DOES_NOT_ANSWER = 3
+CHARGED_WITHOUT_ANSWER = 3
 
 
 class FlakyShop:
@@ -28,11 +28,11 @@ class FlakyShop:
         self.calls: Counter[str] = Counter()
         """Calls by path."""
         self.keys: defaultdict[str, set[str]] = defaultdict(set)
-        """The idempotency keys that came with them."""
+        """The idempotency keys of the calls, by path."""
         self.charged: dict[str, int] = {}
-        """What was taken, by idempotency key."""
+        """The cents charged, by idempotency key."""
         self.took_the_money = threading.Event()
-        """Set when a charge was made whose answer does not come."""
+        """Set when a charge is made but not answered."""
         self._lock = threading.Lock()
         self._server = FlakyServer(then=self._answer)
 
@@ -55,10 +55,10 @@ class FlakyShop:
             call = self.calls[seen.path]
             failures = FAILURES.get(seen.path, [])
             works = call > len(failures)
-            if seen.path == "/charge" and (works or call == TAKES_THE_MONEY_AND_DOES_NOT_ANSWER):
-                # The same key is the same charge.
+            if seen.path == "/charge" and (works or call == CHARGED_WITHOUT_ANSWER):
+                # A repeated key does not charge again.
                 self.charged.setdefault(key, json.loads(seen.body)["cents"])
-            if seen.path == "/charge" and call == TAKES_THE_MONEY_AND_DOES_NOT_ANSWER:
+            if seen.path == "/charge" and call == CHARGED_WITHOUT_ANSWER:
                 self.took_the_money.set()
             if not works:
                 return failures[call - 1]

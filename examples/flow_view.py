@@ -1,4 +1,4 @@
-"""Shows a flow's log as it grows: a line for each event, and on a terminal what runs or waits right now."""
+"""Show a flow's log as it grows: a line for each event and, on a terminal, the running and waiting steps."""
 
 import time
 
@@ -31,7 +31,7 @@ class FlowView:
         keep_showing(self._now)
 
     async def look(self) -> bool:
-        """Show what is new in the log; False once the flow has ended."""
+        """Show the new events; return False once the flow has ended."""
         for seq, at, event in (await self._app.log(self._flow_id))[self._shown :]:
             self._shown = seq
             self._began = self._began or at
@@ -69,12 +69,12 @@ class FlowView:
         return [*lines, f"  [yellow]attempt {event.attempt + 1} in {because.wait:.2f} s{source}[/]"]
 
     def _now(self) -> str:
-        """What runs and what waits, at this moment."""
+        """Return the running and waiting steps as one line."""
         wall = time.time()  # noqa: TID251 - a demo takes real time
         words = []
         for item in self.history.items.values():
             if item.state == "running":
-                words.append(f"{item.step}: attempt {item.attempt} under way for {wall - item.attempt_began:.1f} s")
+                words.append(f"{item.step}: attempt {item.attempt} running for {wall - item.attempt_began:.1f} s")
             elif item.state == "waiting" and item.retry_at is not None:
                 words.append(f"{item.step}: attempt {item.attempt + 1} in {max(0.0, item.retry_at - wall):.1f} s")
         return " · ".join(words)

@@ -1,4 +1,4 @@
-"""Guarded calls to a real HTTP server that fails as told: `python -m examples.guarded_calls`."""
+"""Guarded calls to a real HTTP server with scripted failures: `python -m examples.guarded_calls`."""
 
 import json
 import time
@@ -9,12 +9,12 @@ import redrive
 from examples.terminal import console, quote, say, scene, show_event, stop_waiting
 from redrive.testing import FlakyServer, Reply
 
-# Short, so that nobody has to watch for half a minute how a circuit closes again.
+# Short, so that the demo need not wait for the default of 30 s until the circuit closes again.
 COOLDOWN = 1.0
 
 
 def get(url: str) -> Any:
-    """An ordinary function that knows nothing about retries."""
+    """An ordinary function without retry code."""
     with urlopen(url, timeout=5) as answer:  # noqa: S310 - the demo's own server, on this machine
         return json.load(answer)
 
@@ -34,7 +34,7 @@ def retry_after() -> None:
 
 
 def permanent_failure() -> None:
-    scene(3, "A failure that no retry can mend")
+    scene(3, "A failure that no retry can fix")
     fetch = redrive.retry(get)
     with FlakyServer(then=404) as server:
         try:
@@ -44,7 +44,7 @@ def permanent_failure() -> None:
 
 
 class WarehouseBusy(Exception):
-    """An error of our own: redrive cannot know what it means."""
+    """An error of this program: redrive cannot know whether it is transient."""
 
 
 def check_stock(url: str) -> Any:
@@ -55,7 +55,7 @@ def check_stock(url: str) -> Any:
 
 
 def unknown_failure() -> None:
-    scene(4, "An error redrive knows nothing about, first as it is, then declared")
+    scene(4, "An error that redrive does not know, first undeclared, then declared")
     script = Reply(body={"busy": True}), Reply(body={"busy": True}), Reply(body={"busy": False, "left": 7})
     with FlakyServer(*script) as server:
         try:
@@ -123,7 +123,7 @@ def main() -> None:
     finally:
         stop()
         stop_waiting()
-    console.print("\n[bold cyan]What the last error carries[/]: redrive.report_of(error)")
+    console.print("\n[bold cyan]The report of the last error[/]: redrive.report_of(error)")
     quote(str(report))
     console.print("\n[bold]Try next[/]: redrive policy preview --text 'attempts: 5', README.md, docs/guard-a-call.md")
 

@@ -1,6 +1,6 @@
-"""An order as a workflow: ordinary Python, whose every attempt, wait and result is on disk.
+"""An order as a workflow: ordinary Python, with every attempt, wait and result on disk.
 
-The actions know nothing of retries. What they call is at SHOP_URL.
+The actions contain no retry code. They call the shop at SHOP_URL.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Shipment(msgspec.Struct, frozen=True):
 
 
 async def post(path: str, **body: Any) -> Any:
-    """Ask the shop for something. The key is the same on every attempt, so that the shop does it once."""
+    """Call the shop. The idempotency key is the same on every attempt, so that the shop does the work once."""
     headers = {"Idempotency-Key": current_attempt().receipt_token}
     async with (
         aiohttp.ClientSession(os.environ["SHOP_URL"], raise_for_status=True) as session,
@@ -70,13 +70,13 @@ async def ship(parcel: str) -> None:
 class Order(Workflow):
     async def run(self, order: str, cents: int) -> Shipment:
         await reserve(order)
-        patiently = RetryPolicy(attempts=6, exception_types=["ClientError"], backoff_seconds=0.5)
-        receipt = await self.run_action(charge(order, cents), retry=patiently, timeout=2.0)
+        retry_policy = RetryPolicy(attempts=6, exception_types=["ClientError"], backoff_seconds=0.5)
+        receipt = await self.run_action(charge(order, cents), retry=retry_policy, timeout=2.0)
         parcel, _ = await asyncio.gather(pack(order), notify(order))
         try:
             await add_gift(order)
             gift = True
         except aiohttp.ClientResponseError:
-            gift = False  # the order goes without
+            gift = False  # ship without the gift
         await ship(parcel)
         return Shipment(order, receipt, gift, parcel)

@@ -2,16 +2,16 @@
 import { createServer } from "node:http";
 
 const stock = new Map([["book", 3], ["pen", 10]]);
-const done = new Map(); // by receipt token; a real handler keeps it where it keeps its stock
+const done = new Map(); // by receipt token; a real handler stores it with its stock
 
 function reserve(headers, { product }) {
   const receipt = headers["redrive-receipt-token"];
-  if (!done.has(receipt)) { // else an earlier attempt did it, and its answer was lost
+  if (!done.has(receipt)) { // otherwise an earlier attempt did the work, and its answer was lost
     if (product === "pen" && headers["redrive-attempt"] === "1")
-      return [503, { error: "the pens are being counted" }]; // tried again
+      return [503, { error: "the pens are being counted" }]; // retried
     const left = stock.get(product) ?? 0;
     if (left === 0)
-      return [200, { success: false, error: `${product}: sold out` }]; // failed for good
+      return [200, { success: false, error: `${product}: sold out` }]; // not retried
     stock.set(product, left - 1);
     done.set(receipt, { reservation: `${product}-${left - 1}` });
   }

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 stock = {"book": 3, "pen": 10}
-done: dict[str, dict[str, Any]] = {}  # by receipt token; a real handler keeps it where it keeps its stock
+done: dict[str, dict[str, Any]] = {}  # by receipt token; a real handler stores it with its stock
 lock = threading.Lock()
 
 
@@ -28,11 +28,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def reserve(self, receipt: str, product: str) -> tuple[int, dict[str, Any]]:
-        if receipt not in done:  # else an earlier attempt did it, and its answer was lost
+        if receipt not in done:  # otherwise an earlier attempt did the work, and its answer was lost
             if product == "pen" and self.headers["Redrive-Attempt"] == "1":
-                return 503, {"error": "the pens are being counted"}  # tried again
+                return 503, {"error": "the pens are being counted"}  # retried
             if stock.get(product, 0) == 0:
-                return 200, {"success": False, "error": f"{product}: sold out"}  # failed for good
+                return 200, {"success": False, "error": f"{product}: sold out"}  # not retried
             stock[product] -= 1
             done[receipt] = {"reservation": f"{product}-{stock[product]}"}
         return 200, {"success": True, "outputs": done[receipt]}

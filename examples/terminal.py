@@ -1,4 +1,4 @@
-"""Shows redrive's events in the terminal as they happen; without a terminal it prints plain lines."""
+"""Show redrive's events in the terminal as they happen; without a terminal, print plain lines."""
 
 from collections.abc import Callable
 from time import perf_counter
@@ -24,18 +24,18 @@ def say(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Say it above the line that changes."""
+    """Print a line above the live line."""
     console.print(f"   {text}")
 
 
 def quote(text: str) -> None:
-    """Print text as it is, whatever brackets it has."""
+    """Print text without interpreting its brackets as markup."""
     stop_waiting()
     console.print(escape(text))
 
 
 def show_event(event: Event) -> None:
-    """The listener: `redrive.listen(show_event)`."""
+    """Show an event; use it as a listener: `redrive.listen(show_event)`."""
     if isinstance(event, AttemptFailed):
         failure, because = event.failure, event.decision.because
         declared = isinstance(event.decision, RetryAt) and failure.category != "transient"
@@ -60,8 +60,8 @@ def show_event(event: Event) -> None:
         say(f"[magenta]circuit of {event.dependency}: {event.before} -> {event.after}[/]")
 
 
-class _ChangingLine:
-    """Asks for its text each time it is drawn."""
+class _LiveLine:
+    """Computes its text each time it is drawn."""
 
     def __init__(self, text: Callable[[], str]) -> None:
         self._text = text
@@ -74,16 +74,16 @@ _shown: list[Live] = []
 
 
 def keep_showing(text: Callable[[], str]) -> None:
-    """A line under all others that changes with time, until `stop_waiting()`; without a terminal there is none."""
+    """Keep a live line below all others until `stop_waiting()`; without a terminal, do nothing."""
     stop_waiting()
     if console.is_terminal:
-        live = Live(_ChangingLine(text), console=console, refresh_per_second=10, transient=True)
+        live = Live(_LiveLine(text), console=console, refresh_per_second=10, transient=True)
         live.start()
         _shown.append(live)
 
 
 def stop_waiting() -> None:
-    """Take that line off the screen."""
+    """Remove the live line."""
     while _shown:
         _shown.pop().stop()
 

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from redrive.flows.replay import NonDeterminism
     from redrive.flows.retry_policy import RetryPolicy
     from redrive.flows.scripts.errors import ScriptError
-    from redrive.flows.scripts.script import Script, register_script
+    from redrive.flows.scripts.script import Script
     from redrive.flows.values.json_form import NotReadable, NotStorable
     from redrive.flows.workflows.workflow import Workflow, workflow
-    from redrive.handlers.callbacks import OutcomeRefused, complete_step
+    from redrive.handlers.callbacks import OutcomeRefused, report_outcome
     from redrive.handlers.headers import callback_url
     from redrive.handlers.steps import StepServer, serve_steps
     from redrive.pipeline.durable import register_pipeline
@@ -138,7 +138,6 @@ __all__ = [
     "as_match",
     "attempts",
     "callback_url",
-    "complete_step",
     "constant",
     "correlate",
     "current_attempt",
@@ -154,6 +153,7 @@ __all__ = [
     "register_pipeline",
     "register_script",
     "report_of",
+    "report_outcome",
     "retry",
     "serve_steps",
     "time_left",
@@ -194,13 +194,13 @@ _DURABLE = {
     "Workflow": "flows.workflows.workflow",
     "action": "flows.action",
     "callback_url": "handlers.headers",
-    "complete_step": "handlers.callbacks",
     "current_attempt": "runners.attempt",
     "open": "assembly",
     "read_graph": "flows.graphs.notation.graph_reading",
     "register_graph": "flows.graphs.graph",
     "register_pipeline": "pipeline.durable",
     "register_script": "flows.scripts.script",
+    "report_outcome": "handlers.callbacks",
     "serve_steps": "handlers.steps",
     "workflow": "flows.workflows.workflow",
 }

@@ -14,6 +14,7 @@ from tests.runners.http.step_calls import DELIVERY, attempt_to_make, call_with, 
 import redrive
 from redrive import Failure, Policy
 from redrive.client.completions import read_completion
+from redrive.handlers import report_outcome
 from redrive.runners.http.errors import HttpStepError
 from redrive.runners.http.http_runner import HttpRunner
 from redrive.runners.http.settings import HttpSettings
@@ -109,7 +110,7 @@ def test_plain_functions_run_in_threads_and_actions_where_they_always_do() -> No
         ({"order_id": "o1", "line": {"count": 1}}, "missing required field `product` - at `$.line`"),
         ({"order_id": 3, "line": {"product": "b"}}, "Expected `str`, got `int` - at `$.order_id`"),
         ({"order_idd": "o1", "line": {"product": "b"}}, "did you mean 'order_id'?"),
-        ([1], "no JSON object"),
+        ([1], "not a JSON object"),
     ],
 )
 def test_inputs_that_do_not_fit_fail_for_good_and_name_the_field(inputs: Any, says: str) -> None:
@@ -246,7 +247,7 @@ def test_a_page_in_a_browser_on_the_same_machine_cannot_have_work_done(origin: s
             headers = {"Content-Type": "text/plain", "Origin": server.url if origin == "own" else origin}
             async with session.post(f"{server.url}/pay", data='{"to": "eve"}', headers=headers) as answer:
                 assert answer.status == 403
-                assert (await answer.json(content_type=None))["title"] == "pages may not ask"
+                assert (await answer.json(content_type=None))["title"] == "browsers are refused"
 
     asyncio.run(main())
     assert not done
@@ -281,7 +282,7 @@ def test_work_is_accepted_now_and_completed_later() -> None:
 
     async def pack(order_id: str) -> redrive.Accepted:
         url = redrive.callback_url()
-        later.append(asyncio.ensure_future(redrive.complete_step(url, {"parcel": order_id})))
+        later.append(asyncio.ensure_future(report_outcome(url, {"parcel": order_id})))
         return redrive.Accepted()
 
     with FlakyServer(Reply(status=503), then=Reply(status=200)) as engine, no_waits():
@@ -301,7 +302,7 @@ def test_work_is_accepted_now_and_completed_later() -> None:
 def test_an_outcome_that_comes_too_late_is_refused() -> None:
     with FlakyServer(then=Reply(status=409)) as engine:
         with pytest.raises(redrive.OutcomeRefused, match="another attempt"):
-            asyncio.run(redrive.complete_step(f"{engine.url}/v1/completions/x", error="no paper left"))
+            asyncio.run(report_outcome(f"{engine.url}/v1/completions/x", error="no paper left"))
         assert msgspec.json.decode(engine.seen[0].body) == {"success": False, "error": "no paper left"}
 
 
@@ -310,7 +311,7 @@ def test_an_outcome_that_comes_too_late_is_refused() -> None:
 def test_a_failure_that_is_reported_later_means_what_it_says(retry: bool, category: str) -> None:
     """The engine reads it with the rules for answers."""
     with FlakyServer() as engine:
-        asyncio.run(redrive.complete_step(engine.url, error="no paper left", retry=retry))
+        asyncio.run(report_outcome(engine.url, error="no paper left", retry=retry))
     told = engine.seen[0]
     _, failed = read_completion(told.body, told.headers["content-type"], 0.0)
     assert failed is not None
@@ -327,9 +328,9 @@ def test_a_step_that_is_not_asynchronous_has_no_callback() -> None:
 
 
 def test_what_cannot_be_served_is_refused() -> None:
-    with pytest.raises(ValueError, match="each once"):
+    with pytest.raises(ValueError, match="each name once"):
         redrive.StepServer()
-    with pytest.raises(ValueError, match="each once"):
+    with pytest.raises(ValueError, match="each name once"):
         redrive.StepServer(reserve, reserve)
     with pytest.raises(TypeError, match="takes functions"):
         redrive.StepServer(Line)

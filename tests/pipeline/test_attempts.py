@@ -423,7 +423,7 @@ def test_interceptors_that_differ_are_told_apart_from_run_to_run() -> None:
     assert (first.seen, second.seen) == (1, 1)
     assert pipeline.plan_with([TimeoutInterceptor(5)]) is pipeline.plan_with([TimeoutInterceptor(5)])
     assert pipeline.plan_with([TimeoutInterceptor(5)]) is not pipeline.plan_with([TimeoutInterceptor(6)])
-    with pytest.raises(TypeError, match="use objects of classes derived from BaseInterceptor"):
+    with pytest.raises(TypeError, match="derive its class from BaseInterceptor"):
         run(pipeline, [RetryInterceptor])  # type: ignore[list-item]
 
 

@@ -32,7 +32,8 @@ from redrive.pipeline import (
     TimeoutInterceptor,
     get_default_interceptors,
 )
-from redrive.pipeline.durable import graph_of
+from redrive.pipeline.durable.graph_conversion import graph_of
+from redrive.pipeline.durable.validation import durable_plan
 from redrive.testing import FlowApp, FlowOutcome, crash_everywhere, flow_app, virtual_clock
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -247,7 +248,7 @@ def test_a_condition_that_breaks_fails_the_stage_and_is_not_asked_again() -> Non
     assert DONE == ["asked"]
 
 
-def test_a_stage_that_cancels_ends_the_flow_without_an_error_and_nothing_is_undone() -> None:
+def test_a_stage_that_cancels_ends_the_flow_without_an_error_and_nothing_is_compensated() -> None:
     pipeline = (
         Pipeline("closed")
         .with_stage("hotel", Booking())
@@ -263,7 +264,7 @@ def test_a_stage_that_cancels_ends_the_flow_without_an_error_and_nothing_is_undo
     assert DONE == ["hotel"]
 
 
-# Undo
+# Compensation
 
 
 class Booking:
@@ -274,10 +275,10 @@ class Booking:
         DONE.append(ctx.stage_name)
         return {"booking": f"{ctx.stage_name}-{ctx.data.get('guest', '')}"}
 
-    async def undo(self, ctx: StageContext, output: StageOutput) -> None:
+    async def compensate(self, ctx: StageContext, output: StageOutput) -> None:
         if ctx.attempt <= self.fails:
             raise ConnectionError("away")
-        DONE.append(f"undo {output.data['booking']} after {', '.join(ctx.inputs.outputs)}")
+        DONE.append(f"compensate {output.data['booking']} after {', '.join(ctx.inputs.outputs)}")
 
 
 def trip(ending: Any, fails: int = 0) -> Pipeline:
@@ -290,10 +291,10 @@ def trip(ending: Any, fails: int = 0) -> Pipeline:
     )
 
 
-def test_what_was_done_is_undone_newest_first_with_the_retries_of_its_stage() -> None:
+def test_what_was_done_is_compensated_newest_first_with_the_retries_of_its_stage() -> None:
     outcome = durably(trip(redrive.Permanent("no seats"), fails=2), steady(), data={"guest": "ann"})
     assert str(outcome.error) == "no seats"
-    assert DONE == ["hotel", "car", "undo car-ann after hotel", "undo hotel-ann after "]
+    assert DONE == ["hotel", "car", "compensate car-ann after hotel", "compensate hotel-ann after "]
     assert outcome.waits == [1.0, 2.0]
     settled = {line.event.step: line.event.state for line in outcome.lines if isinstance(line.event, StepSettled)}
     assert settled == {"flight": "failed", "bus": "compensated", "car": "compensated", "hotel": "compensated"}
@@ -326,15 +327,15 @@ def test_a_crash_at_any_commit_changes_no_outcome_and_nothing_recorded_is_done_a
 def test_a_crash_at_any_commit_of_a_flow_that_a_stage_cancels_changes_nothing() -> None:
     runs = crash_everywhere(to_its_end, trip(StageOutput.cancel("closed today")))
     assert {run.outcome[0] for run in runs} == {"cancelled"}
-    assert not any(one.startswith("undo") for one in DONE)
+    assert not any(one.startswith("compensate") for one in DONE)
 
 
 @pytest.mark.promise("A14")
-def test_a_crash_at_any_commit_of_a_flow_that_is_undone_changes_nothing_either() -> None:
+def test_a_crash_at_any_commit_of_a_flow_that_is_compensated_changes_nothing_either() -> None:
     runs = crash_everywhere(to_its_end, trip(redrive.Permanent("no seats")))
     assert {run.outcome for run in runs} == {("failed", "no seats")}
-    undone = [one for one in DONE if one.startswith("undo")]
-    assert len(undone) >= 2 * len(runs)
+    compensated = [one for one in DONE if one.startswith("compensate")]
+    assert len(compensated) >= 2 * len(runs)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -392,7 +393,7 @@ def test_a_pipeline_that_nobody_registered_runs_with_the_default_interceptors() 
 
 def test_pipelines_that_are_composed_get_a_name_and_run() -> None:
     whole = of(name="first").compose(Pipeline("other").with_stage("then", gives(n=2), dependencies=("first",)))
-    with pytest.raises(PipelineError, match=r"pipeline 'refused\+other': a durable run cannot have this name"):
+    with pytest.raises(PipelineError, match=r"pipeline 'refused\+other': this name is not allowed in a durable run"):
         durably(whole)
     assert durably(whole.with_name("whole")).result == {"first": {"n": 1}, "then": {"n": 2}}
 
@@ -445,32 +446,32 @@ def guarded() -> Pipeline:
 
 
 REFUSED: list[tuple[Pipeline, list[BaseInterceptor], str]] = [
-    (Pipeline().with_stage("work", gives(n=1)), [], "pipeline 'pipeline': workers know .* by its name; give it one of"),
+    (Pipeline().with_stage("work", gives(n=1)), [], "pipeline 'pipeline': workers find .* by its name; give it one"),
     (
         Pipeline("a b").with_stage("work", gives(n=1)),
         [],
-        "pipeline 'a b': a durable run cannot have this name; use a .* in all: pipeline.with_name",
+        "pipeline 'a b': this name is not allowed in a durable run; use a .* in all: pipeline.with_name",
     ),
-    (of(name="to do"), [], "stage 'to do': a durable run cannot have this name; use a letter, then"),
-    (of(name="data"), [], "stage 'data': a durable run is given its data by this name; give the stage another"),
-    (of(name="request_id"), [], "stage 'request_id': a durable run is given its request_id by this name"),
-    (of(Booking(), "w" * 98), [], r"which undoes it: a durable run cannot have this name"),
+    (of(name="to do"), [], "stage 'to do': this name is not allowed in a durable run; use a letter, then"),
+    (of(name="data"), [], "stage 'data': a durable run has an input of this name; rename the stage"),
+    (of(name="request_id"), [], "stage 'request_id': a durable run has an input of this name"),
+    (of(Booking(), "w" * 98), [], r"the name of its compensation, .*: this name is not allowed in a durable run"),
     (
-        of(Booking()).with_stage("work.undo", gives(n=1)),
+        of(Booking()).with_stage("work.compensate", gives(n=1)),
         [],
-        "stage 'work.undo': this names what undoes 'work'; give the stage another name",
+        "stage 'work.compensate': this is the name of the compensation of 'work'; rename the stage",
     ),
-    (of(of()), [], r"stage 'work': .* no pipelines inside; compose it instead: pipeline.compose\(...\)"),
-    (guarded(), [], "stage 'check': guard_retry is for runs in process: .* leave it out, or do both in one stage"),
-    (of(Fails(None, fallback={"n": 0})), [], "stage 'work': fallback is for runs in process; leave it out"),
+    (of(of()), [], r"stage 'work': a durable run cannot nest pipelines; compose them: pipeline.compose\(...\)"),
+    (guarded(), [], "stage 'check': guard_retry works only in process, .* leave it out, or do both in one stage"),
+    (of(Fails(None, fallback={"n": 0})), [], "stage 'work': fallback works only in process; leave it out"),
     (of(Fails(None, dependency="d" * 201)), [], "stage 'work': dependency: .* at most 200 characters"),
     (
         of(Fails(None, retry_config={"retryable_errors": [lambda error: True]})),
         [],
-        "stage 'work': its retry settings cannot be stored: .*; name classes of errors in them",
+        "stage 'work': its retry settings cannot be stored: .*; name exception classes in them",
     ),
     (of(), [Sees()], "interceptors: Sees has its own before, and a durable run does not call them; leave it out"),
-    (of(), [IdempotencyInterceptor()], r"interceptors: IdempotencyInterceptor is for runs in process; .* key=\.\.\."),
+    (of(), [IdempotencyInterceptor()], r"interceptors: IdempotencyInterceptor works only in process; .* key=\.\.\."),
 ]
 
 
@@ -484,11 +485,12 @@ def test_what_a_durable_run_cannot_do_is_refused_in_one_line_before_it_begins(
 
 
 def test_settings_of_an_interceptor_are_taken_whoever_derived_it() -> None:
-    graph = graph_of(of(Fails(None, dependency="bank")), [*get_default_interceptors(), Slower(max_attempts=7)])
+    pipeline = of(Fails(None, dependency="bank"))
+    graph = graph_of("bank", durable_plan(pipeline, [*get_default_interceptors(), Slower(max_attempts=7)]))
     assert b'"attempts":7' in bytes(graph.steps[0].policy)
     assert graph.steps[0].dependency == "bank"
     # Without a circuit breaker there is no circuit in process, either.
-    assert graph_of(of(Fails(None, dependency="bank")), []).steps[0].dependency is None
+    assert graph_of("bank", durable_plan(pipeline, [])).steps[0].dependency is None
 
 
 def test_only_a_pipeline_is_registered() -> None:
@@ -532,7 +534,9 @@ def test_why_a_stage_cancelled_the_flow_is_told() -> None:
 
 
 @pytest.mark.parametrize(("fails", "left"), [(0, ""), (9, "car")])
-def test_what_could_not_be_undone_is_named_wherever_the_flow_is_said_to_be_undone(fails: int, left: str) -> None:
+def test_what_could_not_be_compensated_is_named_wherever_the_flow_is_said_to_be_compensated(
+    fails: int, left: str
+) -> None:
     async def story() -> None:
         async with flow_app() as app:
             flow = await app.start(trip(redrive.Permanent("no seats"), fails=fails))

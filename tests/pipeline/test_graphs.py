@@ -154,7 +154,7 @@ def test_the_run_may_go_on_with_what_does_not_need_the_stage_that_failed() -> No
     assert (blocked.calls, free.calls) == (0, 1)
     assert list(failed.failures) == ["bad", "worse"]
     assert list(failed.results) == ["good", "free"]
-    assert "failed too: worse" in str(failed)
+    assert "also failed: worse" in str(failed)
 
 
 def test_a_pipeline_is_a_stage_of_another() -> None:
@@ -199,7 +199,7 @@ def test_composed_pipelines_have_the_stages_of_both() -> None:
     assert (both.name, both.stages) == ("left+right", ("shared", "a", "b"))
     run(both)
     assert shared.calls == 1
-    with pytest.raises(PipelineError, match="stage 'shared': both pipelines have one, and they differ"):
+    with pytest.raises(PipelineError, match="stage 'shared': the pipelines have different stages of this name"):
         left.compose(Pipeline().with_stage("shared", Stage()))
 
 
@@ -208,32 +208,35 @@ def test_composed_pipelines_have_the_stages_of_both() -> None:
     ("build", "says"),
     [
         (lambda: Pipeline(), "the pipeline has no stages"),
-        (lambda: one(Stage()).with_stage("a", Stage(), dependencies=("b",)), "'a': depends on 'b', which is no stage"),
+        (
+            lambda: one(Stage()).with_stage("a", Stage(), dependencies=("b",)),
+            "'a': depends on 'b', which is not a stage",
+        ),
         (
             lambda: (
                 Pipeline().with_stage("a", Stage(), dependencies=("b",)).with_stage("b", Stage(), dependencies=["a"])
             ),
             "stages wait for each other: a cycle: a needs b needs a|stages wait for each other: a cycle: b needs a",
         ),
-        (lambda: one(Stage()).with_stage("work", Stage()), "there is one of that name already"),
+        (lambda: one(Stage()).with_stage("work", Stage()), "already has a stage of this name"),
         (lambda: one(Stage()).with_stage("a", Stage(), dependencies="work"), r"a tuple of names: \('work',\)"),
         (lambda: one(Stage()).with_stage("a", Stage(), dependencies=("work", "work")), "each once"),
-        (lambda: one(17), "17 is no stage"),
+        (lambda: one(17), "17 is not a stage"),
         (lambda: one(Stage(), ""), "stage name: '' is not allowed"),
         (lambda: Pipeline().with_stage("a", Stage(), "wrok"), "StageKind.WORK"),
         (lambda: Pipeline().with_stage("a", Stage(), when=True), r"a plain function \(def\)"),  # type: ignore[arg-type]
-        (lambda: one(Stage(undo="later")), "undo: 'later' is not allowed"),
+        (lambda: one(Stage(compensate="later")), "compensate: 'later' is not allowed"),
         (lambda: one(Stage(fallback=17)), "fallback: 17 is not allowed"),
         (lambda: one(Stage(dependency=17)), "dependency: 17 is not allowed"),
         (lambda: one(Stage(retry_on_fail="yes")), "use True or False"),
         (lambda: one(Stage(idempotency_key=17)), "idempotency_key: 17"),
         (
             lambda: one(Stage()).with_stage("g", Stage(), "work", ("work",), guard_retry=GuardRetry("work")),
-            "a stage of StageKind.GUARD only",
+            "only for a stage of StageKind.GUARD",
         ),
         (
             lambda: one(Stage()).with_stage("g", Stage(), "guard", guard_retry=GuardRetry("work")),
-            "none of its dependencies",
+            "not one of its dependencies",
         ),
     ],
 )
@@ -249,7 +252,7 @@ def test_a_context_serves_one_run_at_a_time() -> None:
         slow = one(Stage(lambda ctx: asyncio.sleep(0.01)))
         first = asyncio.create_task(slow.run(context))
         await asyncio.sleep(0)
-        with pytest.raises(ValueError, match="in use by another run"):
+        with pytest.raises(ValueError, match="another run is using this context"):
             await slow.run(context)
         await first
         await slow.run(context)

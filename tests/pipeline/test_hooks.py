@@ -141,12 +141,12 @@ def test_an_on_cancel_that_fails_keeps_no_other_from_being_told() -> None:
 
 
 @pytest.mark.promise("S9")
-def test_work_that_an_after_hook_refuses_is_not_done_again_and_is_undone() -> None:
-    undone: list[str] = []
+def test_work_that_an_after_hook_refuses_is_not_done_again_and_is_compensated() -> None:
+    compensated: list[str] = []
     told: list[str] = []
 
-    async def undo(ctx: StageContext, output: StageOutput) -> None:
-        undone.append(ctx.stage_name)
+    async def compensate(ctx: StageContext, output: StageOutput) -> None:
+        compensated.append(ctx.stage_name)
 
     class Refusing(BaseInterceptor):
         async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
@@ -163,29 +163,29 @@ def test_work_that_an_after_hook_refuses_is_not_done_again_and_is_undone() -> No
             told.append(f"{self.priority} {type(error).__name__}")
             return ErrorAction.RETRY
 
-    stage = Stage(undo=undo)
+    stage = Stage(compensate=compensate)
     with virtual_clock():
         failed = run(one(stage), [RetryInterceptor(), Refusing(), Watching(50), Watching(200)]).failed
     assert stage.calls == 1
     assert isinstance(failed.error, ConnectionError)
-    assert (undone, failed.undone) == (["work"], ("work",))
+    assert (compensated, failed.compensated) == (["work"], ("work",))
     # Each is told once: those inside of the output, those outside that it was refused.
     assert told == ["200 after", "50 ConnectionError"]
 
 
-def test_what_an_interceptor_answered_instead_of_the_stage_is_not_undone() -> None:
-    undone: list[str] = []
+def test_what_an_interceptor_answered_instead_of_the_stage_is_not_compensated() -> None:
+    compensated: list[str] = []
 
-    async def undo(ctx: StageContext, output: StageOutput) -> None:
-        undone.append(ctx.stage_name)
+    async def compensate(ctx: StageContext, output: StageOutput) -> None:
+        compensated.append(ctx.stage_name)
 
     class Cached(BaseInterceptor):
         async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
             return StageOutput.ok(cached=True) if stage_name == "work" else None
 
-    pipeline = one(Stage(undo=undo)).with_stage("bad", Stage(ValueError()), dependencies=("work",))
-    assert run(pipeline, [Cached()]).failed.undone == ()
-    assert undone == []
+    pipeline = one(Stage(compensate=compensate)).with_stage("bad", Stage(ValueError()), dependencies=("work",))
+    assert run(pipeline, [Cached()]).failed.compensated == ()
+    assert compensated == []
 
 
 @pytest.mark.promise("S11", "S12")
@@ -257,11 +257,11 @@ def test_what_is_asked_without_waiting_cannot_be_async(build: Any, says: str) ->
 def test_a_coroutine_from_a_lambda_is_no_key_and_no_condition() -> None:
     keyed = Stage(idempotency_key=lambda ctx: key_of(ctx))
     failed = run(one(keyed), [IdempotencyInterceptor(), RetryInterceptor()]).failed
-    assert "its idempotency_key gives a coroutine" in str(failed)
+    assert "its idempotency_key returns a coroutine" in str(failed)
     asked = Stage()
     wrong: Any = lambda ctx: key_of(ctx)  # noqa: E731 - the shape that hides a coroutine
     failed = run(Pipeline().with_stage("work", asked, when=wrong)).failed
-    assert "its when gives a coroutine" in str(failed)
+    assert "its when returns a coroutine" in str(failed)
     assert keyed.calls == asked.calls == 0
 
 
@@ -280,7 +280,7 @@ def test_hooks_that_cannot_work_are_refused_before_anything_runs() -> None:
     stage = Stage()
     for interceptor, says in (
         (Plain(), "before of Plain is not a coroutine function; write: async def before"),
-        (Waits(), "on_cancel of Waits cannot wait; write: def on_cancel"),
+        (Waits(), "on_cancel of Waits must not be async; write: def on_cancel"),
         (Nowhere(), "Nowhere has the priority 'x'; use a number"),
     ):
         with pytest.raises(TypeError, match=says):
@@ -290,6 +290,6 @@ def test_hooks_that_cannot_work_are_refused_before_anything_runs() -> None:
 
 def test_interceptors_with_settings_cannot_be_changed_after_they_were_made() -> None:
     retry = RetryInterceptor()
-    with pytest.raises(AttributeError, match="a RetryInterceptor cannot be changed; make another one"):
+    with pytest.raises(AttributeError, match="a RetryInterceptor is immutable; create another one"):
         retry.max_attempts = 9
     assert retry == RetryInterceptor()

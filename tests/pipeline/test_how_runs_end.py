@@ -39,16 +39,16 @@ def takes(seconds: float) -> Callable[[StageContext], Awaitable[None]]:
 
 
 class Booking:
-    """Books at once; its undo notes that it ran, and ends as told."""
+    """Books at once; its compensation notes that it ran, and ends as told."""
 
-    def __init__(self, book: list[str], undo: Any = None) -> None:
+    def __init__(self, book: list[str], compensate: Any = None) -> None:
         self.book = book
-        self.how = undo
+        self.how = compensate
 
     async def execute(self, ctx: StageContext) -> None:
         self.book.append(ctx.stage_name)
 
-    async def undo(self, ctx: StageContext, output: StageOutput) -> None:
+    async def compensate(self, ctx: StageContext, output: StageOutput) -> None:
         if self.how is not None:
             await self.how()
         self.book.append(f"not {ctx.stage_name}")
@@ -134,7 +134,7 @@ def test_an_end_while_the_others_are_being_ended_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("inside_of", [1, 2])
-def test_what_a_pipeline_inside_did_is_undone_when_another_stage_fails_half_way(inside_of: int) -> None:
+def test_what_a_pipeline_inside_did_is_compensated_when_another_stage_fails_half_way(inside_of: int) -> None:
     book: list[str] = []
     inside: Any = Pipeline().with_stage("a", Booking(book)).with_stage("b", takes(5), dependencies=("a",))
     for _ in range(inside_of):
@@ -142,11 +142,11 @@ def test_what_a_pipeline_inside_did_is_undone_when_another_stage_fails_half_way(
     with virtual_clock():
         ended = run(inside.with_stage("x", fails_after(1)))
     assert book == ["a", "not a"]
-    assert ended.failed.undone == ("s/" * inside_of + "a",)
-    assert [event.stage for event in ended.events.named("stage.undone")] == ["a"]
+    assert ended.failed.compensated == ("s/" * inside_of + "a",)
+    assert [event.stage for event in ended.events.named("stage.compensated")] == ["a"]
 
 
-def test_a_pipeline_inside_that_is_ended_while_it_undoes_is_undone_by_the_run() -> None:
+def test_a_pipeline_inside_that_is_ended_while_it_compensates_is_compensated_by_the_run() -> None:
     book: list[str] = []
     slow = Booking(book, lambda: takes(5)(None))  # type: ignore[arg-type]  # it does not look at its context
     inside = (
@@ -159,8 +159,8 @@ def test_a_pipeline_inside_that_is_ended_while_it_undoes_is_undone_by_the_run() 
     with virtual_clock():
         ended = run(one(inside, "s").with_stage("x", fails_after(1)))
     assert book == ["a", "b", "c", "not c", "not b", "not a"]
-    assert (ended.failed.stage, ended.failed.undone) == ("x", ("s/c", "s/b", "s/a"))
-    assert "stage.undo_failed" not in ended.events.names
+    assert (ended.failed.stage, ended.failed.compensated) == ("x", ("s/c", "s/b", "s/a"))
+    assert "stage.compensation_failed" not in ended.events.names
 
 
 def fails_after(seconds: float) -> Any:
@@ -171,7 +171,7 @@ def fails_after(seconds: float) -> Any:
     return fail
 
 
-def test_what_a_pipeline_inside_did_is_undone_when_it_is_cut() -> None:
+def test_what_a_pipeline_inside_did_is_compensated_when_it_is_cut() -> None:
     book: list[str] = []
     inside = Pipeline().with_stage("a", Booking(book)).with_stage("b", takes(500), dependencies=("a",))
     limited = SubPipeline(one(inside))
@@ -180,13 +180,13 @@ def test_what_a_pipeline_inside_did_is_undone_when_it_is_cut() -> None:
         failed = run(one(limited, "s"), [TimeoutInterceptor()]).failed
     assert isinstance(failed.error, redrive.AttemptTimeout)
     assert book == ["a", "not a"]
-    assert failed.undone[0].endswith("work/a")
+    assert failed.compensated[0].endswith("work/a")
 
 
 @pytest.mark.promise("S14")
 @pytest.mark.parametrize("why", ["failure", "cancel"])
 def test_work_that_finishes_while_the_run_is_ended_was_done(why: str) -> None:
-    undone: list[str] = []
+    compensated: list[str] = []
     paid = asyncio.Event()
 
     async def pay(ctx: StageContext) -> StageOutput:
@@ -196,22 +196,22 @@ def test_work_that_finishes_while_the_run_is_ended_was_done(why: str) -> None:
             paid.set()
         return StageOutput.ok(receipt=7)
 
-    async def undo(ctx: StageContext, output: StageOutput) -> None:
-        undone.append(f"{ctx.stage_name} {output.data['receipt']}")
+    async def compensate(ctx: StageContext, output: StageOutput) -> None:
+        compensated.append(f"{ctx.stage_name} {output.data['receipt']}")
 
     after = Stage()
     other = Stage(ValueError() if why == "failure" else StageOutput.cancel("enough"))
-    pipeline = one(Stage(pay, undo=undo), "pay").with_stage("after", after, dependencies=("pay",))
+    pipeline = one(Stage(pay, compensate=compensate), "pay").with_stage("after", after, dependencies=("pay",))
     ended = run(pipeline.with_stage("other", other))
     assert paid.is_set()
     assert after.calls == 0
     if why == "failure":
-        assert ended.failed.undone == ("pay",)
+        assert ended.failed.compensated == ("pay",)
         assert ended.failed.results.data("pay") == {"receipt": 7}
-        assert undone == ["pay 7"]
+        assert compensated == ["pay 7"]
     else:
         assert ended.result.data("pay") == {"receipt": 7}
-        assert undone == []
+        assert compensated == []
     assert [event.stage for event in ended.events.named("stage.completed")] == ["pay"]
 
 
@@ -224,15 +224,15 @@ def saga(book: list[str], second: Any) -> Pipeline:
     )
 
 
-def test_an_undo_that_awaits_something_cancelled_keeps_no_other_from_it() -> None:
+def test_a_compensation_that_awaits_something_cancelled_keeps_no_other_from_it() -> None:
     book: list[str] = []
     failed = run(saga(book, await_something_cancelled)).failed
-    assert failed.undone == ("first",)
-    assert "was cancelled" in str(failed.undo_failures["second"])
+    assert failed.compensated == ("first",)
+    assert "was cancelled" in str(failed.compensation_failures["second"])
     assert book[-1] == "not first"
 
 
-def test_an_undo_that_ends_the_program_does_so_once_the_others_were_undone() -> None:
+def test_a_compensation_that_ends_the_program_does_so_once_the_others_were_compensated() -> None:
     book: list[str] = []
 
     async def end() -> None:
@@ -242,12 +242,12 @@ def test_an_undo_that_ends_the_program_does_so_once_the_others_were_undone() -> 
         run(saga(book, end))
     failed = ended.value.__cause__
     assert isinstance(failed, PipelineFailed)
-    assert (failed.undone, list(failed.undo_failures)) == (("first",), ["second"])
+    assert (failed.compensated, list(failed.compensation_failures)) == (("first",), ["second"])
     assert book[-1] == "not first"
 
 
 @pytest.mark.promise("S14")
-def test_a_run_that_is_cancelled_while_it_undoes_says_what_is_left() -> None:
+def test_a_run_that_is_cancelled_while_it_compensates_says_what_is_left() -> None:
     book: list[str] = []
 
     async def cancel_it() -> None:
@@ -259,8 +259,8 @@ def test_a_run_that_is_cancelled_while_it_undoes_says_what_is_left() -> None:
             await running
         failed = cancelled.value.__cause__
         assert isinstance(failed, PipelineFailed)
-        assert list(failed.undo_failures) == ["second", "first"]
-        left = [event.event.stage for event in sink.take_all() if event.type == "stage.undo_failed"]
+        assert list(failed.compensation_failures) == ["second", "first"]
+        left = [event.event.stage for event in sink.take_all() if event.type == "stage.compensation_failed"]
         assert left == ["second", "first"]
 
     with virtual_clock():

@@ -38,9 +38,9 @@ class Shared:
         before = ctx.inputs.get("sum", 0)
         return StageOutput.ok(sum=before + number, attempts=ctx.attempt)
 
-    async def undo(self, ctx: StageContext, output: StageOutput) -> None:
+    async def compensate(self, ctx: StageContext, output: StageOutput) -> None:
         assert output.data["sum"] == ctx.data["number"]
-        ctx.data["undone"].append(ctx.stage_name)
+        ctx.data["compensated"].append(ctx.stage_name)
 
 
 def pipeline_of_three() -> Pipeline:
@@ -56,7 +56,7 @@ def pipeline_of_three() -> Pipeline:
 async def run_one(pipeline: Pipeline, number: int) -> None:
     kind = ("passes", "passes", "fails", "hangs")[number % 4]
     sink = EventQueue(limit=100)
-    data: dict[str, Any] = {"number": number, "kind": kind, "failures": number % 3, "undone": []}
+    data: dict[str, Any] = {"number": number, "kind": kind, "failures": number % 3, "compensated": []}
     context = PipelineContext(
         data=data, pipeline_run_id=f"run-{number}", request_id=f"request-{number}", event_sink=sink
     )
@@ -75,7 +75,7 @@ async def run_one(pipeline: Pipeline, number: int) -> None:
         with pytest.raises(PipelineFailed, match=f"stage 'second' failed .*: bad {number}$") as failed:
             await running
         assert failed.value.results.data("first") == {"sum": number, "attempts": data["failures"] + 1}
-        assert data["undone"] == ["first"]
+        assert data["compensated"] == ["first"]
         retries = data["failures"]
     else:
         result = await running
@@ -87,7 +87,7 @@ async def run_one(pipeline: Pipeline, number: int) -> None:
     scheduled = [event.event for event in events if event.type == "stage.retry_scheduled"]
     assert len(scheduled) == retries
     assert {event.error for event in scheduled} <= {f"away {number}"}
-    assert sorted(data) == ["failures", "kind", "number", "undone"]
+    assert sorted(data) == ["compensated", "failures", "kind", "number"]
 
 
 @pytest.mark.promise("S6")

@@ -65,8 +65,8 @@ def test_errors_travel_with_all_they_carry(travel: Any, nested: bool) -> None:
     failed.add_note("seen by the worker")
     there = travel(failed)
     assert isinstance(there, PipelineFailed)
-    assert (str(there), there.stage, there.undone, there.__notes__) == (
-        *(str(failed), failed.stage, failed.undone),
+    assert (str(there), there.stage, there.compensated, there.__notes__) == (
+        *(str(failed), failed.stage, failed.compensated),
         failed.__notes__,
     )
     root, root_there = failed.error, there.error
@@ -141,7 +141,7 @@ def test_pipelines_that_share_a_stage_can_be_put_together(stage: Any) -> None:
     second = Pipeline("second").with_stage("shared", again, when=works.wanted).with_stage("b", Stage())
     assert first.compose(second).stages == ("shared", "a", "b")
     for other in (one(Works(), "shared"), one(inner.with_stage("more", Stage()), "shared")):
-        with pytest.raises(PipelineError, match="they differ"):
+        with pytest.raises(PipelineError, match="different stages of this name"):
             first.compose(other)
 
 
@@ -151,7 +151,7 @@ class Sync:
     def execute(self, ctx: StageContext) -> StageOutput:
         return StageOutput.ok()
 
-    def undo(self, ctx: StageContext, output: StageOutput) -> None:
+    def compensate(self, ctx: StageContext, output: StageOutput) -> None:
         return
 
     def fallback(self, ctx: StageContext, error: Exception) -> StageOutput:
@@ -167,13 +167,13 @@ async def generates(ctx: StageContext) -> Any:
     [
         (lambda: one(Sync()), "its execute is not a coroutine function; write: async def execute"),
         (lambda: one(partial(Sync().execute)), "write: async def execute"),
-        (lambda: one(Stage(undo=Sync().undo)), "undo: .* use a coroutine function"),
+        (lambda: one(Stage(compensate=Sync().compensate)), "compensate: .* use a coroutine function"),
         (lambda: one(Stage(fallback=Sync().fallback)), "fallback: .* use an output, or a coroutine function"),
         (lambda: Pipeline().with_stage("a", Stage(), dependencies=None), "dependencies: None is not allowed"),  # type: ignore[arg-type]
         (lambda: one(Stage()).compose(None), "compose: a NoneType is not allowed; use a Pipeline"),  # type: ignore[arg-type]
         (lambda: GuardRetry("a", fields=5), r"GuardRetry fields: 5 is not allowed; use a tuple of names"),  # type: ignore[arg-type]
         (lambda: GuardRetry("a", fields="title"), "GuardRetry fields: 'title' is not allowed"),  # type: ignore[arg-type]
-        (lambda: asyncio.run(one(Stage()).run({"a": 1})), r"run: a dict is no PipelineContext; write run\(data="),  # type: ignore[arg-type]
+        (lambda: asyncio.run(one(Stage()).run({"a": 1})), r"run: a dict is not a PipelineContext; write run\(data="),  # type: ignore[arg-type]
         (lambda: PipelineContext(data=[1]), "data: a list is not allowed; use a dict"),  # type: ignore[arg-type]
         (lambda: run(one(Stage()), data="abc"), "data: a str is not allowed"),
         (lambda: PipelineContext(event_sink=[]), "event_sink: a list is not allowed; use an EventQueue"),  # type: ignore[arg-type]
@@ -215,18 +215,20 @@ def test_plain_functions_that_return_something_to_await_are_stages() -> None:
     assert "async def execute" in str(run(one(lambda ctx: generates(ctx))).failed)
 
 
-def test_a_fallback_and_an_undo_that_turn_out_to_be_plain_are_named() -> None:
+def test_a_fallback_and_a_compensation_that_turn_out_to_be_plain_are_named() -> None:
     plain = Stage(ValueError(), fallback=lambda ctx, error: {"a": 1})
     assert "write: async def fallback" in str(run(one(plain)).failed)
-    undone = one(Stage(undo=lambda ctx, output: None)).with_stage("bad", Stage(ValueError()), dependencies=("work",))
-    assert "write: async def undo" in str(run(undone).failed.undo_failures["work"])
+    compensated = one(Stage(compensate=lambda ctx, output: None)).with_stage(
+        "bad", Stage(ValueError()), dependencies=("work",)
+    )
+    assert "write: async def compensate" in str(run(compensated).failed.compensation_failures["work"])
 
 
 def test_inputs_are_read_by_name() -> None:
     async def lists(ctx: StageContext) -> None:
         list(ctx.inputs)
 
-    assert "what each dependency gave is in ctx.inputs.outputs" in str(run(one(lists)).failed)
+    assert "the outputs of the dependencies are in ctx.inputs.outputs" in str(run(one(lists)).failed)
 
 
 @pytest.mark.promise("S9")
@@ -288,7 +290,7 @@ def test_whoever_returned_what_is_no_output_is_named(stage: Any, interceptors: l
 
 
 def test_one_interceptor_is_no_list() -> None:
-    said = r"interceptors: a RetryInterceptor is no list; write \[\*get_default_interceptors\(\), RetryInterceptor\("
+    said = r"interceptors: a RetryInterceptor is not a list; write \[\*get_default_interceptors\(\), RetryInterceptor\("
     with pytest.raises(TypeError, match=said):
         run(one(gives(n=1)), RetryInterceptor())  # type: ignore[arg-type]  # that is the point
     with pytest.raises(TypeError, match=said):

@@ -1,4 +1,4 @@
-"""Pipelines run inside other guarded work: one of them owns the retries, and an undo belongs to whoever runs it."""
+"""Pipelines run inside other guarded work: one of them owns the retries."""
 
 import asyncio
 from typing import Any
@@ -109,19 +109,19 @@ def test_a_pipeline_whose_stage_asks_for_retries_of_the_whole_gets_them() -> Non
 
 
 @pytest.mark.promise("P16")
-def test_an_undo_is_retried_by_the_run_that_it_belongs_to() -> None:
+def test_a_compensation_is_retried_by_the_run_that_it_belongs_to() -> None:
     tries: list[int] = []
 
-    async def undo(ctx: StageContext, output: StageOutput) -> None:
+    async def compensate(ctx: StageContext, output: StageOutput) -> None:
         tries.append(len(tries))
         if len(tries) < 3:
             raise ConnectionError("flaky")
 
-    inner = one(Stage(undo=undo), "book").with_stage("bad", Stage(ValueError()), dependencies=("book",))
+    inner = one(Stage(compensate=compensate), "book").with_stage("bad", Stage(ValueError()), dependencies=("book",))
     with virtual_clock():
         failed = run(one(runs(inner, R)), R).failed
     assert tries == [0, 1, 2]
-    assert (failed.undone, failed.undo_failures) == (("work/book",), {})
+    assert (failed.compensated, failed.compensation_failures) == (("work/book",), {})
 
 
 @pytest.mark.promise("S7", "S8")

@@ -33,7 +33,7 @@ from redrive.testing import virtual_clock
         ("stage.exploded", {}, "'stage.exploded' is not an event"),
         ("stage.retry_scheduled", {"stage": "a"}, "missing required field"),
         ("stage.retry_scheduled", {"stage": "a", "attempt": "1", "delay_ms": 5, "error": ""}, "Expected `int`"),
-        ("stage.undone", {"stage": "a", "color": "red"}, "unknown field `color`"),
+        ("stage.compensated", {"stage": "a", "color": "red"}, "unknown field `color`"),
     ],
 )
 def test_a_queue_takes_only_events_that_are_what_they_say(type_: str, data: dict[str, Any], says: str) -> None:
@@ -69,7 +69,7 @@ def test_a_full_queue_drops_the_newest_and_counts_them() -> None:
     asyncio.run(one(Stage()).with_stage("b", Stage()).run(event_sink=queue))
     assert (len(queue), queue.dropped) == (3, 3)
     assert queue.take_all()[0].type == "pipeline.started"
-    queue.try_emit("stage.undone", {"stage": "a"})
+    queue.try_emit("stage.compensated", {"stage": "a"})
     assert len(queue) == 1
     with pytest.raises(ValueError, match="limit: 0 is not allowed"):
         EventQueue(limit=0)
@@ -95,7 +95,7 @@ def test_a_sink_that_fails_harms_no_run(caplog: pytest.LogCaptureFixture) -> Non
 
     with caplog.at_level(logging.ERROR, "redrive"):
         assert asyncio.run(one(Stage()).run(event_sink=Broken())).status == "completed"
-    assert "the event sink Broken failed; the run goes on" in caplog.text
+    assert "the event sink Broken failed; the run continues" in caplog.text
 
 
 @pytest.fixture

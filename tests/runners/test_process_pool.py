@@ -45,7 +45,8 @@ from redrive.flows.action import Action, action
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.flows.values.json_form import NotReadable, NotStorable
 from redrive.runners.attempt import Attempt
-from redrive.runners.process_pool import NotImportable, ProcessDied, ProcessPool
+from redrive.runners.process_pool import ProcessDied, ProcessPool
+from redrive.runners.process_protocol import NotImportable
 
 
 def attempt_of(action: Action[Any, Any], *, beats: list[str] | None = None, **facts: Any) -> Attempt:
@@ -396,7 +397,7 @@ def test_closing_leaves_no_process_behind(tmp_path: Path) -> None:
         with pytest.raises(ProcessDied):
             await call
         assert not any(map(is_there, pids))
-        with pytest.raises(RuntimeError, match="ended"):
+        with pytest.raises(RuntimeError, match="closed"):
             await ask(pool, who)
         await pool.close()
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from redrive.client.new_flows import FlowSettings
 from redrive.flows.values.json_form import JsonForm
 from redrive.flows.values.named_arguments import unknown_argument
-from redrive.pipeline.durable import registered_graph
-from redrive.pipeline.durable_stage import DATA, REQUEST_ID
+from redrive.pipeline.durable import DATA, REQUEST_ID, registered_graph
 from redrive.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:

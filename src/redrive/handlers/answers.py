@@ -1,4 +1,4 @@
-"""How a function ended, as an answer that the engine reads in the same way."""
+"""HTTP answers for the outcome of a step function, such that the engine classifies it in the same way."""
 
 import math
 from typing import Any
@@ -17,17 +17,18 @@ from redrive.runners.http.answers import ACCEPTED_STATUS, Accepted
 
 _ACCEPTED = msgspec.json.encode(Accepted()).decode()
 _STATUSES = {"permanent": 422, "transient": 503, "unknown": 500}
-_TITLES = {"permanent": "failed for good", "transient": "failed, and may pass", "unknown": "failed unexpectedly"}
+_TITLES = {"permanent": "failed permanently", "transient": "failed transiently", "unknown": "failed unexpectedly"}
 
 
 def outputs_answer(result: str) -> web.Response:
-    """`result`: JSON text."""
+    """Return the answer of a function that returned; `result` is JSON."""
     if result == _ACCEPTED and CALLBACK.get() is not None:
         return web.json_response(text=result, status=ACCEPTED_STATUS)
     return web.json_response(text=f'{{"success":true,"outputs":{result}}}')
 
 
 def failure_answer(step: str, error: BaseException, timed_out: bool) -> web.Response:
+    """Return the answer of a function that raised: a status by which the engine retries or gives up."""
     failure = DEFAULT_CLASSIFIER.failure_of(error, current_clock().wall(), timed_out)
     category, wait = failure.category, failure.retry_after
     if isinstance(error, Snooze):
@@ -44,6 +45,7 @@ def failure_answer(step: str, error: BaseException, timed_out: bool) -> web.Resp
 
 
 def problem(status: int, title: str, detail: str, **more: Any) -> web.Response:
+    """Return a problem document (RFC 9457)."""
     content = {"type": "about:blank", "title": title, "status": status, "detail": redact(detail), **more}
     return web.Response(
         status=status, body=msgspec.json.encode(content), headers={"Content-Type": "application/problem+json"}
@@ -57,10 +59,10 @@ def bad_inputs(step: str, error: WrongArguments) -> web.Response:
 
 
 def check_inputs(action: Action[Any, Any], body: bytes) -> str:
-    """The inputs as the call takes them; raises WrongArguments, which names the field that does not fit."""
+    """Return the inputs as JSON; raise WrongArguments, which names the field that does not fit."""
     try:
         inputs = msgspec.json.decode(body or b"{}", type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise WrongArguments(f"the body is no JSON object: {error}") from None
+        raise WrongArguments(f"the body is not a JSON object: {error}") from None
     call_by_names(action.signature, inputs, "the object")
     return body.decode() or "{}"

@@ -1,4 +1,4 @@
-"""Say how the work of an asynchronous step ended, once it has."""
+"""Report the outcome of an asynchronous step to the engine."""
 
 from typing import Any
 
@@ -19,33 +19,33 @@ _FORM = JsonForm(Any, "the outputs of the step")
 
 
 class OutcomeRefused(Exception):
-    """The engine does not take the outcome: the attempt is over, or unknown."""
+    """The engine refused the outcome: the attempt has ended, or is unknown."""
 
 
-async def complete_step(
+async def report_outcome(
     callback_url: str, outputs: Any = None, *, error: str | None = None, retry: bool = False
 ) -> None:
-    """Report the outputs of the step, or the error that it failed with: for good, or with `retry` to be tried again.
+    """Report the outputs of an asynchronous step, or the error it failed with; `retry` asks for another attempt.
 
-    It is sent again while the engine cannot be reached. Raises OutcomeRefused when the attempt is not the current
-    one any more (it took too long, and another one was begun).
+    The report is repeated while the engine cannot be reached. Raises OutcomeRefused when the attempt is not current
+    any more: it took too long, and the engine has started another one.
     """
     kind = "application/json"
     if error is None:
         body = f'{{"success":true,"outputs":{_FORM.write(outputs)[0]}}}'.encode()
     elif retry:
         kind = "application/problem+json"
-        body = msgspec.json.encode({"status": 503, "title": "failed, and may pass", "detail": error})
+        body = msgspec.json.encode({"status": 503, "title": "failed transiently", "detail": error})
     else:
         body = msgspec.json.encode({"success": False, "error": error})
     headers = {"Content-Type": kind, "User-Agent": USER_AGENT}
-    # The engine takes an outcome once, so sending it twice does no harm.
-    retries = retry_middleware(attempts=8, deadline=120, idempotent=True, operation="complete_step")
+    # Safe to repeat: the engine takes an outcome once.
+    retries = retry_middleware(attempts=8, deadline=120, idempotent=True, operation="report_outcome")
     async with (
         aiohttp.ClientSession(middlewares=(retries,)) as session,
         session.post(callback_url, data=body, headers=headers) as response,
     ):
         if response.status >= 400:
             said = redact(await response.text(errors="replace"), 200)
-            about = "another attempt is under way, or it has ended" if response.status == _STALE else said
+            about = "another attempt is running, or the step has ended" if response.status == _STALE else said
             raise OutcomeRefused(f"the outcome was refused with {response.status}: {about}")

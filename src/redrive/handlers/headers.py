@@ -1,4 +1,4 @@
-"""The attempt that a request is, read from its headers."""
+"""Read the attempt from the headers of its request."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -12,25 +12,25 @@ from redrive.runners.http import request
 
 _OWNED_ELSEWHERE = DURABLE_DEFAULT
 _NOT_OWNED = DURABLE_DEFAULT.replace(attempts=1)
-# Longer ones are no time that anybody waits for; it keeps a mistyped header from breaking the arithmetic.
-_LONGEST_DEADLINE_MS = 10**12
+# About 30 years: keeps a wrong header from overflowing the arithmetic.
+_MAX_DEADLINE_MS = 10**12
 
 CALLBACK: ContextVar[str | None] = ContextVar("redrive_callback", default=None)
 
 
 def callback_url() -> str:
-    """Where the step that this code serves is completed later; see `complete_step`."""
+    """Return the URL to which the outcome of this asynchronous step is reported; pass it to `report_outcome`."""
     url = CALLBACK.get()
     if url is None:
         raise RuntimeError(
-            "there is no callback address: callback_url() works inside a step that is served with serve_steps, and "
-            "called in mode: async"
+            "there is no callback URL: callback_url() works inside a step that is served with serve_steps and declared "
+            "with mode: async"
         )
     return url
 
 
 def attempt_of(headers: Mapping[str, str], step: str) -> Attempt:
-    """A request from anyone else (curl, say) is a first attempt of its own."""
+    """Return the attempt; a request without redrive's headers (from curl, say) is the first attempt of new work."""
     flow_id, item = _receipt(unquote(headers.get(request.RECEIPT_TOKEN, "")))
     timeout = _seconds(headers.get(request.DEADLINE, ""))
     number = headers.get(request.ATTEMPT, "")
@@ -44,23 +44,23 @@ def attempt_of(headers: Mapping[str, str], step: str) -> Attempt:
         timeout=timeout,
         timeout_at=None if timeout is None else current_clock().wall() + timeout,
         details=None,
-        on_beat=_forget,
+        on_beat=_ignore_heartbeat,
     )
 
 
 def _receipt(token: str) -> tuple[str, int]:
     flow_id, _, item = token.rpartition(".")
-    # Without a token each request is work of its own: two must not share their idempotency keys.
+    # Without a token, each request is new work: two must not share their idempotency keys.
     return (flow_id, int(item)) if flow_id and _is_count(item) else (new_id(), 0)
 
 
 def _seconds(milliseconds: str) -> float | None:
-    return min(int(milliseconds), _LONGEST_DEADLINE_MS) / 1000 if _is_count(milliseconds) else None
+    return min(int(milliseconds), _MAX_DEADLINE_MS) / 1000 if _is_count(milliseconds) else None
 
 
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
-def _forget(_flow_id: str, _item: int, _delivery: str, _details: str) -> None:
-    """A heartbeat has no way back over HTTP."""
+def _ignore_heartbeat(_flow_id: str, _item: int, _delivery: str, _details: str) -> None:
+    """Drop a heartbeat: HTTP has no way to send it to the engine."""

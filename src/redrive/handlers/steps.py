@@ -1,4 +1,4 @@
-"""`redrive.serve_steps`: Python functions as the handlers of HTTP steps."""
+"""`redrive.serve_steps`: serve Python functions as the handlers of HTTP steps."""
 
 import asyncio
 import inspect
@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class StepServer:
-    """Serves functions, each under its name: `async with StepServer(reserve) as server: server.url`."""
+    """Serves each function under its name: `async with StepServer(reserve) as server: server.url`."""
 
     def __init__(
         self,
@@ -39,20 +39,20 @@ class StepServer:
     ) -> None:
         self.steps = {one.name: one for one in map(_as_action, steps)}
         if not steps or len(self.steps) < len(steps):
-            raise ValueError("name the functions to serve, each once: serve_steps(reserve, release)")
+            raise ValueError("pass at least one function, and each name once: serve_steps(reserve, release)")
         self._host = host
         self._port = port
         self._outcomes: dict[Attempt, asyncio.Future[web.Response]] = {}
         self._runner = Runner(self, threads, processes)
         self.app = web.Application(client_max_size=LONGEST_JSON)
-        """To serve it in another way, or beside other routes."""
+        """The aiohttp application, to mount beside other routes or serve in another way."""
         self.app.add_routes([web.get("/", self._list), web.post("/{step}", self._serve)])
         self.app.on_cleanup.append(self._clean_up)
         self._site: web.AppRunner | None = None
 
     @property
     def url(self) -> str:
-        assert self._site is not None  # noqa: S101 - it is asked for once the server runs
+        assert self._site is not None  # noqa: S101 - narrows for mypy: only a running server has a URL
         host, port = self._site.addresses[0][:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -74,17 +74,21 @@ class StepServer:
     async def _serve(self, request: web.Request) -> web.Response:
         name = request.match_info["step"]
         if "Origin" in request.headers:
-            # Only browsers send it: a page of any site may post to what listens on the machine of whoever reads it.
-            return problem(403, "pages may not ask", "steps are called by engines, and not by a page in a browser")
+            # Only browsers send it: a page of any website could post to a server on its reader's machine.
+            return problem(403, "browsers are refused", "a step is called by an engine, not by a page in a browser")
         action = self.steps.get(name)
         if action is None:
-            return problem(404, "no such step", f"{name} is none of those served here: {', '.join(sorted(self.steps))}")
+            return problem(
+                404, "no such step", f"{name} is not served here; use one of {', '.join(sorted(self.steps))}"
+            )
         try:
             inputs = check_inputs(action, await request.read())
         except web.HTTPRequestEntityTooLarge:
-            return problem(413, f"the inputs of step {name} are too large", f"at most {LONGEST_JSON:,} bytes are taken")
+            return problem(413, f"the inputs of step {name} are too large", f"send at most {LONGEST_JSON:,} bytes")
         except (ConnectionError, web.RequestPayloadError):
-            return problem(400, f"the inputs of step {name} cannot be read", "the body was cut off or badly packed")
+            return problem(
+                400, f"the inputs of step {name} cannot be read", "the body is cut off or not properly encoded"
+            )
         except WrongArguments as error:
             return bad_inputs(name, error)
         except UnusableHints as error:
@@ -106,7 +110,7 @@ class StepServer:
         self._answer(attempt, outputs_answer(result))
 
     def accepted(self, attempt: Attempt) -> None:
-        """Only steps over HTTP are, and those are not served here."""
+        """Never called: only the runner of an HTTP step reports it."""
 
     def failed(
         self,
@@ -131,10 +135,10 @@ class StepServer:
 def serve_steps(
     *steps: Callable[..., Any], host: str = LOOPBACK, port: int = 9000, threads: int = 32, processes: int = 4
 ) -> None:
-    """Serve functions as the handlers of HTTP steps, each under its name, until the process is told to stop.
+    """Serve functions as the handlers of HTTP steps, each under its name, until the process is stopped.
 
-    Inputs become arguments by their type hints; coroutines run in the event loop, plain functions in threads, and
-    actions with `process=True` in processes. Only this machine can call them unless `host` says otherwise.
+    Inputs are converted to arguments by the type hints. Coroutines run in the event loop, plain functions in threads,
+    and actions with `process=True` in processes. By default only this machine can call them; see `host`.
     """
     server = StepServer(*steps, threads=threads, processes=processes)
     web.run_app(server.app, host=host, port=port, access_log=None)
@@ -144,6 +148,6 @@ def _as_action(function: Callable[..., Any]) -> Action[Any, Any]:
     if isinstance(function, Action):
         return function
     if not callable(function) or isinstance(function, type) or not hasattr(function, "__name__"):
-        raise TypeError(f"serve_steps takes functions and actions, and {function!r} is neither")
+        raise TypeError(f"serve_steps takes functions and actions, not {function!r}")
     executor: Executor = "loop" if inspect.iscoroutinefunction(function) else "thread"
     return Action(function, function.__name__, DURABLE_DEFAULT, executor)

@@ -1,4 +1,4 @@
-"""A DAG of async stages in one process, with retries, timeouts, circuits and metrics around each attempt.
+"""A DAG of async stages in one process, with retries, timeouts, circuits, metrics and spans around each attempt.
 
 pipeline = Pipeline().with_stage("fetch", Fetch(), StageKind.WORK)
 result = await pipeline.run(interceptors=[*get_default_interceptors(), RetryInterceptor()])
@@ -22,9 +22,8 @@ from redrive.pipeline.interceptors import (
     get_default_interceptors,
 )
 from redrive.pipeline.output import StageOutput, StageResult, StageStatus
-from redrive.pipeline.pipeline import Pipeline
+from redrive.pipeline.pipeline import Pipeline, run_with_retry
 from redrive.pipeline.results import PipelineResult
-from redrive.pipeline.single_stage import run_with_retry
 from redrive.pipeline.sinks import EventQueue, EventRefused, EventSink, QueuedEvent
 from redrive.pipeline.stage import Stage, StageKind
 from redrive.pipeline.stage_run import StageRun

@@ -1,4 +1,4 @@
-"""Cancellations that are not the run's own: a stage awaited something that was cancelled, or cancelled its own task."""
+"""Cancellations that do not end the run: a stage awaited something that was cancelled, or cancelled its own task."""
 
 import asyncio
 from collections.abc import Generator
@@ -7,38 +7,38 @@ from types import coroutine
 from typing import Any
 
 from redrive.failures.signals import Permanent
-from redrive.pipeline.stage_run import StageRun
 
 
-def failure_in(raised: BaseException, state: StageRun) -> Exception:
-    """The error that fails the stage. What ends it instead is raised: the run is being ended, or the program is."""
+def stage_error(raised: BaseException, *, run_is_ending: bool) -> Exception:
+    """Return the error that fails the stage; re-raise what ends the run, the task or the program instead."""
     if isinstance(raised, Exception):
         return raised
-    if isinstance(raised, asyncio.CancelledError) and not state.run_is_ending:
-        _forget_cancels()
+    if isinstance(raised, asyncio.CancelledError) and not run_is_ending:
+        _clear_cancel_requests()
         return cancelled_inside("stage", raised)
     raise raised
 
 
-def cancelled_inside(who: str, raised: asyncio.CancelledError) -> Permanent:
-    error = Permanent(f"what the {who} waited for was cancelled")
+def cancelled_inside(what: str, raised: asyncio.CancelledError) -> Permanent:
+    """Return the error of a stage, or compensation, that awaited something cancelled."""
+    error = Permanent(f"something that the {what} awaited was cancelled")
     error.__cause__ = raised
     return error
 
 
-async def let_cancels_pass() -> None:
-    """A stage cancelled its own task and did not wait for that: it must not hit the next stage in this task."""
+async def absorb_cancel_requests() -> None:
+    """Consume a cancel request that a stage made of its own task, so that it misses the next stage in the task."""
     with suppress(asyncio.CancelledError):
-        await _one_turn()
-    _forget_cancels()
+        await _yield_once()
+    _clear_cancel_requests()
 
 
-def _forget_cancels() -> None:
+def _clear_cancel_requests() -> None:
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()
 
 
 @coroutine
-def _one_turn() -> Generator[None, Any, None]:
+def _yield_once() -> Generator[None, Any, None]:
     yield

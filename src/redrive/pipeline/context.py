@@ -1,4 +1,4 @@
-"""What a run and its stages know: `PipelineContext` for the run, `StageContext` and `StageInputs` for one stage."""
+"""The contexts: `PipelineContext` of a run, `StageContext` and `StageInputs` of one stage."""
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import MappingProxyType
@@ -12,10 +12,10 @@ from redrive.pipeline.sinks import NO_SINK, EventSink
 
 
 class PipelineContext:
-    """One run: its ids, what it was given, and where its events go. Use one for one run.
+    """The ids, data and event sink of one run. Create one for each run.
 
-    Interceptors get a view of it that belongs to one stage: what they put into its `data` is seen by the
-    interceptors of that stage in that run, and by no other.
+    Interceptors get a view of it for their stage: values they put into its `data` are visible to the interceptors of
+    that stage in that run only.
     """
 
     __slots__ = ("_cancel", "_cancelled_early", "data", "event_sink", "pipeline_run_id", "request_id")
@@ -43,9 +43,9 @@ class PipelineContext:
         self._cancelled_early: str | None = None
 
     def cancel(self, reason: str = "") -> None:
-        """End the run that uses this context at once, without an error; its result says that it was cancelled.
+        """End the run of this context at once, without an error; its result has the status "cancelled".
 
-        From any thread. One that has not begun yet ends as it begins.
+        It may be called from any thread. A run that has not started yet is cancelled as soon as it starts.
         """
         if self._cancel is not None:
             self._cancel(reason_text(reason))
@@ -57,31 +57,31 @@ class PipelineContext:
 
 
 class Feedback(msgspec.Struct, frozen=True):
-    """Why a guard sent a stage back to work."""
+    """Why a guard sent a stage back."""
 
     guard: str
     error: str
     data: Mapping[str, Any]
-    """What the guard said beside its error."""
+    """The data of the guard's `StageOutput.fail`."""
     rejected: Mapping[str, Any]
-    """What the stage had given."""
+    """The output that the guard rejected."""
     round: int
     """From 1."""
 
 
 class StageInputs:
-    """What a stage may read: what its declared dependencies gave, and what the run was given.
+    """The values a stage may read: the outputs of its declared dependencies, and the data of the run.
 
-    `inputs["total"]` is the data of the dependency `total` where there is one; else the value `total` that one of
-    the dependencies gave; else the value the run was given under that name.
+    `inputs["total"]` is the data of the dependency `total`; if no dependency has that name, the value `total` of a
+    dependency's output; otherwise the value `total` in the data of the run.
     """
 
-    __slots__ = ("_copies", "_given", "_outputs", "_stage")
+    __slots__ = ("_copies", "_outputs", "_run_data", "_stage")
 
-    def __init__(self, stage: str, outputs: dict[str, StageOutput], given: Mapping[str, Any]) -> None:
+    def __init__(self, stage: str, outputs: dict[str, StageOutput], run_data: Mapping[str, Any]) -> None:
         self._stage = stage
         self._outputs = outputs
-        self._given = given
+        self._run_data = run_data
         self._copies: dict[str, dict[str, Any]] | None = None
 
     def __getitem__(self, name: str) -> Any:
@@ -97,15 +97,16 @@ class StageInputs:
             return self._outputs[holders[0]].data[name]
         if holders:
             raise KeyError(f"{name} is given by {' and by '.join(holders)}; write inputs.get_from({holders[0]!r}, ...)")
-        if name in self._given:
-            return self._given[name]
+        if name in self._run_data:
+            return self._run_data[name]
         raise KeyError(
-            f"{name} is not an input of {self._stage}: no declared dependency "
-            f"({', '.join(self._outputs) or 'there is none'}) gave it, and the run was not given it"
+            f"{name} is not an input of {self._stage}: neither its declared dependencies "
+            f"({', '.join(self._outputs) or 'none'}) nor the data of the run have it"
         )
 
     def _copy(self, name: str, output: StageOutput) -> dict[str, Any]:
-        """What the stage does with its inputs is not what others read. One copy: they may be large, and read often."""
+        """Return the stage's own copy of the data, so that its changes reach no other stage."""
+        # Made once: the data may be large, and read often.
         if self._copies is None:
             self._copies = {}
         if name not in self._copies:
@@ -114,14 +115,14 @@ class StageInputs:
 
     @property
     def outputs(self) -> Mapping[str, StageOutput]:
-        """The outputs of the declared dependencies, by name; those that were skipped among them."""
+        """The outputs of the declared dependencies by name, skipped ones included."""
         return MappingProxyType(self._outputs)
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - this is what `get` does
 
     def get_from(self, stage: str, name: str, default: Any = None) -> Any:
-        """A value that one dependency gave; `default` where it gave none, or was skipped."""
+        """Return a value of one dependency's output; `default` if it has none of that name, or was skipped."""
         if stage not in self._outputs:
             raise KeyError(f"{stage} is not a dependency of {self._stage}; declare it: dependencies=({stage!r}, ...)")
         return self._outputs[stage].data.get(name, default)
@@ -130,20 +131,20 @@ class StageInputs:
         output = self._outputs.get(name) if isinstance(name, str) else None
         if output is not None:
             return output.status is StageStatus.OK
-        return any(name in other.data for other in self._outputs.values()) or name in self._given
+        return any(name in other.data for other in self._outputs.values()) or name in self._run_data
 
     def __iter__(self) -> Iterator[str]:
         raise TypeError(
-            "inputs are read by name; what each dependency gave is in ctx.inputs.outputs, and what the run was given "
-            "in ctx.data"
+            "inputs are read by name; the outputs of the dependencies are in ctx.inputs.outputs, and the data of the "
+            "run in ctx.data"
         )
 
     def __repr__(self) -> str:
         return f"StageInputs({', '.join(self._outputs)})"
 
 
-class RunOfStage(Protocol):
-    """What a context tells of the run that its stage is part of."""
+class StageSource(Protocol):
+    """The run, or durable flow, that a StageContext reads from."""
 
     @property
     def stage_name(self) -> str: ...
@@ -152,7 +153,7 @@ class RunOfStage(Protocol):
     @property
     def request_id(self) -> Any: ...
     @property
-    def given(self) -> MutableMapping[str, Any]: ...
+    def run_data(self) -> MutableMapping[str, Any]: ...
     @property
     def event_sink(self) -> EventSink: ...
     @property
@@ -160,12 +161,12 @@ class RunOfStage(Protocol):
 
 
 class StageContext:
-    """What `execute` is given: the inputs of the stage, which attempt this is, and where events go."""
+    """The argument of `execute`: the stage's inputs, the number of the attempt, and the event sink."""
 
-    __slots__ = ("_round", "_run", "attempt", "inputs")
+    __slots__ = ("_round", "_source", "attempt", "inputs")
 
-    def __init__(self, run: RunOfStage, inputs: StageInputs, attempt: int, round_: int = 0) -> None:
-        self._run = run
+    def __init__(self, source: StageSource, inputs: StageInputs, attempt: int, round_: int = 0) -> None:
+        self._source = source
         self._round = round_
         self.inputs = inputs
         self.attempt = attempt
@@ -173,39 +174,39 @@ class StageContext:
 
     @property
     def stage_name(self) -> str:
-        return self._run.stage_name
+        return self._source.stage_name
 
     @property
     def pipeline_run_id(self) -> Any:
-        return self._run.pipeline_run_id
+        return self._source.pipeline_run_id
 
     @property
     def request_id(self) -> Any:
-        return self._run.request_id
+        return self._source.request_id
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What the run was given; it cannot be changed from here."""
-        return MappingProxyType(self._run.given)
+        """The data that the run was started with, read-only."""
+        return MappingProxyType(self._source.run_data)
 
     @property
     def event_sink(self) -> EventSink:
-        return self._run.event_sink
+        return self._source.event_sink
 
     @property
     def feedback(self) -> tuple[Feedback, ...]:
         """What guards said about earlier outputs of this stage in this run, oldest first."""
-        return self._run.feedback
+        return self._source.feedback
 
     @property
     def idempotency_key(self) -> str:
-        """Names this work: the same on each attempt, another in each run and stage, and when a guard sent it back."""
-        return in_round(f"{self._run.pipeline_run_id}:{self._run.stage_name}", self._round)
+        """A key for this work: the same on every attempt; different in each run, stage and guard round."""
+        return key_for_round(f"{self._source.pipeline_run_id}:{self._source.stage_name}", self._round)
 
     def __repr__(self) -> str:
         return f"StageContext({self.stage_name!r}, attempt {self.attempt})"
 
 
-def in_round(key: str, round_: int) -> str:
-    """A key for work that is done again because a guard refused it is another one: the old names the refused work."""
+def key_for_round(key: str, round_: int) -> str:
+    """Return the key of this guard round's work: the plain key names the work that the guard rejected."""
     return key if not round_ else f"{key}:{round_ + 1}"

@@ -1,19 +1,20 @@
-"""Which functions are no coroutine functions, as far as that can be told before they are called."""
+"""Tell coroutine functions from plain ones before they are called, and refuse results that cannot be awaited."""
 
 import inspect
 from functools import partial
 from typing import Any
 
 from redrive.calls.function_kinds import is_async
+from redrive.failures.signals import Permanent
 
-# What a function is said to return that may be awaited.
-_AWAITED = ("Awaitable", "Coroutine", "Future", "Task", "Any")
+# Return annotations of plain functions whose result may be awaited.
+_AWAITABLE_HINTS = ("Awaitable", "Coroutine", "Future", "Task", "Any")
 
 
-def is_surely_plain(function: Any) -> bool:
-    """Whether awaiting what it returns must fail: it is written `def`, and nothing says that it returns an awaitable.
+def is_definitely_sync(function: Any) -> bool:
+    """Whether its result cannot be awaited: written with `def`, and not annotated as returning an awaitable.
 
-    A lambda, a wrapper of another function and an object that can be called may return one.
+    False for lambdas, wrappers and callable objects, which may return one.
     """
     while isinstance(function, partial):
         function = function.func
@@ -26,4 +27,9 @@ def is_surely_plain(function: Any) -> bool:
     if flags & inspect.CO_ITERABLE_COROUTINE or (flags & inspect.CO_VARARGS and flags & inspect.CO_VARKEYWORDS):
         return False
     returns = str(written.__annotations__.get("return", ""))
-    return not any(word in returns for word in _AWAITED)
+    return not any(word in returns for word in _AWAITABLE_HINTS)
+
+
+def not_awaitable(stage: str, attribute: str) -> Permanent:
+    """Return the error for a stage's function whose result turned out not to be awaitable."""
+    return Permanent(f"stage {stage!r}: its {attribute} is not a coroutine function; write: async def {attribute}(...)")

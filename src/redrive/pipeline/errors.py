@@ -1,53 +1,57 @@
-"""What a pipeline raises.
+"""The exceptions of pipelines.
 
 Exception
 ├── ValueError
-│   └── PipelineError    a pipeline that cannot be meant, found when it is built
+│   └── PipelineError    an invalid pipeline, found when it is built
 ├── Relayed
-│   └── PipelineFailed   a stage failed for good; carries the results there are
+│   └── PipelineFailed   a stage failed and is not retried any more; carries the results so far
 └── ResultRejected
     └── StageReported    a stage returned StageOutput.fail or StageOutput.retry
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redrive.failures.failure import Failure, JudgedError
+from redrive.failures.redaction import redact
 from redrive.failures.signals import Relayed, ResultRejected
 from redrive.pipeline.output import StageOutput, StageStatus
-from redrive.pipeline.shown import message_of
+from redrive.pipeline.redacted_text import error_text
+from redrive.pipeline.results import PipelineResult
 from redrive.policies.report import ATTRIBUTE, Report, report_of
 
-if TYPE_CHECKING:
-    from redrive.pipeline.results import PipelineResult
-
-# Of the pipelines inside each other that a message names.
-MOST_NAMES = 8
+# How many names of nested pipelines a message shows.
+MAX_NAMES = 8
 
 
 class PipelineError(ValueError):
-    """A pipeline that cannot be meant: says which stage, what is wrong and what to write instead."""
+    """An invalid pipeline. The message names the stage, what is wrong with it and what to write instead."""
 
 
 class StageReported(ResultRejected, JudgedError):
-    """The stage itself said that it failed, or asked for a retry, by what it returned."""
+    """The stage returned StageOutput.fail or StageOutput.retry."""
 
-    # Of one that was read from the log of a flow, what had no plain form is not there.
+    # Defaults for an error that is rebuilt from the log of a flow, where fields without a JSON form are missing.
     _failure: Failure | None = None
     _status: str = StageStatus.FAIL.value
     _data: Mapping[str, Any] = MappingProxyType({})
     _retry_after_ms: float | None = None
 
     def __init__(self, output: StageOutput, failure: Failure | None = None) -> None:
-        """`failure`: for whoever has nobody else to ask: a durable run, or a call around the whole run."""
+        """`failure`: the classification for callers without a stage's retrier: a durable run, a call around the run."""
         super().__init__(output)
         self.args = (output.error,)
-        # What the log of a flow keeps of it, beside the text.
+        # The log of a flow keeps these beside the text.
         self._status = output.status.value
         self._data = dict(output.data)
         self._retry_after_ms = output.retry_after_ms
         self._failure = failure
+
+    @classmethod
+    def by(cls, output: StageOutput, *, retry_on_fail: bool) -> "StageReported":
+        """Return the error for an output with the status fail or retry."""
+        return cls(output, failure_of_output(output, retry_on_fail=retry_on_fail))
 
     def judged(self) -> Failure | None:
         return self._failure
@@ -60,70 +64,88 @@ class StageReported(ResultRejected, JudgedError):
         return StageOutput(StageStatus(self._status), self._data, str(self), self._retry_after_ms)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.output, self._failure), _kept_with(self)
+        return type(self), (self.output, self._failure), _attached_to(self)
+
+
+def failure_of_output(output: StageOutput, *, retry_on_fail: bool) -> Failure:
+    """Classify a failure that a stage reported by its output."""
+    retry = retry_on_fail or output.status is StageStatus.RETRY
+    return Failure(
+        category="transient" if retry else "permanent",
+        reason="the stage asked for a retry" if retry else "the stage reported a failure",
+        kind="result",
+        type=StageReported.__name__,
+        message=redact(output.error),
+        retry_after=None if output.retry_after_ms is None else output.retry_after_ms / 1000,
+        asks_for_retry=retry,
+        marked_permanent=not retry,
+    )
 
 
 class PipelineFailed(Relayed):
-    """A stage failed for good. What was done until then is in `results`.
+    """A stage failed and is not retried any more. `results` has the outputs so far.
 
-    A guarded call around the run judges it as it would judge the error of the stage.
+    A guarded call around the run classifies this error as it would classify the error of the stage.
     """
 
     def __init__(
         self,
-        results: "PipelineResult",
+        results: PipelineResult,
         failures: Mapping[str, Exception],
-        undone: tuple[str, ...] = (),
-        undo_failures: Mapping[str, BaseException] | None = None,
+        compensated: tuple[str, ...] = (),
+        compensation_failures: Mapping[str, BaseException] | None = None,
     ) -> None:
         self.results = results
-        """The outputs of the stages that were done."""
+        """The outputs of the stages that ended."""
         self.failures = dict(failures)
-        """The error of each stage that failed, the first one first."""
+        """The error of each stage that failed, in the order in which they failed."""
         self.stage, self.error = next(iter(self.failures.items()))
         """The stage that failed first, and its error."""
-        inside = {name: error for name, error in self.failures.items() if isinstance(error, PipelineFailed)}
-        self._own_undo = tuple(undone), dict(undo_failures or {})
-        self.undone: tuple[str, ...] = (
-            *(f"{name}/{one}" for name, error in inside.items() for one in error.undone),
-            *undone,
+        inner = {name: error for name, error in self.failures.items() if isinstance(error, PipelineFailed)}
+        self._own_compensation = tuple(compensated), dict(compensation_failures or {})
+        self.compensated: tuple[str, ...] = (
+            *(f"{name}/{one}" for name, error in inner.items() for one in error.compensated),
+            *compensated,
         )
-        """The stages that were undone, in the order in which that happened: newest first; those of a pipeline inside
-        as "trip/hotel"."""
-        self.undo_failures: dict[str, BaseException] = {
-            f"{name}/{one}": why for name, error in inside.items() for one, why in error.undo_failures.items()
-        } | self._own_undo[1]
-        """The stages whose undo failed, with its error: someone has to look at them."""
+        """The stages that were compensated, in that order: newest first. Stages of a nested pipeline are named as in
+        "trip/hotel"."""
+        self.compensation_failures: dict[str, BaseException] = {
+            f"{name}/{one}": why for name, error in inner.items() for one, why in error.compensation_failures.items()
+        } | self._own_compensation[1]
+        """The stages that could not be compensated, each with the error: someone has to look at them."""
         self.retries_were_made = all(_was_retried(error) for error in self.failures.values())
-        super().__init__(self._in_one_line())
+        super().__init__(self._message())
 
     @property
     def stands_for(self) -> BaseException:
-        """The error of the stage; of several, their group."""
+        """The error of the stage; if several failed, an ExceptionGroup of their errors."""
         return self.error if len(self.failures) == 1 else ExceptionGroup("failed stages", [*self.failures.values()])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.results, self.failures, *self._own_undo), _kept_with(self)
+        return type(self), (self.results, self.failures, *self._own_compensation), _attached_to(self)
 
-    def _in_one_line(self) -> str:
+    def _message(self) -> str:
+        # Of nested pipelines, name the path and the innermost error, instead of quoting each message in the next.
         names, error = [self.stage], self.error
         while isinstance(error, PipelineFailed):
-            # The names of pipelines inside each other, and the error it is all about: not each message in the next.
             names.append(error.stage)
             error = error.error
-        if len(names) > MOST_NAMES:
-            names[1 : 1 - MOST_NAMES] = ["…"]
+        if len(names) > MAX_NAMES:
+            names[1 : 1 - MAX_NAMES] = ["…"]
         report = report_of(error)
         how = "" if report is None else f" after {report.made} attempt{'s'[: report.made != 1]} ({_why(report)})"
-        others = "" if len(self.failures) == 1 else f"; failed too: {', '.join(list(self.failures)[1:])}"
-        left = "" if not self.undo_failures else f"; could not be undone: {', '.join(self.undo_failures)}"
-        what = f"{type(error).__name__}: {message_of(error)}"
-        return f"stage {'/'.join(names)!r} failed{how}: {what}{others}{left}"
+        others = "" if len(self.failures) == 1 else f"; also failed: {', '.join(list(self.failures)[1:])}"
+        left = (
+            ""
+            if not self.compensation_failures
+            else f"; could not be compensated: {', '.join(self.compensation_failures)}"
+        )
+        return f"stage {'/'.join(names)!r} failed{how}: {type(error).__name__}: {error_text(error)}{others}{left}"
 
 
 def _why(report: Report) -> str:
     kind = report.gave_up.kind
-    # The one limit that no setting of the stage shows.
+    # The only limit that is not visible in the stage's settings.
     return f"{kind}: {report.gave_up.because.detail}" if kind == "retry_after" else kind
 
 
@@ -131,6 +153,6 @@ def _was_retried(error: Exception) -> bool:
     return error.retries_were_made if isinstance(error, PipelineFailed) else report_of(error) is not None
 
 
-def _kept_with(error: Exception) -> dict[str, Any]:
-    """What goes with an error to another process: its notes and its report."""
+def _attached_to(error: Exception) -> dict[str, Any]:
+    """Return the notes and the report of an error, which go with it to another process."""
     return {name: value for name, value in vars(error).items() if name in ("__notes__", ATTRIBUTE)}

@@ -1,4 +1,4 @@
-"""The events of a run, each a typed record with its name; sinks get them as that name and a mapping of fields."""
+"""The events of a run as typed records; a sink gets each as its name and a mapping of its fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from redrive.telemetry.events import StageRetryExhausted, StageRetryScheduled, S
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which run it is about."""
+    """The run that the event belongs to."""
 
     pipeline_run_id: str | None = None
     request_id: str | None = None
@@ -50,7 +50,7 @@ class StageFailed(RunEvent, frozen=True, kw_only=True):
 
 
 class StageCancelled(RunEvent, frozen=True, kw_only=True):
-    """It was ended with the run, or because another stage failed."""
+    """The run was cancelled, or another stage failed."""
 
     stage: str
     attempts: int
@@ -58,7 +58,7 @@ class StageCancelled(RunEvent, frozen=True, kw_only=True):
 
 
 class StageFellBack(RunEvent, frozen=True, kw_only=True):
-    """It failed for good, and something else answered in its place."""
+    """The stage failed, and its fallback gave the output."""
 
     stage: str
     error: str
@@ -66,7 +66,7 @@ class StageFellBack(RunEvent, frozen=True, kw_only=True):
 
 
 class GuardRetryScheduled(RunEvent, frozen=True, kw_only=True):
-    """A guard sent a stage back to work."""
+    """A guard rejected an output and sent the stage back."""
 
     guard: str
     stage: str
@@ -75,7 +75,7 @@ class GuardRetryScheduled(RunEvent, frozen=True, kw_only=True):
 
 
 class GuardRetryEnded(RunEvent, frozen=True, kw_only=True):
-    """A guard failed, and the stage is not sent back any more."""
+    """A guard failed, and its stage is not sent back again."""
 
     guard: str
     stage: str
@@ -84,11 +84,11 @@ class GuardRetryEnded(RunEvent, frozen=True, kw_only=True):
     """ "attempts", "time" or "no progress"."""
 
 
-class StageUndone(RunEvent, frozen=True, kw_only=True):
+class StageCompensated(RunEvent, frozen=True, kw_only=True):
     stage: str
 
 
-class StageUndoFailed(RunEvent, frozen=True, kw_only=True):
+class StageCompensationFailed(RunEvent, frozen=True, kw_only=True):
     stage: str
     error: str
     error_type: str
@@ -106,8 +106,8 @@ EVENT_TYPES: Mapping[str, type[msgspec.Struct]] = {
     "stage.retry_scheduled": StageRetryScheduled,
     "stage.retry_succeeded": StageRetrySucceeded,
     "stage.retry_exhausted": StageRetryExhausted,
-    "stage.undone": StageUndone,
-    "stage.undo_failed": StageUndoFailed,
+    "stage.compensated": StageCompensated,
+    "stage.compensation_failed": StageCompensationFailed,
     "guard.retry_scheduled": GuardRetryScheduled,
     "guard.retry_ended": GuardRetryEnded,
 }
@@ -116,5 +116,5 @@ EVENT_NAMES: Mapping[type[msgspec.Struct], str] = {kind: name for name, kind in 
 
 
 def fields_of(event: msgspec.Struct) -> dict[str, Any]:
-    """The fields that say something."""
+    """Return the fields that are not None."""
     return {name: value for name, value in msgspec.structs.asdict(event).items() if value is not None}

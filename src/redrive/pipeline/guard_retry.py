@@ -1,33 +1,36 @@
-"""How often a guard may send a stage back to work, and when that is over: attempts, time, no progress."""
+"""Guards that send a stage back: the settings, and the rounds of one run."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from redrive.pipeline.context import Feedback
+from redrive.pipeline.errors import StageReported
+
 GuardEnd = Literal["attempts", "time", "no progress"]
 
 
 class GuardRetry(msgspec.Struct, frozen=True):
-    """For a stage of kind GUARD: when it fails, `stage` works again, with the guard's words in `ctx.feedback`.
+    """For a stage of kind GUARD: when the guard fails, `stage` runs again with the guard's error in `ctx.feedback`.
 
-    What lies between that stage and the guard is done again too; other stages that depend on them wait for the guard.
+    The stages between that stage and the guard run again too; other stages that depend on them wait for the guard.
     """
 
     stage: str
-    """The stage that is sent back: a dependency of the guard, direct or not."""
+    """The stage to send back: a direct or indirect dependency of the guard."""
     attempts: int = 3
-    """How often it may work in all, the first time included."""
+    """How often the stage may run, the first time included."""
     time_limit_ms: float | None = None
-    """No round begins later than this after the guard's first failure."""
+    """No round starts later than this after the guard's first failure."""
     same_output: int = 2
-    """It is over when the stage has given the same output this many times in a row."""
+    """Stop when the stage has given the same output this many times in a row."""
     fields: tuple[str, ...] = ()
-    """The values that tell outputs apart; empty: all of them."""
+    """The values that are compared to tell outputs apart; empty compares all."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.stage, str) or not self.stage:
-            raise ValueError(f"GuardRetry stage: {self.stage!r} is not allowed; name the stage that is sent back")
+            raise ValueError(f"GuardRetry stage: {self.stage!r} is not allowed; name the stage to send back")
         for field, least in (("attempts", 1), ("same_output", 2)):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -39,35 +42,54 @@ class GuardRetry(msgspec.Struct, frozen=True):
             raise ValueError(f"GuardRetry time_limit_ms: {limit!r} is not allowed; use milliseconds above 0, or None")
 
 
-class Rounds:
-    """How the rounds of one guard in one run go."""
+class _Rounds:
+    """The rounds of one guard in one run."""
 
-    __slots__ = ("_began", "_last", "_same", "count", "settings")
-
-    def __init__(self, settings: GuardRetry) -> None:
-        self.settings = settings
-        self.count = 0
-        """Rounds that were begun."""
-        self._began = 0.0
+    def __init__(self) -> None:
+        self.started = 0
+        self._first_failure = 0.0
         self._last: Mapping[str, Any] | None = None
         self._same = 0
 
-    def another(self, rejected: Mapping[str, Any], now: float) -> GuardEnd | None:
-        """Begin another round; or why there is none."""
-        settings = self.settings
+    def start_another(self, settings: GuardRetry, rejected: Mapping[str, Any], now: float) -> GuardEnd | None:
+        """Start another round, or return why there is none."""
         if self._last is None:
-            self._began = now
+            self._first_failure = now
         compared = {name: rejected.get(name) for name in settings.fields} if settings.fields else rejected
         self._same = self._same + 1 if self._last is not None and _equal(self._last, compared) else 1
         self._last = compared
-        if self.count + 1 >= settings.attempts:
+        if self.started + 1 >= settings.attempts:
             return "attempts"
-        if settings.time_limit_ms is not None and (now - self._began) * 1000 > settings.time_limit_ms:
+        if settings.time_limit_ms is not None and (now - self._first_failure) * 1000 > settings.time_limit_ms:
             return "time"
         if self._same >= settings.same_output:
             return "no progress"
-        self.count += 1
+        self.started += 1
         return None
+
+
+class GuardRounds:
+    """The rounds of all guards in one run, and the feedback that they gave."""
+
+    def __init__(self, outer_feedback: tuple[Feedback, ...]) -> None:
+        """`outer_feedback`: that of the stage which this run is, for all its stages."""
+        self._outer = outer_feedback
+        self._rounds: dict[str, _Rounds] = {}
+        self._feedback: dict[str, tuple[Feedback, ...]] = {}
+
+    def feedback_for(self, stage: str) -> tuple[Feedback, ...]:
+        return self._feedback.get(stage, self._outer)
+
+    def start_another(
+        self, guard: str, settings: GuardRetry, error: StageReported, rejected: Mapping[str, Any], now: float
+    ) -> tuple[int, GuardEnd | None]:
+        """Start another round, with the guard's error as feedback; return the rounds started, and why they ended."""
+        rounds = self._rounds.setdefault(guard, _Rounds())
+        end = rounds.start_another(settings, rejected, now)
+        if end is None:
+            feedback = Feedback(guard, error.output.error, error.output.data, rejected, rounds.started)
+            self._feedback[settings.stage] = (*self.feedback_for(settings.stage), feedback)
+        return rounds.started, end
 
 
 def _equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The hooks of the interceptors, and how they are told: one that fails keeps no other from being told."""
+"""The hooks of all interceptors, and how they are called: a hook that fails does not keep the others from running."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,103 +6,136 @@ from typing import Any
 
 import msgspec
 
-from redrive.pipeline.cancellation import failure_in
-from redrive.pipeline.interceptors.base import ErrorAction
+from redrive.pipeline.cancellation import stage_error
+from redrive.pipeline.interceptors.base import BaseInterceptor, ErrorAction
+from redrive.pipeline.interceptors.circuit_breaker import CircuitBreakerInterceptor
+from redrive.pipeline.interceptors.retry import RetryInterceptor
 from redrive.pipeline.output import StageResult
-from redrive.pipeline.shown import message_of
+from redrive.pipeline.redacted_text import error_text
+from redrive.pipeline.run_environment import RunEnvironment
 from redrive.pipeline.stage_run import StageRun
 
 Hook = Callable[..., Awaitable[Any]]
 
 
 class Hooks(msgspec.Struct, frozen=True):
-    """The hooks that do something, of all interceptors, in the order in which they are called."""
+    """The hooks that do something, in the order in which they are called."""
 
     outside: tuple[Hook, ...] = ()
-    """`before` of those that run outside the circuit breaker."""
+    """`before` of interceptors that run outside the circuit breaker."""
     before: tuple[Hook, ...] = ()
     after: tuple[Hook, ...] = ()
     on_error: tuple[Hook, ...] = ()
     on_cancel: tuple[Callable[..., None], ...] = ()
     overruling: tuple[Hook, ...] = ()
-    """`on_error` of retry interceptors that have one of their own: what it says goes before the policy."""
+    """`on_error` of subclasses of RetryInterceptor: their FAIL overrules the policy's retry."""
     own_data: bool = False
     """Whether an interceptor that is not redrive's may write to `ctx.data`."""
 
 
-class Said(msgspec.Struct):
-    """What interceptors want after a failed attempt."""
+class Verdict(msgspec.Struct):
+    """What the policy and the interceptors want after a failed attempt."""
 
     wanted: set[ErrorAction]
-    broken: Exception | None = None
+    hook_error: Exception | None = None
     """The error of the first hook that failed."""
-    told_of_retry: bool = False
-    """Whether an interceptor with retries of its own has told the sink of this one."""
+    retry_announced: bool = False
+    """Whether an interceptor has already told the event sink about the retry."""
 
-    def first(self) -> ErrorAction:
-        """Of RETRY, FALLBACK and FAIL the first that anyone wants; a hook that failed wants no more attempts."""
-        if self.broken is not None:
+    @property
+    def action(self) -> ErrorAction:
+        """RETRY if anyone wants it, else FALLBACK, else FAIL. After the error of a hook there is no retry."""
+        if self.hook_error is not None:
             self.wanted.discard(ErrorAction.RETRY)
         return next((one for one in ErrorAction if one in self.wanted), ErrorAction.FAIL)
 
 
-async def tell_after(hooks: Hooks, result: StageResult, state: StageRun) -> Said | None:
-    """Tell of an output. When a hook fails, it is refused: those that were not told yet are told of that error."""
+def hooks_of(interceptors: Sequence[BaseInterceptor]) -> Hooks:
+    """Collect the hooks of interceptors that are sorted by priority."""
+    outside = [one for one in interceptors if one.priority < CircuitBreakerInterceptor.priority]
+    return Hooks(
+        outside=_written(outside, "before"),
+        before=_written(interceptors[len(outside) :], "before"),
+        after=_written(interceptors, "after")[::-1],
+        on_error=_written(interceptors, "on_error"),
+        on_cancel=_written(interceptors, "on_cancel"),
+        overruling=_written([one for one in interceptors if isinstance(one, RetryInterceptor)], "on_error"),
+        own_data=any(not type(one).__module__.startswith("redrive.pipeline.") for one in interceptors),
+    )
+
+
+def _written(interceptors: Sequence[BaseInterceptor], name: str) -> tuple[Any, ...]:
+    """Return the hooks of that name, but not those of the base class and of the policy, which do nothing."""
+    nothing = {getattr(BaseInterceptor, name), RetryInterceptor.on_error}
+    hooks = [getattr(one, name, None) for one in interceptors]
+    return tuple(hook for hook in hooks if hook is not None and getattr(hook, "__func__", hook) not in nothing)
+
+
+async def call_after(hooks: Hooks, result: StageResult, ctx: StageRun, run: RunEnvironment) -> Verdict | None:
+    """Call the `after` hooks. If one fails, the output is rejected: hooks not yet called get `on_error` instead."""
     hook = None
     try:
         for hook in hooks.after:
-            await hook(state.stage_name, result, state)
+            await hook(ctx.stage_name, result, ctx)
         return None
-    except BaseException as raised:  # noqa: BLE001 - what ends the stage is raised again there
-        refused = failure_in(raised, state)
-    state.failure = state.decision = None
-    told = {_whose(one) for one in hooks.after[: hooks.after.index(hook) + 1]}
-    said = await _tell(hooks, [one for one in hooks.on_error if _whose(one) not in told], refused, state, set())
-    said.broken = refused
-    return said
+    except BaseException as raised:  # noqa: BLE001 - stage_error re-raises what ends the run
+        rejection = stage_error(raised, run_is_ending=run.stopping)
+    ctx.failure = ctx.decision = None
+    called = {_owner(one) for one in hooks.after[: hooks.after.index(hook) + 1]}
+    left = [one for one in hooks.on_error if _owner(one) not in called]
+    verdict = await _call_on_error(hooks, left, rejection, ctx, run, set())
+    verdict.hook_error = rejection
+    return verdict
 
 
-async def tell_error(hooks: Hooks, error: Exception, state: StageRun, *, retrying: bool) -> Said:
-    """Tell of a failed attempt. `retrying`: what the policy wants."""
+async def call_on_error(
+    hooks: Hooks, error: Exception, ctx: StageRun, run: RunEnvironment, *, retrying: bool
+) -> Verdict:
+    """Call the `on_error` hooks for a failed attempt. `retrying`: whether the policy grants a retry."""
     wanted = {ErrorAction.RETRY if retrying else ErrorAction.FAIL}
-    return await _tell(hooks, hooks.on_error, error, state, wanted)
+    return await _call_on_error(hooks, hooks.on_error, error, ctx, run, wanted)
 
 
-async def _tell(
-    hooks: Hooks, told: Sequence[Hook], error: Exception, state: StageRun, wanted: set[ErrorAction]
-) -> Said:
-    said = Said(wanted)
-    for hook in told:
+async def _call_on_error(
+    hooks: Hooks,
+    called: Sequence[Hook],
+    error: Exception,
+    ctx: StageRun,
+    run: RunEnvironment,
+    wanted: set[ErrorAction],
+) -> Verdict:
+    verdict = Verdict(wanted)
+    for hook in called:
         try:
-            answer = await hook(state.stage_name, error, state)
-            action = None if answer is None else ErrorAction(answer)
-        except BaseException as raised:  # noqa: BLE001 - what ends the stage is raised again there
-            broken = failure_in(raised, state)
-            link(broken, error)
-            said.broken = said.broken or broken
+            returned = await hook(ctx.stage_name, error, ctx)
+            action = None if returned is None else ErrorAction(returned)
+        except BaseException as raised:  # noqa: BLE001 - stage_error re-raises what ends the run
+            hook_error = stage_error(raised, run_is_ending=run.stopping)
+            set_cause(hook_error, error)
+            verdict.hook_error = verdict.hook_error or hook_error
             continue
         if hook in hooks.overruling and action is ErrorAction.FAIL:
             wanted.discard(ErrorAction.RETRY)
         elif action is not None:
             wanted.add(action)
-    return said
+    return verdict
 
 
-def tell_cancel(hooks: Hooks, state: StageRun) -> None:
+def call_on_cancel(hooks: Hooks, ctx: StageRun) -> None:
     for hook in hooks.on_cancel:
         try:
-            hook(state.stage_name, state)
-        except Exception as error:  # noqa: BLE001 - the stage is being ended, whatever a hook makes of it
+            hook(ctx.stage_name, ctx)
+        except Exception as error:  # noqa: BLE001 - the stage is being cancelled all the same
             logging.getLogger("redrive").error(
-                "stage %s: on_cancel failed: %s: %s", state.stage_name, type(error).__name__, message_of(error)
+                "stage %s: on_cancel failed: %s: %s", ctx.stage_name, type(error).__name__, error_text(error)
             )
 
 
-def link(error: Exception, cause: Exception) -> None:
-    """Whoever sees the error sees what it was about."""
+def set_cause(error: Exception, cause: Exception) -> None:
+    """Chain an error to the one it was raised about, unless it has a cause."""
     if error is not cause and error.__cause__ is None:
         error.__cause__ = cause
 
 
-def _whose(hook: Hook) -> int:
+def _owner(hook: Hook) -> int:
     return id(getattr(hook, "__self__", hook))

@@ -1,4 +1,4 @@
-"""What a stage gives back: `StageOutput`, and the record of one attempt that interceptors get to see."""
+"""`StageOutput`, which a stage returns, and `StageResult`, the record of one attempt that interceptors see."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,7 +8,7 @@ import msgspec
 
 from redrive.failures.redaction import redact
 
-MOST_MILLISECONDS = 366 * 86_400_000
+MAX_RETRY_AFTER_MS = 366 * 86_400_000
 
 
 class StageStatus(StrEnum):
@@ -22,25 +22,25 @@ class StageStatus(StrEnum):
 
 
 class StageOutput(msgspec.Struct, frozen=True):
-    """How a stage ended, and what it has for those that depend on it. Make it with `ok`, `skip`, `cancel`, …"""
+    """How a stage ended, and its data for the stages that depend on it. Create it with `ok`, `skip`, `cancel`, …"""
 
     status: StageStatus
     data: Mapping[str, Any] = {}
     error: str = ""
-    """Why it failed, was skipped, wants a retry or cancels the run."""
+    """Why the stage failed, was skipped, wants a retry or cancels the run."""
     retry_after_ms: float | None = None
-    """How long to wait before the retry it asks for; None: as long as the retry settings say."""
+    """How long to wait before the retry; None leaves the wait to the retry settings."""
 
     @classmethod
     def ok(cls, data: Mapping[str, Any] | None = None, /, **values: Any) -> "StageOutput":
-        """Done: `ok(total=3)`, or `ok({"total": 3})`."""
+        """The stage succeeded: `ok(total=3)`, or `ok({"total": 3})`."""
         if data is None:
             return cls(StageStatus.OK, values)
         return cls(StageStatus.OK, {**data, **values})
 
     @classmethod
     def skip(cls, reason: str = "") -> "StageOutput":
-        """There was nothing to do; those that depend on it get no data from here."""
+        """There was nothing to do; dependent stages get no data from this one."""
         return cls(StageStatus.SKIP, error=reason_text(reason))
 
     @classmethod
@@ -50,28 +50,28 @@ class StageOutput(msgspec.Struct, frozen=True):
 
     @classmethod
     def fail(cls, error: str = "", data: Mapping[str, Any] | None = None) -> "StageOutput":
-        """It failed, and trying again will not help. `data` is what a guard has to say about it."""
-        return cls(StageStatus.FAIL, dict(data or {}), str(error) or "the stage says that it failed")
+        """The stage failed, and a retry will not help. A guard puts details for `ctx.feedback` into `data`."""
+        return cls(StageStatus.FAIL, dict(data or {}), str(error) or "the stage reported a failure")
 
     @classmethod
     def retry(cls, reason: str = "", retry_after_ms: float | None = None) -> "StageOutput":
-        """It failed, and is to be tried again: after that time, or as the retry settings say."""
+        """The attempt failed; retry it after `retry_after_ms`, or when the retry settings say."""
         if retry_after_ms is not None:
             if isinstance(retry_after_ms, bool) or not isinstance(retry_after_ms, int | float):
                 raise TypeError(f"retry_after_ms: {retry_after_ms!r} is not allowed; use milliseconds from 0")
-            if not 0 <= retry_after_ms <= MOST_MILLISECONDS:
+            if not 0 <= retry_after_ms <= MAX_RETRY_AFTER_MS:
                 shown = "a number that large" if retry_after_ms > 0 else f"{max(retry_after_ms, -1e300):g}"
                 raise ValueError(f"retry_after_ms: {shown} is not allowed; use milliseconds from 0, at most a year's")
-        return cls(StageStatus.RETRY, error=str(reason) or "the stage asks for a retry", retry_after_ms=retry_after_ms)
+        return cls(StageStatus.RETRY, error=str(reason) or "the stage asked for a retry", retry_after_ms=retry_after_ms)
 
     def __repr__(self) -> str:
-        # Data and texts are the user's own: a repr that ends in a log must not show what is secret in them.
+        # Values may be secret, and a repr ends up in logs: show the names only, and the error redacted.
         about = [repr(redact(self.error, 200))] if self.error else []
         return f"StageOutput.{self.status.value}({', '.join([*map(str, self.data), *about])})"
 
 
 class StageResult(msgspec.Struct, frozen=True):
-    """One attempt that ended, as `after` gets to see it."""
+    """One attempt that ended, as `after` sees it."""
 
     name: str
     status: Literal["completed", "failed", "skipped", "cancelled"]
@@ -93,23 +93,26 @@ RESULT_STATUS: Mapping[StageStatus, Literal["completed", "failed", "skipped", "c
 
 
 def reason_text(reason: Any) -> str:
-    """A reason as users write it: any object; None says nothing."""
+    """Return a reason as text; users may pass any object, or None for no reason."""
     return "" if reason is None else str(reason)
 
 
-def as_output(returned: Any, stage_name: str, who: str = "stage {}") -> StageOutput:
-    """What a stage returned: a StageOutput, a mapping of data, or nothing. `who`: with the stage as {}."""
+def as_output(returned: Any, stage_name: str, source: str = "stage {}") -> StageOutput:
+    """Convert what a stage returned: a StageOutput, a mapping of data, or None.
+
+    source: names whatever returned it in the error message, with {} for the stage.
+    """
     if isinstance(returned, StageOutput):
         return returned
     if returned is None:
-        return NOTHING_GIVEN
+        return EMPTY_OUTPUT
     if isinstance(returned, Mapping):
-        # A copy: what the stage does with its own later is not what it gave.
+        # A copy, so that later changes to the stage's own dict do not change its output.
         return StageOutput(StageStatus.OK, dict(returned))
     raise TypeError(
-        f"{who.format(repr(stage_name))} returned a {type(returned).__name__}; return StageOutput.ok(name=value), a "
+        f"{source.format(repr(stage_name))} returned a {type(returned).__name__}; return StageOutput.ok(name=value), a "
         "dict or None"
     )
 
 
-NOTHING_GIVEN = StageOutput(StageStatus.OK)
+EMPTY_OUTPUT = StageOutput(StageStatus.OK)

@@ -1,23 +1,24 @@
-"""`Pipeline`: stages and what they depend on. It cannot be changed: each `with_…` makes another one."""
+"""`Pipeline`: an immutable DAG of stages; each `with_…` method returns another one."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, get_args
 
 from redrive.pipeline.context import PipelineContext
-from redrive.pipeline.errors import PipelineError
+from redrive.pipeline.errors import PipelineError, PipelineFailed
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.interceptors import get_default_interceptors
 from redrive.pipeline.interceptors.base import BaseInterceptor, StatelessInterceptor
-from redrive.pipeline.plan import Layout, Plan
+from redrive.pipeline.layout import Layout
+from redrive.pipeline.plan import Plan
 from redrive.pipeline.results import PipelineResult
 from redrive.pipeline.run import PipelineRun
+from redrive.pipeline.run_environment import OnFailure
 from redrive.pipeline.sinks import EventSink
-from redrive.pipeline.stage import Condition, Executes, StageKind, StageSpec, spec_of
-from redrive.pipeline.stage_run import OnFailure
+from redrive.pipeline.stage import Condition, Executes, StageKind, StageSpec
 from redrive.pipeline.sub_pipeline import SubPipeline
 
-# Sets of interceptors that a pipeline stays prepared for; programs use one or two.
-MOST_PLANS = 8
+# For how many sets of interceptors a pipeline keeps its plans; programs use one or two.
+MAX_PLANS = 8
 
 
 class Pipeline:
@@ -47,39 +48,44 @@ class Pipeline:
         when: Condition | None = None,
         guard_retry: GuardRetry | None = None,
     ) -> "Pipeline":
-        """This pipeline with one more stage.
+        """Return this pipeline with one more stage.
 
         stage: an object with `execute`, a class of such objects, a coroutine function of the context, or a Pipeline.
-        dependencies: the stages whose outputs it may read; it begins when they are done.
-        when: asked before it begins; when it says no, the stage is skipped.
-        guard_retry: for a guard: which stage works again when the guard fails, and how often.
+        dependencies: the stages whose outputs it may read; the stage starts when they are done.
+        when: a condition, checked before the stage starts; if it is false, the stage is skipped.
+        guard_retry: for a guard: which stage to send back when the guard fails, and how often.
         """
         if name in self._stages:
-            raise PipelineError(f"stage {name!r}: there is one of that name already; give this one another")
-        inside: Any = SubPipeline(stage) if isinstance(stage, Pipeline) else stage
-        spec = spec_of(name, inside, kind, dependencies, when, guard_retry)
+            raise PipelineError(f"stage {name!r}: the pipeline already has a stage of this name; use another")
+        source: Any = SubPipeline(stage) if isinstance(stage, Pipeline) else stage
+        is_pipeline = isinstance(source, SubPipeline)
+        spec = StageSpec(name, source, kind, dependencies, when, guard_retry, is_pipeline=is_pipeline)
         return Pipeline(self.name, _stages={**self._stages, name: spec})
 
     def compose(self, other: "Pipeline") -> "Pipeline":
-        """The stages of both. What both have under one name must be the same."""
+        """Return a pipeline with the stages of both. Stages of the same name must be the same."""
         if not isinstance(other, Pipeline):
             raise TypeError(f"compose: a {type(other).__name__} is not allowed; use a Pipeline")
         stages = dict(self._stages)
         for name, spec in other._stages.items():
             known = stages.setdefault(name, spec)
             if known is not spec and not known.same_as(spec):
-                raise PipelineError(f"stage {name!r}: both pipelines have one, and they differ; rename one of them")
+                raise PipelineError(f"stage {name!r}: the pipelines have different stages of this name; rename one")
         return Pipeline(self.name if self.name == other.name else f"{self.name}+{other.name}", _stages=stages)
 
     def with_name(self, name: str) -> "Pipeline":
-        """This pipeline under another name."""
+        """Return this pipeline with another name."""
         return Pipeline(name, _stages=self._stages)
 
     def build(self) -> "Pipeline":
-        """Check that it can run: every dependency is there, and none waits for itself. `run` does it too."""
+        """Validate the pipeline: every dependency exists, and there are no cycles. `run` does this too."""
+        self._built()
+        return self
+
+    def _built(self) -> Layout:
         if self._layout is None:
             self._layout = Layout(self._stages)
-        return self
+        return self._layout
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -97,42 +103,49 @@ class Pipeline:
         interceptors: Iterable[BaseInterceptor] | None = None,
         on_failure: OnFailure = "fail_fast",
     ) -> PipelineResult:
-        """Run all stages, each as soon as it can.
+        """Run all stages, each as soon as its dependencies are done.
 
-        ctx: the run's context; without one it is made from `data`, `request_id` and `event_sink`.
-        interceptors: what happens around each attempt; by default `get_default_interceptors()`.
-        on_failure: "fail_fast" cancels the other stages when one fails for good; "continue" lets all run that do not
-            need it. Either way PipelineFailed is raised, with the results there are.
+        ctx: the run's context; by default it is created from `data`, `request_id` and `event_sink`.
+        interceptors: the interceptors around each attempt; by default `get_default_interceptors()`.
+        on_failure: "fail_fast" cancels the other stages when one fails; "continue" runs every stage that does not
+            depend on it. Either way PipelineFailed is raised, with the results so far.
         """
         if on_failure not in get_args(OnFailure):
             raise ValueError(f'on_failure: {on_failure!r} is not allowed; use "fail_fast" or "continue"')
         if ctx is not None and not isinstance(ctx, PipelineContext):
-            raise TypeError(f"run: a {type(ctx).__name__} is no PipelineContext; write run(data={{...}})")
+            raise TypeError(f"run: a {type(ctx).__name__} is not a PipelineContext; write run(data={{...}})")
         if ctx is None:
             ctx = PipelineContext(data=data, request_id=request_id, event_sink=event_sink)
         elif data is not None or request_id is not None or event_sink is not None:
             raise TypeError("run: data, request_id and event_sink belong to the context; give them to PipelineContext")
         elif ctx._cancel is not None:
-            raise ValueError("run: this context is in use by another run; make a PipelineContext for each")
+            raise ValueError("run: another run is using this context; create a PipelineContext for each run")
         return await PipelineRun(self.plan_with(interceptors), ctx, on_failure).complete()
 
     def plan_with(self, interceptors: Iterable[BaseInterceptor] | None = None) -> Plan:
-        """The pipeline as it runs with these interceptors; kept, so that runs need not make it again."""
+        """Return the plan for runs with these interceptors; plans are cached."""
         if isinstance(interceptors, BaseInterceptor):
             name = type(interceptors).__name__
-            raise TypeError(f"interceptors: a {name} is no list; write [*get_default_interceptors(), {name}(...)]")
+            raise TypeError(f"interceptors: a {name} is not a list; write [*get_default_interceptors(), {name}(...)]")
         chosen = tuple(get_default_interceptors() if interceptors is None else interceptors)
-        # Not by their own equality, which may be that of dataclasses: others with equal fields are told for themselves.
+        # By identity, unless they are redrive's own: a dataclass with state may be equal to another one.
         key = tuple(one if isinstance(one, StatelessInterceptor) and one.is_ours() else id(one) for one in chosen)
         plan = self._plans.get(key)
         if plan is None:
-            self.build()
-            assert self._layout is not None  # noqa: S101 - narrows for mypy: build() has made it
-            plan = Plan(self._layout, chosen)
-            while len(self._plans) >= MOST_PLANS:
+            plan = Plan(self._built(), chosen)
+            while len(self._plans) >= MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = plan
         return plan
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self._stages)} stages)"
+
+
+async def run_with_retry(stage: Any, *interceptors: BaseInterceptor, **data: Any) -> Mapping[str, Any]:
+    """Run one stage alone with these interceptors and return its data; if it fails, raise its own error."""
+    try:
+        result = await Pipeline().with_stage("stage", stage, "work").run(data=data, interceptors=interceptors)
+    except PipelineFailed as failed:
+        raise failed.error from failed.error.__cause__
+    return result.data("stage")

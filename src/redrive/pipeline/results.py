@@ -1,4 +1,4 @@
-"""What a run leaves: the output of each stage, and how the run ended."""
+"""`PipelineResult`: the outputs of a run's stages, and how the run ended."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -9,7 +9,7 @@ RunStatus = Literal["completed", "failed", "cancelled"]
 
 
 class PipelineResult(Mapping[str, StageOutput]):
-    """The outputs of the stages that ended, by name, in the order in which they did."""
+    """The outputs of the stages that ended, by name, in the order in which they ended."""
 
     def __init__(
         self, run_id: str, status: RunStatus, outputs: Mapping[str, StageOutput], elapsed: float, reason: str = ""
@@ -19,7 +19,7 @@ class PipelineResult(Mapping[str, StageOutput]):
         self.elapsed = elapsed
         """Seconds from the start of the run to its end."""
         self.reason = reason
-        """Why it was cancelled."""
+        """Why the run was cancelled."""
         self._outputs = dict(outputs)
 
     @property
@@ -27,7 +27,7 @@ class PipelineResult(Mapping[str, StageOutput]):
         return self.status == "cancelled"
 
     def data(self, stage: str) -> Mapping[str, Any]:
-        """What a stage gave: `result.data("total")["cents"]`."""
+        """Return the data of a stage: `result.data("total")["cents"]`."""
         return self._outputs[stage].data
 
     def __getitem__(self, stage: str) -> StageOutput:

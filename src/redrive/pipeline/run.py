@@ -1,9 +1,8 @@
-"""One run of a pipeline: starts each stage when what it waits for is done, and settles how the run ends."""
+"""One run of a pipeline: starts each stage when it is ready, and decides how the run ends."""
 
 import asyncio
 import contextvars
 import itertools
-from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -13,8 +12,9 @@ from redrive.calls.scope import CURRENT, owner_of
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.failures.redaction import redact
-from redrive.pipeline.attempt_loop import carry_out
-from redrive.pipeline.cancellation import failure_in, let_cancels_pass
+from redrive.pipeline.await_in_context import AwaitInContext
+from redrive.pipeline.cancellation import absorb_cancel_requests, stage_error
+from redrive.pipeline.compensation import Compensable, CompensationReport, compensate_stages
 from redrive.pipeline.context import Feedback, PipelineContext, StageInputs
 from redrive.pipeline.errors import PipelineFailed, StageReported
 from redrive.pipeline.events import (
@@ -28,18 +28,20 @@ from redrive.pipeline.events import (
     StageSkipped,
     StageStarted,
 )
-from redrive.pipeline.guard_retry import Rounds
+from redrive.pipeline.guard_retry import GuardRounds
 from redrive.pipeline.output import StageOutput, StageStatus, reason_text
-from redrive.pipeline.own_context import InContext
 from redrive.pipeline.plan import Plan
+from redrive.pipeline.redacted_text import error_text, id_text
 from redrive.pipeline.results import PipelineResult, RunStatus
-from redrive.pipeline.shown import message_of, text_of
+from redrive.pipeline.run_environment import OnFailure, RunEnvironment
+from redrive.pipeline.schedule import Schedule
 from redrive.pipeline.sinks import NO_SINK, put
-from redrive.pipeline.stage_run import OnFailure, StageRun, Surroundings
-from redrive.pipeline.undo import Done, Undone, undo_stages
+from redrive.pipeline.stage_call import StageCall
+from redrive.pipeline.stage_execution import StageExecution
+from redrive.pipeline.stage_run import StageRun
 
-# Stages that never wait must not keep the event loop from everything else.
-MOST_STAGES_IN_A_ROW = 16
+# Stages that never await must not starve the event loop: after so many, the next one gets a task of its own.
+MAX_STAGES_IN_A_ROW = 16
 
 
 class PipelineRun:
@@ -50,41 +52,46 @@ class PipelineRun:
         plan: Plan,
         context: PipelineContext,
         on_failure: OnFailure = "fail_fast",
-        around: StageRun | None = None,
+        feedback: tuple[Feedback, ...] = (),
+        *,
+        nested: bool = False,
     ) -> None:
-        """`around`: the stage of another run that this one is."""
+        """
+        feedback: of guards in the outer run, for all stages.
+        nested: the run is a stage of another run.
+        """
         self._plan = plan
         self._layout = plan.layout
-        self._hooks = plan.hooks_now()
+        self._hooks = plan.current_hooks()
         self._context = context
         self._clock = current_clock()
-        outer = CURRENT.get()
-        alone = owner_of(outer) is None
-        self._around = Surroundings(self._clock, current_dice(), outer, alone, on_failure)
-        self._began = self._clock.monotonic()
-        self._waits = {name: len(others) for name, others in plan.layout.waits.items() if others}
-        self._outputs: dict[str, StageOutput] = {}
-        self._failures: dict[str, Exception] = {}
-        self._done: list[Done] = []
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._ready: deque[str] = deque(plan.layout.roots)
-        self._rounds: dict[str, Rounds] = {}
-        self._told = () if around is None else around.feedback
-        self._is_inside = around is not None
-        self._undone_until_it_was_ended: list[str] = []
-        self._feedback: dict[str, tuple[Feedback, ...]] = {}
-        self._redone: dict[str, int] = {}
-        self._cancelled: str | None = None
-        self._broken: BaseException | None = None
         self._ids = {
-            "pipeline_run_id": text_of(context.pipeline_run_id),
-            "request_id": text_of(context.request_id),
+            "pipeline_run_id": id_text(context.pipeline_run_id),
+            "request_id": id_text(context.request_id),
         }
+        outer = CURRENT.get()
+        self._environment = RunEnvironment(
+            self._clock, current_dice(), outer, owner_of(outer) is None, on_failure, self._ids
+        )
+        self._began = self._clock.monotonic()
+        self._schedule = Schedule(plan.layout)
+        self._outputs = self._schedule.outputs
+        self._skipped: set[str] = set()
+        self._feedback = feedback
+        self._guards = GuardRounds(feedback)
+        self._failures: dict[str, Exception] = {}
+        self._done: list[Compensable] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._nested = nested
+        self._compensated_before_stop: list[str] = []
+        self._cancelled: str | None = None
+        self._fatal: BaseException | None = None
 
     async def complete(self) -> PipelineResult:
-        """Run to the end; PipelineFailed when a stage fails for good.
+        """Run to the end; raise PipelineFailed if a stage fails.
 
-        What a stage raises that is no Exception ends the program or the task: it goes through, and nothing is undone.
+        A BaseException of a stage that is not an Exception ends the program or the task: it is raised as it is, and
+        nothing is compensated.
         """
         self._loop = asyncio.get_running_loop()
         self._base = contextvars.copy_context()
@@ -94,33 +101,27 @@ class PipelineRun:
         if context._cancelled_early is not None:
             self._cancel(context._cancelled_early)
             context._cancelled_early = None
-        if self._context.event_sink is not NO_SINK:
+        if context.event_sink is not NO_SINK:
             self._put(RunStarted(stages=len(self._layout.specs), **self._ids))
         status: RunStatus = "cancelled"
         try:
-            self._go_on()
+            self._start_ready()
             await self._finished
             await self._stop()
-            if self._broken is not None:
-                raise self._broken
+            if self._fatal is not None:
+                raise self._fatal
             status = "failed" if self._failures else "cancelled" if self._cancelled is not None else "completed"
+            if status == "failed":
+                await self._fail()
             if status == "completed" and len(self._outputs) < len(self._layout.specs):
                 left = [name for name in self._layout.specs if name not in self._outputs]
                 raise RuntimeError(f"the run ended without {', '.join(left[:20])}; please report it as a bug")
-            if status == "failed":
-                went = Undone(goes_on=self._is_inside)
-                await self.undo_all(went)
-                failed = PipelineFailed(self._result(status), self._failures, tuple(went.stages), went.failures)
-                if went.raised is not None:
-                    self._undone_until_it_was_ended = went.stages
-                    raise went.raised from failed
-                raise failed from failed.error
             return self._result(status)
         except BaseException as error:
-            if error is self._broken:
+            if error is self._fatal:
                 status = "failed"
-            if isinstance(error, GeneratorExit) and error is not self._broken:
-                # From outside: this coroutine is being closed, and must not wait any more.
+            if isinstance(error, GeneratorExit) and error is not self._fatal:
+                # This coroutine is being closed from outside, and must not await any more.
                 self._cancel_stages()
             else:
                 await self._stop()
@@ -130,180 +131,173 @@ class PipelineRun:
             reason = redact(self._cancelled or "")
             self._put(RunEnded(status=status, total_time_ms=self._milliseconds(), reason=reason, **self._ids))
 
-    async def undo_all(self, went: Undone, within: str = "") -> None:
-        """Take back what was done, newest first."""
-        went.stages += [within + name for name in self._undone_until_it_was_ended]
-        await undo_stages(self._done, self._plan.guards, self._ids, went, within)
+    async def compensate(self, report: CompensationReport, path: str = "") -> None:
+        """Compensate the stages of this run that succeeded, newest first."""
+        report.compensated += [path + name for name in self._compensated_before_stop]
+        await compensate_stages(self._done, self._plan.retriers, self._ids, report, path)
 
-    def _go_on(self, here: "asyncio.Task[None] | None" = None) -> str | None:
-        """Start what is ready; end the run when nothing is left to wait for.
+    async def _fail(self) -> None:
+        report = CompensationReport(outer_run_resumes=self._nested)
+        await self.compensate(report)
+        failed = PipelineFailed(self._result("failed"), self._failures, tuple(report.compensated), report.failures)
+        if report.raised is not None:
+            self._compensated_before_stop = report.compensated
+            raise report.raised from failed
+        raise failed from failed.error
 
-        The first stage that is ready is returned instead of started, to go on with `here`, the task that asks.
+    def _start_ready(self, task: "asyncio.Task[None] | None" = None) -> str | None:
+        """Start the stages that are ready, and finish the run when nothing is left to wait for.
+
+        The first one is returned instead of started if there is a `task` that can go on with it.
         """
-        next_here = None
-        while self._ready and not self._around.stopping:
-            name = self._ready.popleft()
+        following = None
+        ready = self._schedule.ready
+        while ready and not self._environment.stopping:
+            name = ready.popleft()
             dependencies = self._layout.specs[name].dependencies
-            if dependencies and all(self._outputs[one].status is StageStatus.SKIP for one in dependencies):
-                self._settled(name, StageOutput.skip("all that it depends on was skipped"))
-            elif here is not None and next_here is None:
-                next_here, self._tasks[name] = name, here
+            if self._skipped and dependencies and self._skipped.issuperset(dependencies):
+                self._stage_ended(name, StageOutput.skip("all its dependencies were skipped"))
+            elif task is not None and following is None:
+                following, self._tasks[name] = name, task
             else:
-                self._tasks[name] = self._loop.create_task(self._work(name))
-        if self._around.stopping or not self._tasks:
+                self._tasks[name] = self._loop.create_task(self._run_stages(name))
+        if self._environment.stopping or not self._tasks:
             self._finish()
-        return next_here
+        return following
 
     def _finish(self) -> None:
         if not self._finished.done():
             self._finished.set_result(None)
 
-    async def _work(self, name: str) -> None:
-        """Carry out a stage, and go on with one that was waiting for it."""
+    async def _run_stages(self, name: str) -> None:
+        """Run a stage, and then those that become ready one after the other."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - narrows for mypy: this runs in a task
         try:
             for turn in itertools.count(1):
                 try:
-                    output = await InContext(self._stage(name), self._base.copy())
+                    output = await AwaitInContext(self._run_stage(name), self._base.copy())
                 except Exception as error:  # noqa: BLE001 - whatever fails the stage is kept with the run
-                    self._failed(name, error)
+                    self._stage_failed(name, error)
                 else:
-                    self._settled(name, output)
+                    self._stage_ended(name, output)
                 del self._tasks[name]
-                if task.cancelling() and not self._around.stopping:
-                    await let_cancels_pass()
-                following = self._go_on(task if turn < MOST_STAGES_IN_A_ROW else None)
+                if task.cancelling() and not self._environment.stopping:
+                    await absorb_cancel_requests()
+                following = self._start_ready(task if turn < MAX_STAGES_IN_A_ROW else None)
                 if following is None:
                     return
                 name = following
         except asyncio.CancelledError:
             raise
-        except BaseException as broken:  # noqa: BLE001 - handed to whoever awaits the run, which must not hang
-            self._broken = self._broken or broken
-            self._around.stopping = True
+        except BaseException as fatal:  # noqa: BLE001 - raised by `complete`, which must not wait for ever
+            self._fatal = self._fatal or fatal
+            self._environment.stopping = True
             if not self._loop.is_closed():
                 self._finish()
 
-    async def _stage(self, name: str) -> StageOutput:
-        plan, context = self._plan, self._context
-        spec, hooks = self._layout.specs[name], self._hooks
-        outputs = self._outputs
-        state = StageRun(
+    async def _run_stage(self, name: str) -> StageOutput:
+        plan, context, hooks, outputs = self._plan, self._context, self._hooks, self._outputs
+        spec, has_guards = self._layout.specs[name], self._layout.repeated_by
+        ctx = StageRun(
             context,
             spec,
             StageInputs(name, {one: outputs[one] for one in spec.dependencies}, context.data),
-            plan.guards[name],
-            self._around,
-            self._feedback.get(name, self._told),
-            plan.interceptors,
-            hooks.own_data,
-            self._redone.get(name, 0),
+            self._guards.feedback_for(name) if has_guards else self._feedback,
+            self._schedule.repeats(name) if has_guards else 0,
+            own_data=hooks.own_data,
         )
-        told = context.event_sink is not NO_SINK
-        began = self._clock.monotonic()
+        retrier = plan.retriers[name]
+        call = StageCall(retrier, self._environment, [retrier, 0.0])
+        execution = StageExecution(ctx, call, hooks, plan.interceptors, self._environment)
+        observed = context.event_sink is not NO_SINK
+        began = self._clock.monotonic() if observed else 0.0
         try:
-            if spec.when is not None and not spec.is_wanted(state.stage_context()):
+            if spec.when is not None and not spec.is_wanted(ctx.stage_context()):
                 return StageOutput.skip("its condition does not hold")
-            if told:
+            if observed:
                 self._put(StageStarted(stage=name, **self._ids))
-            output = await carry_out(state, spec, hooks, self._clock)
+            output = await execution.execute()
         except BaseException as raised:
-            error = self._why_it_failed(raised, state, began)
+            error = self._report_error(raised, ctx, began)
             if error is raised:
                 raise
             raise error from raised
         finally:
-            if state.done is not None or state.inside:
-                self._done.append((spec, state, state.done))
-        if told and output.status is StageStatus.OK:
+            if execution.work_output is not None or execution.inner_runs:
+                self._done.append(Compensable(ctx, execution.work_output, execution.inner_runs))
+        if observed and output.status is StageStatus.OK:
             milliseconds = self._milliseconds(began)
-            self._put(StageCompleted(stage=name, attempts=state.attempt, total_time_ms=milliseconds, **self._ids))
+            self._put(StageCompleted(stage=name, attempts=ctx.attempt, total_time_ms=milliseconds, **self._ids))
         return output
 
-    def _why_it_failed(self, raised: BaseException, state: StageRun, began: float) -> BaseException:
-        """The error of a stage that gave no output, told to the sink."""
-        how: dict[str, Any] = {"stage": state.stage_name, "attempts": state.attempt, **self._ids}
-        how["total_time_ms"] = self._milliseconds(began)
+    def _report_error(self, raised: BaseException, ctx: StageRun, began: float) -> BaseException:
+        """Tell the sink about the error of a stage, and return it."""
+        fields: dict[str, Any] = {"stage": ctx.stage_name, "attempts": ctx.attempt, **self._ids}
+        fields["total_time_ms"] = self._milliseconds(began)
         try:
-            error: BaseException = failure_in(raised, state)
+            error: BaseException = stage_error(raised, run_is_ending=self._environment.stopping)
         except asyncio.CancelledError as cancelled:
-            self._put(StageCancelled(**how))
+            self._put(StageCancelled(**fields))
             return cancelled
-        except BaseException as ends:  # noqa: BLE001 - it is told, and raised
-            error = ends
-        self._put(StageFailed(error=message_of(error), error_type=type(error).__name__, **how))
+        except BaseException as fatal:  # noqa: BLE001 - returned, and raised by the caller
+            error = fatal
+        self._put(StageFailed(error=error_text(error), error_type=type(error).__name__, **fields))
         return error
 
-    def _settled(self, name: str, output: StageOutput) -> None:
-        """The stage has its output: those that wait for nothing else any more are ready."""
+    def _stage_ended(self, name: str, output: StageOutput) -> None:
         self._outputs[name] = output
         if output.status is StageStatus.SKIP:
+            self._skipped.add(name)
             self._put(StageSkipped(stage=name, reason=redact(reason_text(output.error)), **self._ids))
-        if self._around.stopping:
-            # It took no notice of being cancelled; nothing follows from it.
+        if self._environment.stopping:
+            # The stage ignored its cancellation; no other stage follows.
             return
         if output.status is StageStatus.CANCEL:
             self._cancel(reason_text(output.error))
             return
-        waits = self._waits
-        for follower in self._layout.followers[name]:
-            waits[follower] -= 1
-            if not waits[follower]:
-                self._ready.append(follower)
+        self._schedule.release_followers(name)
 
-    def _failed(self, name: str, error: Exception) -> None:
-        if self._around.stopping or self._sent_back(name, error):
+    def _stage_failed(self, name: str, error: Exception) -> None:
+        if self._environment.stopping or self._sent_back(name, error):
             return
         self._failures[name] = error
-        self._around.stopping = self._around.on_failure == "fail_fast"
+        self._environment.stopping = self._environment.on_failure == "fail_fast"
 
     def _sent_back(self, name: str, error: Exception) -> bool:
-        """Whether a guard that failed has a stage work again."""
+        """Whether the stage is a guard that sends another stage back."""
         settings = self._layout.specs[name].guard_retry
         if settings is None or not isinstance(error, StageReported):
             return False
-        rounds = self._rounds.setdefault(name, Rounds(settings))
-        rejected = self._outputs[settings.stage].data
-        over = rounds.another(rejected, self._clock.monotonic())
-        if over is not None:
-            self._put(GuardRetryEnded(rounds=rounds.count, reason=over, guard=name, stage=settings.stage, **self._ids))
+        sent_back = settings.stage
+        fields: dict[str, Any] = {"guard": name, "stage": sent_back, **self._ids}
+        rejected, now = self._outputs[sent_back].data, self._clock.monotonic()
+        rounds, end = self._guards.start_another(name, settings, error, rejected, now)
+        if end is not None:
+            self._put(GuardRetryEnded(rounds=rounds, reason=end, **fields))
             return False
-        said = Feedback(name, error.output.error, error.output.data, rejected, rounds.count)
-        self._feedback[settings.stage] = (*self._feedback.get(settings.stage, self._told), said)
-        self._put(
-            GuardRetryScheduled(
-                round=rounds.count, error=message_of(error), guard=name, stage=settings.stage, **self._ids
-            )
-        )
-        redone = self._layout.redone[name]
-        for one in redone:
-            if self._outputs.pop(one, None) is not None:
-                for follower in self._layout.followers[one]:
-                    self._waits[follower] += 1
-        for one in redone:
-            self._redone[one] = self._redone.get(one, 0) + 1
-            self._waits[one] = sum(other in redone for other in self._layout.waits[one])
-        self._ready.append(settings.stage)
+        self._put(GuardRetryScheduled(round=rounds, error=error_text(error), **fields))
+        self._schedule.repeat(name, sent_back)
+        self._skipped.intersection_update(self._outputs)
         return True
 
     def _cancel(self, reason: str) -> None:
-        """End the run; from any thread."""
+        """End the run; may be called from any thread."""
         if self._cancelled is None:
             self._cancelled = reason
-        self._around.stopping = True
-        # A loop that is closed has no run to end.
+        self._environment.stopping = True
+        # A closed loop has no run left to end.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
 
     async def _stop(self) -> None:
-        """End what still runs, and wait until it has ended."""
+        """Cancel the running stages, and wait until they have ended."""
         running = self._cancel_stages()
         while pending := [task for task in running if not task.done()]:
             await asyncio.wait(pending)
 
     def _cancel_stages(self) -> "list[asyncio.Task[None]]":
-        self._around.stopping = True
+        self._environment.stopping = True
         running = list(self._tasks.values())
         if not self._loop.is_closed():
             for task in running:
@@ -320,7 +314,3 @@ class PipelineRun:
 
     def _put(self, event: msgspec.Struct) -> None:
         put(self._context.event_sink, event)
-
-    def __repr__(self) -> str:
-        waiting: Any = len(self._layout.specs) - len(self._outputs)
-        return f"PipelineRun({self._context.pipeline_run_id}, {waiting} of {len(self._layout.specs)} stages to go)"

@@ -1,4 +1,4 @@
-"""Where the events of a run go: a protocol of one method, and a bounded queue of typed events."""
+"""Event sinks: a protocol with one method, and a bounded queue of typed events."""
 
 import asyncio
 import logging
@@ -9,18 +9,18 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from redrive.pipeline.events import EVENT_NAMES, EVENT_TYPES, fields_of
-from redrive.pipeline.shown import message_of
+from redrive.pipeline.redacted_text import error_text
 
 
 @runtime_checkable
 class EventSink(Protocol):
-    """Takes events. It must not wait: what cannot be taken now is lost."""
+    """Receives events. `try_emit` must not block: drop what cannot be taken now."""
 
     def try_emit(self, type: str, data: Mapping[str, Any]) -> None: ...  # noqa: A002 - what callers write
 
 
 class NoSink:
-    """Takes no notice."""
+    """Discards every event."""
 
     def try_emit(self, type: str, data: Mapping[str, Any]) -> None:  # noqa: A002 - the protocol's name for it
         return
@@ -30,20 +30,20 @@ NO_SINK = NoSink()
 
 
 class EventRefused(ValueError):
-    """An event of no known type, or one whose fields are not those of its type."""
+    """An event of an unknown type, or with fields that its type does not have."""
 
 
 class QueuedEvent(msgspec.Struct, frozen=True):
     type: str
     event: Any
-    """The typed record: `StageRetryScheduled`, say."""
+    """The typed record, such as a `StageRetryScheduled`."""
 
 
 class EventQueue:
-    """Keeps events until someone takes them; when it is full the newest are dropped, and counted.
+    """Keeps events until they are taken. When it is full, new events are dropped and counted.
 
-    It is strict: an event must be of a known type and have its fields, or whoever emits it gets EventRefused.
-    `types` adds event types of your own (name -> msgspec.Struct).
+    The queue is strict: it raises EventRefused for an event of an unknown type or with wrong fields.
+    `types` adds your own event types (name -> msgspec.Struct).
     """
 
     def __init__(self, limit: int = 1000, types: Mapping[str, type[msgspec.Struct]] | None = None) -> None:
@@ -51,9 +51,9 @@ class EventQueue:
             raise ValueError(f"limit: {limit!r} is not allowed; use a whole number from 1")
         self.limit = limit
         self.dropped = 0
-        """Events that were lost because the queue was full."""
+        """How many events were dropped because the queue was full."""
         self.refused = 0
-        """Events that were not what they said they were."""
+        """How many events were refused."""
         self._types = {**EVENT_TYPES, **(types or {})}
         self._waiting: deque[QueuedEvent] = deque()
         self._arrived = asyncio.Event()
@@ -62,7 +62,7 @@ class EventQueue:
         kind = self._types.get(type)
         if kind is None:
             self.refused += 1
-            raise EventRefused(f"{type!r} is not an event; there are {', '.join(self._types)}")
+            raise EventRefused(f"{type!r} is not an event type; use one of {', '.join(self._types)}")
         try:
             event = msgspec.convert(dict(data), kind)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
@@ -75,14 +75,14 @@ class EventQueue:
         self._arrived.set()
 
     def take_all(self) -> list[QueuedEvent]:
-        """All that waits, oldest first."""
+        """Remove and return all events, oldest first."""
         taken = list(self._waiting)
         self._waiting.clear()
         self._arrived.clear()
         return taken
 
     async def get(self) -> QueuedEvent:
-        """The oldest event, once there is one."""
+        """Wait for an event, then remove and return the oldest."""
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
@@ -93,7 +93,7 @@ class EventQueue:
 
 
 class WatchedSink:
-    """Hands everything on, and knows whether an event of one type was among it."""
+    """Passes every event on, and remembers whether one of the type `awaited` was among them."""
 
     def __init__(self, sink: EventSink, awaited: str) -> None:
         self.seen = False
@@ -106,15 +106,15 @@ class WatchedSink:
 
 
 def put(sink: EventSink, event: msgspec.Struct) -> None:
-    """Hand an event of redrive's own to a sink. A sink that fails harms no run."""
+    """Hand an event to a sink. An error of the sink is logged; it does not fail the run."""
     if sink is NO_SINK:
         return
     try:
         sink.try_emit(EVENT_NAMES[type(event)], fields_of(event))
-    except Exception as error:  # noqa: BLE001 - without its traceback, which may show what the event holds
+    except Exception as error:  # noqa: BLE001 - logged without its traceback, which may show the event's values
         logging.getLogger("redrive").error(
-            "the event sink %s failed; the run goes on: %s: %s",
+            "the event sink %s failed; the run continues: %s: %s",
             type(sink).__name__,
             type(error).__name__,
-            message_of(error),
+            error_text(error),
         )

@@ -1,9 +1,9 @@
-"""What a stage is, and what it may say about itself. Everything it says is checked when the pipeline is built."""
+"""Stages and the attributes they may declare; all are validated when the stage is added to a pipeline."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from redrive.calls.dependencies import as_dependency
 from redrive.calls.function_kinds import is_async
@@ -11,22 +11,19 @@ from redrive.failures.redaction import redact
 from redrive.failures.signals import Permanent
 from redrive.notation import NotationError, read_policy
 from redrive.pipeline.context import StageContext
-from redrive.pipeline.coroutine_functions import is_surely_plain
+from redrive.pipeline.coroutine_functions import is_definitely_sync
 from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.output import StageOutput
 from redrive.resilience.circuit import Circuit, CircuitSettings
 from redrive.resilience.dependencies import Dependency
 
-if TYPE_CHECKING:
-    from redrive.pipeline.pipeline import Pipeline
-
-LONGEST_TIMEOUT_MS = 86_400_000
-"""A day."""
+# A day.
+MAX_TIMEOUT_MS = 86_400_000
 
 
 class StageKind(StrEnum):
-    """What a stage is for. A guard may send a stage back to work; the others differ for the reader only."""
+    """The purpose of a stage. A GUARD may send a stage back; the other kinds only document."""
 
     TRANSFORM = "transform"
     ENRICH = "enrich"
@@ -40,23 +37,23 @@ Returned = StageOutput | Mapping[str, Any] | None
 
 
 class Executes(Protocol):
-    """The least that a stage can be: its name and kind may be given where it is added to a pipeline."""
+    """The minimum of a stage: its name and kind may be given to `with_stage` instead."""
 
     async def execute(self, ctx: StageContext, /) -> Returned: ...
 
 
 class Stage(Executes, Protocol):
-    """One step of a pipeline. `execute` contains no retry code.
+    """One stage of a pipeline. `execute` contains no retry code.
 
-    A stage may say more about itself, each by an attribute of that name:
+    A stage may declare more by attributes of these names:
 
-    retry_config: its own arguments of `RetryInterceptor`, over those of the interceptor in use.
-    retry_on_fail: True to have `StageOutput.fail` retried too.
-    timeout_ms: time for each attempt, over that of the `TimeoutInterceptor` in use.
-    dependency: what it talks to, by name; whoever names the same shares its circuit and retry budget.
-    idempotency_key: a text, or a function of the StageContext: `IdempotencyInterceptor` runs such work once.
-    fallback: an output, or a coroutine function of (StageContext, error): answers when the stage has failed for good.
-    undo: a coroutine function of (StageContext, StageOutput): takes back what the stage did, when the run fails later.
+    retry_config: arguments of `RetryInterceptor` for this stage; they override those of the interceptor in use.
+    retry_on_fail: True to retry `StageOutput.fail` too.
+    timeout_ms: time limit of each attempt; overrides that of the `TimeoutInterceptor` in use.
+    dependency: the name of what the stage calls; stages that name the same share a circuit and a retry budget.
+    idempotency_key: a text, or a function of the StageContext: `IdempotencyInterceptor` runs work with one key once.
+    fallback: an output, or a coroutine function of (StageContext, error): the output when the stage has failed.
+    compensate: a coroutine function of (StageContext, StageOutput): reverses the stage's work when the run fails later.
     """
 
     @property
@@ -67,52 +64,58 @@ class Stage(Executes, Protocol):
 
 
 Condition = Callable[[StageContext], bool]
-Undo = Callable[[StageContext, StageOutput], Awaitable[Any]]
+Compensate = Callable[[StageContext, StageOutput], Awaitable[Any]]
 
 
 class StageSpec:
-    """A stage in its place in a pipeline: checked, and the same for all runs."""
+    """A validated stage of a pipeline, shared by all runs."""
 
     __slots__ = (
         "_circuits",
+        "compensate",
         "dependencies",
         "dependency",
         "execute",
         "fallback",
-        "given",
         "guard_retry",
         "idempotency_key",
+        "is_pipeline",
         "kind",
         "name",
         "retry_config",
         "retry_on_fail",
+        "source",
         "stage",
         "timeout",
-        "undo",
         "when",
     )
 
     def __init__(
         self,
         name: str,
-        stage: Any,
+        source: Any,
         kind: StageKind | str | None,
         dependencies: Iterable[str],
         when: Condition | None,
         guard_retry: GuardRetry | None,
-        given: Any = None,
+        *,
+        is_pipeline: bool = False,
     ) -> None:
-        """`given`: what the stage was made of: its class, say."""
+        """
+        source: the stage, or its class if that needs no arguments.
+        is_pipeline: the stage runs a nested pipeline, whose stages have retries and timeouts of their own.
+        """
         if not isinstance(name, str) or not name:
             raise PipelineError(f"stage name: {name!r} is not allowed; use a text such as 'fetch'")
         self.name = name
-        self.stage = stage
-        self.given = stage if given is None else given
+        self.source = source
+        self.stage = stage = self._instance(source)
+        self.is_pipeline = is_pipeline
         self.execute = self._execute_of(stage)
         self.kind = self._kind(declared(stage, "kind") if kind is None else kind)
         self.dependencies = self._dependencies(dependencies)
         if when is not None and (not callable(when) or is_async(when)):
-            raise self._refuse("when", when, "a plain function (def) of the StageContext that says whether to run")
+            raise self._refuse("when", when, "a plain function (def) of the StageContext that returns whether to run")
         self.when = when
         self.guard_retry = self._guard_retry(guard_retry)
         self.retry_config = self._retry_config(declared(stage, "retry_config"))
@@ -130,16 +133,16 @@ class StageSpec:
         self.fallback = declared(stage, "fallback")
         if self.fallback is not None and not (
             isinstance(self.fallback, StageOutput | Mapping)
-            or (callable(self.fallback) and not is_surely_plain(self.fallback))
+            or (callable(self.fallback) and not is_definitely_sync(self.fallback))
         ):
             raise self._refuse("fallback", self.fallback, "an output, or a coroutine function of (ctx, error)")
-        self.undo: Undo | None = declared(stage, "undo")
-        if self.undo is not None and (not callable(self.undo) or is_surely_plain(self.undo)):
-            raise self._refuse("undo", self.undo, "a coroutine function of (ctx, output)")
+        self.compensate: Compensate | None = declared(stage, "compensate")
+        if self.compensate is not None and (not callable(self.compensate) or is_definitely_sync(self.compensate)):
+            raise self._refuse("compensate", self.compensate, "a coroutine function of (ctx, output)")
         self._circuits: dict[CircuitSettings, Dependency] = {}
 
     def dependency_with(self, settings: CircuitSettings) -> Dependency:
-        """What the stage talks to: what it names, or itself; the same for all runs of the pipeline."""
+        """Return the dependency that the stage declares, or one of its own, shared by all runs."""
         if self.dependency is not None:
             return self.dependency
         own = self._circuits.get(settings)
@@ -148,9 +151,9 @@ class StageSpec:
         return own
 
     def same_as(self, other: "StageSpec") -> bool:
-        """Whether both put the same stage into the same place."""
+        """Whether both are the same stage with the same dependencies and settings."""
         return (
-            _same(self.given, other.given)
+            _same(self.source, other.source)
             and self.kind == other.kind
             and self.dependencies == other.dependencies
             and _same(self.when, other.when)
@@ -158,38 +161,47 @@ class StageSpec:
         )
 
     def is_wanted(self, ctx: StageContext) -> bool:
-        """Whether its condition holds."""
-        return self.when is None or bool(self._answer("when", self.when(ctx)))
+        """Whether the stage should run: its `when` condition holds."""
+        return self.when is None or bool(self._sync_result("when", self.when(ctx)))
 
     def key_for(self, ctx: StageContext) -> str | None:
-        """The idempotency key of its work; None: it has none."""
+        """Return the idempotency key of the stage's work; None if it declares none."""
         key = self.idempotency_key
-        text = self._answer("idempotency_key", key(ctx)) if callable(key) else key
+        text = self._sync_result("idempotency_key", key(ctx)) if callable(key) else key
         return None if text is None else str(text)
 
-    def _answer(self, what: str, answer: Any) -> Any:
+    def _sync_result(self, attribute: str, answer: Any) -> Any:
         if not inspect.isawaitable(answer):
             return answer
         if inspect.iscoroutine(answer):
             answer.close()
-        raise Permanent(f"stage {self.name!r}: its {what} gives a coroutine; use a plain function (def)")
+        raise Permanent(f"stage {self.name!r}: its {attribute} returns a coroutine; use a plain function (def)")
 
-    def _refuse(self, what: str, value: object, allowed: str) -> PipelineError:
-        # What stands there by mistake may be a credential.
-        return PipelineError(f"stage {self.name!r}: {what}: {redact(repr(value), 200)} is not allowed; use {allowed}")
+    def _refuse(self, attribute: str, value: object, allowed: str) -> PipelineError:
+        # Redacted: a value set by mistake may be a credential.
+        shown = redact(repr(value), 200)
+        return PipelineError(f"stage {self.name!r}: {attribute}: {shown} is not allowed; use {allowed}")
+
+    def _instance(self, source: Any) -> Any:
+        if not inspect.isclass(source):
+            return source
+        try:
+            return source()
+        except TypeError as error:
+            raise PipelineError(f"stage {self.name!r}: {error}; pass an object instead of the class") from None
 
     def _execute_of(self, stage: Any) -> Callable[[StageContext], Awaitable[Any]]:
         execute: Any = getattr(stage, "execute", stage)
         if not callable(execute):
             raise PipelineError(
-                f"stage {self.name!r}: {redact(repr(stage), 200)} is no stage; use an object with "
+                f"stage {self.name!r}: {redact(repr(stage), 200)} is not a stage; use an object with "
                 "`async def execute(self, ctx)`, a coroutine function of the context, or a Pipeline"
             )
-        if is_surely_plain(execute):
+        if is_definitely_sync(execute):
             raise PipelineError(
                 f"stage {self.name!r}: its execute is not a coroutine function; write: async def execute(...)"
             )
-        if _takes_nothing(execute):
+        if _takes_no_arguments(execute):
 
             async def without_context(ctx: StageContext) -> Any:
                 return await cast("Awaitable[Any]", execute())
@@ -225,7 +237,7 @@ class StageSpec:
         if not isinstance(retry, GuardRetry):
             raise self._refuse("guard_retry", retry, "GuardRetry('the stage to send back')")
         if self.kind is not StageKind.GUARD:
-            raise self._refuse("guard_retry", retry, "it for a stage of StageKind.GUARD only")
+            raise self._refuse("guard_retry", retry, "it only for a stage of StageKind.GUARD")
         return retry
 
     def _retry_config(self, config: Any) -> Mapping[str, Any] | None:
@@ -253,55 +265,37 @@ class StageSpec:
         except ValueError as error:
             raise PipelineError(f"stage {self.name!r}: {error}") from None
 
-    def _dependency(self, what: Any) -> Dependency | None:
+    def _dependency(self, value: Any) -> Dependency | None:
         try:
-            return as_dependency(what)
+            return as_dependency(value)
         except TypeError as error:
             raise PipelineError(f"stage {self.name!r}: {error}") from None
 
 
-def spec_of(
-    name: str,
-    stage: "Executes | Pipeline | Callable[..., Awaitable[Any]] | type",
-    kind: StageKind | str | None,
-    dependencies: Iterable[str],
-    when: Condition | None,
-    guard_retry: GuardRetry | None,
-) -> StageSpec:
-    """A class that needs no arguments stands for an object of it."""
-    made: Any = stage
-    if inspect.isclass(stage):
-        try:
-            made = stage()
-        except TypeError as error:
-            raise PipelineError(f"stage {name!r}: {error}; pass an object instead of the class") from None
-    return StageSpec(name, made, kind, dependencies, when, guard_retry, stage)
-
-
 def read_timeout_ms(milliseconds: Any) -> float:
-    """Seconds, from the milliseconds that users write."""
+    """Validate a timeout in milliseconds and return it in seconds."""
     number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
-    if not number or not 0 < milliseconds <= LONGEST_TIMEOUT_MS:
+    if not number or not 0 < milliseconds <= MAX_TIMEOUT_MS:
         raise ValueError(
-            f"timeout_ms: {milliseconds!r} is not allowed; use milliseconds above 0, at most {LONGEST_TIMEOUT_MS}"
+            f"timeout_ms: {milliseconds!r} is not allowed; use milliseconds above 0, at most {MAX_TIMEOUT_MS}"
         )
     return float(milliseconds) / 1000
 
 
 def declared(stage: Any, name: str) -> Any:
-    """An attribute that the stage really has; objects that answer to every name (mocks, proxies) declare nothing."""
+    """Return an attribute that the stage really has; mocks and proxies, which answer to every name, declare nothing."""
     return None if inspect.getattr_static(stage, name, None) is None else getattr(stage, name)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether they are the same; two objects for one method of one object are."""
+    """Whether both are identical or equal; two bound methods of one object are equal."""
     try:
         return one is other or bool(one == other)
-    except Exception:  # noqa: BLE001 - what cannot be compared is not the same
+    except Exception:  # noqa: BLE001 - values that cannot be compared are not the same
         return False
 
 
-def _takes_nothing(function: Any) -> bool:
+def _takes_no_arguments(function: Any) -> bool:
     try:
         return not inspect.signature(function).parameters
     except (TypeError, ValueError):

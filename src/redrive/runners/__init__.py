@@ -1,1 +1,1 @@
-"""Carry out one attempt: a coroutine, a function in a thread, a function in a process of its own."""
+"""Carry out one attempt: a coroutine in the event loop, a function in a thread or a process, or a request over HTTP."""

@@ -1,4 +1,4 @@
-"""Actions in processes of their own, which are kept for further calls, and killed when one is cut short."""
+"""A pool of processes for actions. Processes are reused, and killed when an attempt is cut."""
 
 import asyncio
 import contextlib
@@ -6,93 +6,47 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import msgspec
 
 from redrive.failures.signals import AttemptLost, Permanent
 from redrive.flows.action import Action
 from redrive.flows.errors.error_classes import main_name
-from redrive.flows.errors.stored_error import StoredError, rebuild_error
+from redrive.flows.errors.stored_error import rebuild_error
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.runners.attempt import Attempt
+from redrive.runners.process_protocol import (
+    LENGTH_BYTES,
+    LOADED_MAIN,
+    MAX_MESSAGE,
+    AttemptRequest,
+    Heartbeat,
+    NotImportable,
+    Raised,
+    Returned,
+    framed,
+)
 
-LENGTH_BYTES: Final = 4
-"""Each message is preceded by its length, as a big-endian number of so many bytes."""
-LOADED_MAIN: Final = "__redrive_main__"
-"""What a process calls the program of its worker where it has no other name by which to load it."""
-
-# Nothing longer is ever sent: results and arguments are bounded.
-_LONGEST_MESSAGE = 64 * 1024 * 1024
-# For the last answer of a process that left another one behind, which keeps the pipe open.
-_LAST_WORDS = 0.5
-# For idle processes to end by themselves, and for killed ones to be gone.
-_PATIENCE = 2.0
-# What a worker can import its processes can too, whichever way it came by its path.
+# How long to read on after a process exited: a program that it started may keep the pipe open.
+_LAST_MESSAGE_SECONDS = 0.5
+# For idle processes to exit by themselves, and for killed ones to be gone.
+_EXIT_SECONDS = 2.0
+# The process gets the worker's import path, however the worker came by it.
 _START = "import sys; sys.path[:] = sys.argv[1:]; from redrive.runners.process_child import main; main()"
 
-
-class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process is asked to do: one attempt."""
-
-    action: str
-    module: str
-    file: str | None
-    """Where the module is, in case that it cannot be found by its name."""
-    qualname: str
-    arguments: msgspec.Raw
-    flow_id: str
-    item: int
-    step: str
-    number: int
-    delivery_token: str
-    policy: msgspec.Raw
-    timeout: float | None
-    timeout_at: float | None
-    details: msgspec.Raw
-
-
-class Beat(msgspec.Struct, frozen=True, tag=True):
-    """A heartbeat of the attempt under way."""
-
-    details: msgspec.Raw
-
-
-class Done(msgspec.Struct, frozen=True, tag=True):
-    """The last message of an attempt that returned."""
-
-    result: msgspec.Raw
-
-
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The last message of an attempt that raised."""
-
-    error: StoredError
-
-
-_MESSAGES = msgspec.json.Decoder(Beat | Done | Failed)
+_MESSAGES = msgspec.json.Decoder(Heartbeat | Returned | Raised)
 
 
 class ProcessDied(AttemptLost):
-    """The process of an action ended before the action did: whether it took effect is not known."""
+    """The process exited before the action returned: whether the action took effect is unknown."""
 
     def __init__(self, action: str, returncode: int) -> None:
         super().__init__(
             f"the process of action {action} died with {_ending(returncode)}; whether it took effect is not known"
         )
         self.returncode = returncode
-        """Its exit code; -N when signal N ended it."""
-
-
-class NotImportable(ImportError):
-    """An action cannot be found in a process of its own."""
-
-    def __init__(self, action: str, why: str) -> None:
-        super().__init__(
-            f"action {action} cannot run in a process of its own: {why}; "
-            "put it at module level in a module that can be imported, and what starts the app under "
-            '`if __name__ == "__main__":`'
-        )
+        """The exit code; -N if signal N ended the process."""
 
 
 def _ending(returncode: int) -> str:
@@ -102,18 +56,18 @@ def _ending(returncode: int) -> str:
         name = signal.Signals(-returncode).name
     except ValueError:
         return f"signal {-returncode}"
-    return f"signal {-returncode} ({name}{', perhaps for want of memory' if name == 'SIGKILL' else ''})"
+    return f"signal {-returncode} ({name}{', perhaps out of memory' if name == 'SIGKILL' else ''})"
 
 
 class ProcessPool:
-    """At most `limit` processes, started when they are needed; each carries out one call at a time."""
+    """Runs at most `limit` processes, started when they are needed; each makes one attempt at a time."""
 
     loading = ""
-    """In a process of a pool: the module that it loads at this moment."""
+    """In a process of a pool: the module that is being imported."""
 
     def __init__(self, limit: int) -> None:
         self.refuse_while_loading()
-        self._places = asyncio.Semaphore(limit)
+        self._slots = asyncio.Semaphore(limit)
         self._children: set[_Child] = set()
         self._idle: list[_Child] = []
         self._starting: set[asyncio.Task[None]] = set()
@@ -121,51 +75,51 @@ class ProcessPool:
 
     @classmethod
     def refuse_while_loading(cls) -> None:
-        """Loading the module of an action may not start the app: its processes would start others, without end."""
+        """Raise if a module that is imported for an action starts the app: its processes would start more for ever."""
         if cls.loading:
-            raise RuntimeError(f"loading {cls.loading} for an action in a process of its own starts the app again")
+            raise RuntimeError(f"importing {cls.loading} for an action in a process of its own starts the app again")
 
     async def call(self, action: Action[Any, Any], attempt: Attempt, arguments: str) -> str:
-        """Carry out the attempt: its encoded result. When this is cancelled, the process is killed at once."""
-        work = msgspec.json.encode(_work(action, attempt, arguments))
-        async with self._places:
-            child = await self._child()
+        """Make the attempt and return its result as JSON. When this is cancelled, the process is killed."""
+        request = framed(_request(action, attempt, arguments))
+        async with self._slots:
+            child = await self._idle_child()
             try:
-                answer = await child.ask(action.name, work, attempt.beat)
+                answer = await child.ask(action.name, request, attempt.beat)
             except BaseException:
                 child.kill()
                 # The next attempt must not overlap with this one.
-                await asyncio.wait([child.gone], timeout=_PATIENCE)
+                await asyncio.wait([child.gone], timeout=_EXIT_SECONDS)
                 raise
             self._idle.append(child)
-        if isinstance(answer, Done):
+        if isinstance(answer, Returned):
             return bytes(answer.result).decode()
         error = rebuild_error(answer.error)
         if isinstance(error, Exception):
             raise error
-        # It was to end that process or task, and neither this one nor the event loop.
+        # A SystemExit, say, was meant for that process and must not end this one.
         raise Permanent(f"the action raised {type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
-        """End all processes: those at work at once, the others in their own way."""
+        """End all processes: kill those with an attempt, and let the others exit."""
         self._closed = True
         if self._starting:
             await asyncio.wait(self._starting)
         for child in self._children:
             if child in self._idle:
-                child.leave()
+                child.let_exit()
             else:
                 child.kill()
-        await self._gone()
+        await self._wait_until_gone()
         for child in self._children:
             child.kill()
-        await self._gone()
+        await self._wait_until_gone()
 
-    async def _gone(self) -> None:
+    async def _wait_until_gone(self) -> None:
         if self._children:
-            await asyncio.wait([child.gone for child in self._children], timeout=_PATIENCE)
+            await asyncio.wait([child.gone for child in self._children], timeout=_EXIT_SECONDS)
 
-    async def _child(self) -> "_Child":
+    async def _idle_child(self) -> "_Child":
         while not self._closed:
             while self._idle:
                 child = self._idle.pop()
@@ -177,10 +131,10 @@ class ProcessPool:
             try:
                 await asyncio.shield(start)
             except asyncio.CancelledError:
-                # Interrupted half way, it would leave a process that nobody knows.
+                # Interrupted half-way, it would leave a process that the pool does not know.
                 await asyncio.wait([start])
                 raise
-        raise RuntimeError("the processes of the pool were ended")
+        raise RuntimeError("the process pool is closed")
 
     async def _start(self) -> None:
         path = [entry for entry in sys.path if isinstance(entry, str)]
@@ -203,19 +157,19 @@ class ProcessPool:
             self._idle.remove(child)
 
 
-def _work(action: Action[Any, Any], attempt: Attempt, arguments: str) -> Work:
+def _request(action: Action[Any, Any], attempt: Attempt, arguments: str) -> AttemptRequest:
     function = action.function
     module: str = getattr(function, "__module__", None) or ""
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__":
         module = main_name()
-        # Where the process has to give the program this name, its exceptions come back under it.
+        # If the process has to import the program by this name, its exceptions come back under it.
         sys.modules.setdefault(LOADED_MAIN, sys.modules["__main__"])
         if module == "__main__":
             module = LOADED_MAIN
             if file is None:
                 raise NotImportable(action.name, "the program has no file")
-    return Work(
+    return AttemptRequest(
         action=action.name,
         module=module,
         file=file,
@@ -234,7 +188,7 @@ def _work(action: Action[Any, Any], attempt: Attempt, arguments: str) -> Work:
 
 
 class _Child(asyncio.SubprocessProtocol):
-    """One process. `forget` is told when it is gone."""
+    """One process. `forget` is called when it is gone."""
 
     _transport: asyncio.SubprocessTransport
 
@@ -243,25 +197,26 @@ class _Child(asyncio.SubprocessProtocol):
         self._received = bytearray()
         self._action = ""
         self._beat: Callable[[str], None]
-        self._answer: asyncio.Future[Done | Failed] | None = None
+        self._answer: asyncio.Future[Returned | Raised] | None = None
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def ask(self, action: str, work: bytes, beat: Callable[[str], None]) -> Done | Failed:
+    async def ask(self, action: str, request: bytes, beat: Callable[[str], None]) -> Returned | Raised:
+        """Send the request and wait for the answer. `beat` is called with the details of each heartbeat."""
         self._action = action
         self._beat = beat
         self._answer = asyncio.get_running_loop().create_future()
-        self._stdin().write(len(work).to_bytes(LENGTH_BYTES) + work)
+        self._stdin().write(request)
         return await self._answer
 
     def is_alive(self) -> bool:
         return self._transport.get_returncode() is None
 
-    def leave(self) -> None:
-        """Have it end when nothing is under way."""
+    def let_exit(self) -> None:
+        """Close the process's stdin: it exits when it is idle."""
         self._stdin().close()
 
     def kill(self) -> None:
-        """End it now, with the processes that it started."""
+        """Kill the process, and the processes that it started."""
         if not self.is_alive():
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -280,25 +235,25 @@ class _Child(asyncio.SubprocessProtocol):
         self._received += data
         while len(self._received) >= LENGTH_BYTES:
             end = LENGTH_BYTES + int.from_bytes(self._received[:LENGTH_BYTES])
-            if len(self._received) < end <= _LONGEST_MESSAGE:
+            if len(self._received) < end <= MAX_MESSAGE:
                 return
             try:
                 message = _MESSAGES.decode(bytes(self._received[LENGTH_BYTES:end]))
             except msgspec.DecodeError:
-                # The code of the action wrote into what is not its own.
+                # The action's code wrote into the pipe of the messages.
                 self.kill()
                 return
             del self._received[:end]
             if self._answer is None or self._answer.done():
                 continue
-            if isinstance(message, Beat):
+            if isinstance(message, Heartbeat):
                 self._beat(bytes(message.details).decode())
             else:
                 self._answer.set_result(message)
 
     def process_exited(self) -> None:
-        # What it wrote last may still be in the pipe.
-        asyncio.get_running_loop().call_later(_LAST_WORDS, self._end)
+        # The last message may still be in the pipe.
+        asyncio.get_running_loop().call_later(_LAST_MESSAGE_SECONDS, self._end)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()

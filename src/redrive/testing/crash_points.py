@@ -19,7 +19,8 @@ from redrive.flows.events import (
 )
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
-from redrive.runners.runner import Reports, Runner
+from redrive.runners.outcome_listener import OutcomeListener
+from redrive.runners.runner import Runner
 from redrive.stores.errors import LeaseLost
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, Lease
@@ -138,8 +139,8 @@ def watched_worker(
     """A worker whose attempts and faults the witness sees."""
     witness = point.witness
 
-    def runner(reports: Reports, settings: WorkerSettings) -> Runner:
-        return _WatchedRunner(reports, settings, witness, clock)
+    def runner(listener: OutcomeListener, settings: WorkerSettings) -> Runner:
+        return _WatchedRunner(listener, settings, witness, clock)
 
     def on_fault(flow_id: str, error: BaseException) -> None:
         told = "".join(traceback.format_exception(error))
@@ -151,8 +152,10 @@ def watched_worker(
 class _WatchedRunner(Runner):
     """Runs attempts and reports them to a witness; virtual time waits for them."""
 
-    def __init__(self, reports: Reports, settings: WorkerSettings, witness: Witness, clock: VirtualClock) -> None:
-        super().__init__(reports, settings.threads, settings.processes, settings.http)
+    def __init__(
+        self, listener: OutcomeListener, settings: WorkerSettings, witness: Witness, clock: VirtualClock
+    ) -> None:
+        super().__init__(listener, settings.threads, settings.processes, settings.http)
         self._witness = witness
         self._virtual = clock
 

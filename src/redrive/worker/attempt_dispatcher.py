@@ -7,7 +7,8 @@ from redrive.flows.driver import Handler
 from redrive.flows.history import Item
 from redrive.flows.registry import UnknownDefinition
 from redrive.runners.attempt import Attempt, Beat
-from redrive.runners.runner import Reports, Runner
+from redrive.runners.outcome_listener import OutcomeListener
+from redrive.runners.runner import Runner
 from redrive.worker.flow_log import FlowLog
 from redrive.worker.slots import ExecutionSlots
 
@@ -17,12 +18,12 @@ class AttemptDispatcher:
         self,
         runner: Runner,
         slots: ExecutionSlots,
-        reports: Reports,
+        listener: OutcomeListener,
         on_beat: Beat,
     ) -> None:
         self._runner = runner
         self._slots = slots
-        self._reports = reports
+        self._listener = listener
         self._on_beat = on_beat
 
     def dispatch(
@@ -54,6 +55,6 @@ class AttemptDispatcher:
         )
         self._slots.begin(attempt)
         if isinstance(handler, UnknownDefinition):
-            self._reports.failed(attempt, handler, poison=True)
+            self._listener.failed(attempt, handler, poison=True)
         else:
             self._runner.start(handler, attempt, bytes(item.args).decode() if values is None else values)

@@ -15,12 +15,12 @@ from redrive.flows.events import AnyEvent, FlowFailed
 from redrive.flows.registry import known_definitions
 from redrive.resilience.dependencies import Dependencies
 from redrive.runners.attempt import Attempt
-from redrive.runners.runner import Reports, Runner
+from redrive.runners.outcome_listener import OutcomeListener
+from redrive.runners.runner import Runner
 from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease, NewFlow, NewWorker
 from redrive.worker.attempt_dispatcher import AttemptDispatcher
-from redrive.worker.attempt_reports import AttemptReports
 from redrive.worker.claimer import Claimer
 from redrive.worker.command_handler import Ending
 from redrive.worker.dead_letters import dead_letter
@@ -38,6 +38,7 @@ from redrive.worker.inbox_reader import InboxReader
 from redrive.worker.journal import Journal
 from redrive.worker.lease_keeper import HeldLease, keep_lease
 from redrive.worker.lease_reaper import reap_leases
+from redrive.worker.outcome_router import OutcomeRouter
 from redrive.worker.pruner import prune_finished
 from redrive.worker.recovery.claimed import ClaimedFlows
 from redrive.worker.recovery.mid_replay import MidReplay
@@ -53,11 +54,11 @@ from redrive.worker.unsupported_flows import UnsupportedFlows
 
 log = logging.getLogger("redrive")
 
-MakeRunner = Callable[[Reports, WorkerSettings], Runner]
+MakeRunner = Callable[[OutcomeListener, WorkerSettings], Runner]
 
 
-def make_runner(reports: Reports, settings: WorkerSettings) -> Runner:
-    return Runner(reports, settings.threads, settings.processes, settings.http)
+def make_runner(listener: OutcomeListener, settings: WorkerSettings) -> Runner:
+    return Runner(listener, settings.threads, settings.processes, settings.http)
 
 
 class Worker:
@@ -99,8 +100,8 @@ class Worker:
         self.mid_replay = MidReplay(self.flows)
         held_reports: dict[str, list[Callable[[], None]]] = {}
         self._held_reports = held_reports
-        self.reports = AttemptReports(self.flows, self.slots, self.faults, held_reports)
-        self.runner = runner(self.reports, self.settings)
+        self.outcomes = OutcomeRouter(self.flows, self.slots, self.faults, held_reports)
+        self.runner = runner(self.outcomes, self.settings)
         self._on_ended = on_ended
         # The others need the lease.
         self.journal: Journal
@@ -202,7 +203,7 @@ class Worker:
         journal = self.journal = Journal(store, held, lambda new: self.eager_start.refuse(new), self._rows_refused)
         heartbeats = Heartbeats(flows.by_id.get)
         unsupported = UnsupportedFlows(flows, timers, clock.wall)
-        dispatcher = AttemptDispatcher(self.runner, slots, self.reports, heartbeats.beat)
+        dispatcher = AttemptDispatcher(self.runner, slots, self.outcomes, heartbeats.beat)
         inbox = Inbox(rebuild=lambda run: self.rebuilder.begin(run))
         self.inbox_reader = InboxReader(store, lease, flows, inbox, faults, settings.poll)
         factory = FlowFactory(

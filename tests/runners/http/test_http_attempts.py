@@ -193,7 +193,7 @@ def test_a_problem_is_told_in_its_own_words(server: FlakyServer) -> None:
             "500 Internal Server Error",
         ),
         (Reply(status=500, body=b"x", headers={"Content-Encoding": "br"}), "500 Internal Server Error"),
-        (Reply(body={"success": False}), "the handler answered success: false, without an error"),
+        (Reply(body={"success": False}), "the handler answered success: false without an error"),
     ],
 )
 def test_what_an_answer_says_about_its_failure_is_told(answer: Reply, message: str) -> None:
@@ -207,7 +207,7 @@ def test_what_an_answer_says_about_its_failure_is_told(answer: Reply, message: s
         ("not-json", 'not JSON; answer with JSON: the outputs, or {"success": true'),
         ("huge", "larger than the 1,000,000 bytes allowed"),
         ("bomb", "larger than the 1,000,000 bytes allowed"),
-        ("redirect", "a redirect, which is not followed"),
+        ("redirect", "redirects are not followed"),
         ("accept", "declare mode: async"),
     ],
 )

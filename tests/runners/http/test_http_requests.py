@@ -79,8 +79,8 @@ def test_no_name_begins_a_header_of_its_own(step: str) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "says"),
     [
-        ("ftp://handler/reserve", "write http:// or https://"),
-        ("handler/reserve", "write http:// or https://"),
+        ("ftp://handler/reserve", "must begin with http:// or https://"),
+        ("handler/reserve", "must begin with http:// or https://"),
         ("http://", "cannot be used"),
         ("http://[::1/", "cannot be used"),
         ("http://handler:99999/", "cannot be used"),

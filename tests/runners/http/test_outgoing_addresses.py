@@ -117,13 +117,13 @@ def test_the_refusal_says_what_to_set(server: FlakyServer) -> None:
     ],
 )
 def test_addresses_that_are_not_public(address: str) -> None:
-    assert AddressRules(()).refuses(address, [address]) == address
-    assert AddressRules(("private",)).refuses(address, [address]) == ""
+    assert AddressRules(()).first_refused(address, [address]) == address
+    assert AddressRules(("private",)).first_refused(address, [address]) == ""
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946"])
 def test_addresses_that_are_public(address: str) -> None:
-    assert AddressRules(()).refuses(address, [address]) == ""
+    assert AddressRules(()).first_refused(address, [address]) == ""
 
 
 @given(st.ip_addresses(v=4))
@@ -154,7 +154,7 @@ def test_a_name_is_judged_by_every_address_it_leads_to(server: FlakyServer, name
     names["evil.example"] = ["93.184.216.34", "127.0.0.1"]
     failed = failure(f"http://evil.example:{port_of(server)}/ok", settings=CLOSED)
     assert failed.category == "permanent"
-    assert "evil.example leads to 127.0.0.1, which is not a public address" in failed.message
+    assert "evil.example resolves to 127.0.0.1, which is not a public address" in failed.message
     assert server.seen == []
 
 

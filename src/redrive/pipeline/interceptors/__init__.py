@@ -1,14 +1,14 @@
-"""What happens around each attempt at a stage.
+"""The interceptors that ship with redrive, in the order in which they run around each attempt.
 
 | priority | name | in the default set | |
 |---|---|---|---|
-| 3 | `IdempotencyInterceptor` | | work that has a key is done once |
-| 5 | `TimeoutInterceptor` | yes | cuts attempts of stages that declare a timeout |
-| 10 | `CircuitBreakerInterceptor` | yes | no attempts while what a stage talks to is down |
-| 15 | `RetryInterceptor` | | retries failures that may pass |
-| 20 | `TracingInterceptor` | yes | OpenTelemetry spans, where that is installed and set up |
-| 40 | `MetricsInterceptor` | yes | attempts and how long they take, for Prometheus |
-| 50 | `LoggingInterceptor` | yes | attempts, in the log |
+| 3 | `IdempotencyInterceptor` | | runs work with the same key once |
+| 5 | `TimeoutInterceptor` | yes | cuts attempts that exceed the timeout |
+| 10 | `CircuitBreakerInterceptor` | yes | refuses attempts while the stage's dependency is down |
+| 15 | `RetryInterceptor` | | retries transient failures |
+| 20 | `TracingInterceptor` | yes | OpenTelemetry spans, if a tracer provider is set up |
+| 40 | `MetricsInterceptor` | yes | durations and outcomes of attempts, for Prometheus |
+| 50 | `LoggingInterceptor` | yes | a log record for each attempt |
 """
 
 from redrive.pipeline.interceptors.base import BaseInterceptor, ErrorAction
@@ -37,9 +37,9 @@ __all__ = [
 
 
 def get_default_interceptors() -> list[BaseInterceptor]:
-    """The default set, in a list of your own. It retries nothing unasked: append a RetryInterceptor for that.
+    """Return a new list of the default interceptors. They do not retry: append a RetryInterceptor for that.
 
-    What a stage asks for itself (`retry_config`, `timeout_ms`, `StageOutput.retry`) is done with any set.
+    Settings of a stage (`retry_config`, `timeout_ms`) and `StageOutput.retry` work with any interceptors.
     """
     return [
         TimeoutInterceptor(),

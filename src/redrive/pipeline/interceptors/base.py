@@ -1,4 +1,4 @@
-"""What an interceptor is: hooks around each attempt at a stage."""
+"""The base class of interceptors: hooks around each attempt at a stage."""
 
 from enum import Enum
 
@@ -7,9 +7,9 @@ from redrive.pipeline.stage_run import StageRun
 
 
 class ErrorAction(Enum):
-    """What an interceptor wants to happen after a failed attempt.
+    """What an interceptor wants after a failed attempt.
 
-    One that says RETRY goes before all that say FALLBACK, and one that says FALLBACK before all that say FAIL.
+    If interceptors disagree, RETRY wins over FALLBACK, and FALLBACK over FAIL.
     """
 
     RETRY = "retry"
@@ -18,14 +18,14 @@ class ErrorAction(Enum):
 
 
 class BaseInterceptor:
-    """Derive from it, and write the hooks you need: those you leave out cost nothing.
+    """Derive from this class and write the hooks you need; hooks that you leave out cost nothing.
 
-    `before` and `on_error` are called in the order of priorities, `after` in reverse. Of each attempt that ends one of
-    `after` and `on_error` is told, and `on_cancel` of one that does not. `ctx` is the run, seen from this stage, with
-    `ctx.attempt`, `ctx.failure` and `ctx.decision`.
+    `before` and `on_error` are called in order of priority, `after` in reverse order. Each attempt ends with a call of
+    `after`, `on_error` or `on_cancel`. `ctx` is the run as seen from this stage, with `ctx.attempt`, `ctx.failure` and
+    `ctx.decision`.
 
-    An error in `before` fails the attempt. One in `after` or `on_error` fails the stage: what was done is not done
-    again because of it. The other interceptors are told in any case.
+    An error in `before` fails the attempt. An error in `after` or `on_error` fails the stage without a retry, because
+    the work may be done. The other interceptors are called in any case.
     """
 
     name: str = "interceptor"
@@ -33,33 +33,33 @@ class BaseInterceptor:
     """Lower runs first. Below 10 an interceptor runs outside the circuit breaker."""
 
     def in_use(self) -> bool:
-        """Asked once as a run begins; False leaves the interceptor out of it."""
+        """Called once when a run begins; return False to leave the interceptor out of that run."""
         return True
 
     async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
-        """An attempt is about to begin; an output that is returned is taken instead of it."""
+        """Called before an attempt; return an output to use it instead of making the attempt."""
 
     async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
-        """The attempt gave an output."""
+        """Called when the attempt gave an output."""
 
     async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
-        """The attempt failed. FAIL and None leave it to the others."""
+        """Called when the attempt failed. FAIL and None leave the decision to the others."""
         return ErrorAction.FAIL
 
     def on_cancel(self, stage_name: str, ctx: StageRun) -> None:
-        """The attempt was cancelled, with the run or by another stage's failure. There is no time to wait here."""
+        """Called when the attempt is cancelled, with the run or because another stage failed. It cannot await."""
 
 
 class StatelessInterceptor(BaseInterceptor):
-    """For redrive's own that are nothing but their settings: those with equal settings are equal.
+    """For redrive's own interceptors that hold only settings: those with equal settings are equal, and immutable.
 
-    A pipeline that is run with a new list of them each time need not be prepared anew. What is derived from them may
-    hold state, and is equal to itself only. Their settings cannot be changed: what was prepared with them would stay.
+    So a pipeline can reuse its plan when each run gets a new list of them. A subclass written elsewhere may hold state:
+    it is equal to itself only.
     """
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in vars(self) and self.is_ours():
-            raise AttributeError(f"a {type(self).__name__} cannot be changed; make another one")
+            raise AttributeError(f"a {type(self).__name__} is immutable; create another one")
         super().__setattr__(name, value)
 
     def __eq__(self, other: object) -> bool:
@@ -71,5 +71,5 @@ class StatelessInterceptor(BaseInterceptor):
         return hash(type(self))
 
     def is_ours(self) -> bool:
-        """Not derived by someone else."""
+        """Whether the class is redrive's own, and not a subclass written elsewhere."""
         return type(self).__module__.startswith("redrive.pipeline.")

@@ -1,15 +1,15 @@
-"""No attempts while what a stage talks to is down."""
+"""Refuse attempts while the stage's dependency is down."""
 
 from redrive.pipeline.interceptors.base import StatelessInterceptor
 from redrive.resilience.circuit import CircuitSettings
 
 
 class CircuitBreakerInterceptor(StatelessInterceptor):
-    """Refuses attempts with CircuitOpen after some consecutive failures, until a probe has succeeded.
+    """Refuses attempts with CircuitOpen after consecutive failures, until a probe succeeds.
 
-    Each attempt counts once. The circuit belongs to the stage of the pipeline, in all its runs; stages that name
-    a `dependency` share that one's, with its settings, and its retry budget. Without settings it opens after
-    5 failures, or as many as the stage may make attempts where these are more.
+    Each attempt counts once. All runs of a pipeline share the circuit of a stage; stages that declare the same
+    `dependency` share its circuit, settings and retry budget. By default the circuit opens after 5 failures, or after
+    as many as the stage has attempts if that is more.
     """
 
     name = "circuit_breaker"
@@ -21,5 +21,5 @@ class CircuitBreakerInterceptor(StatelessInterceptor):
     def settings_for(self, attempts: int | None) -> CircuitSettings:
         if self.settings is not None:
             return self.settings
-        usual = CircuitSettings()
-        return usual if attempts is None or attempts <= usual.failures else CircuitSettings(failures=attempts)
+        default = CircuitSettings()
+        return default if attempts is None or attempts <= default.failures else CircuitSettings(failures=attempts)

@@ -1,4 +1,4 @@
-"""Work that has a key is done once: who comes later with the same key gets the same output."""
+"""Run work with the same key once; later runs with that key get the stored output."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from redrive.determinism.clock import current_clock
-from redrive.pipeline.context import in_round
+from redrive.pipeline.context import key_for_round
 from redrive.pipeline.interceptors.base import BaseInterceptor, ErrorAction
 from redrive.pipeline.output import StageOutput, StageResult, StageStatus
 from redrive.pipeline.stage import StageSpec
@@ -17,10 +17,10 @@ Key = tuple[str, str]
 
 
 class OutputStore(Protocol):
-    """Where outputs are remembered; one of your own may outlive the process.
+    """Stores outputs by key; an implementation of your own may outlive the process.
 
-    Before a stage is undone its output is forgotten: whoever comes next does the work again. A store that has no
-    `forget` works for stages that have no `undo`; with one that has, it is refused as the run begins.
+    Before a stage is compensated its output is forgotten, so that the next run does the work again. A store without
+    `forget` works for stages without `compensate`; with others, it is refused when the run begins.
     """
 
     async def get(self, key: Key) -> StageOutput | None: ...
@@ -31,7 +31,7 @@ class OutputStore(Protocol):
 
 
 class OutputsInMemory:
-    """Remembers outputs in this process: at most `limit`, each for `seconds`."""
+    """Keeps outputs in memory: at most `limit`, each for `seconds`."""
 
     def __init__(self, limit: int = 10_000, seconds: float = 3600.0) -> None:
         if limit < 1 or not seconds > 0:
@@ -61,9 +61,9 @@ class OutputsInMemory:
 
 
 class IdempotencyInterceptor(BaseInterceptor):
-    """For stages that have an `idempotency_key`. Concurrent runs with the same key wait for the one that works.
+    """Runs stages with the same `idempotency_key` once. Concurrent runs with one key wait for the first.
 
-    Only outputs of success are remembered: work that failed, or was undone, may be done by whoever comes next.
+    Only successful outputs are stored: work that failed or was compensated is done again by the next run.
     """
 
     name = "idempotency"
@@ -73,23 +73,23 @@ class IdempotencyInterceptor(BaseInterceptor):
         self._store: OutputStore = OutputsInMemory() if store is None else store
         self._working: dict[tuple[Any, Key], asyncio.Future[None]] = {}
 
-    def refuse_if_it_cannot_forget(self, spec: StageSpec) -> None:
-        """TypeError when the stage may be undone and its output would still be handed out."""
-        if spec.idempotency_key is not None and spec.undo is not None and not hasattr(self._store, "forget"):
+    def check_can_forget(self, spec: StageSpec) -> None:
+        """Raise TypeError if the stage can be compensated but the store could not forget its output."""
+        if spec.idempotency_key is not None and spec.compensate is not None and not hasattr(self._store, "forget"):
             raise TypeError(
-                f"interceptors: stage {spec.name!r} has an undo, and {type(self._store).__name__} cannot forget what "
-                "is undone; write there: async def forget(self, key)"
+                f"interceptors: stage {spec.name!r} can be compensated, but {type(self._store).__name__} cannot forget "
+                "its output; add to the store: async def forget(self, key)"
             )
 
     async def before(self, stage_name: str, ctx: StageRun) -> StageOutput | None:
         text = ctx.spec.key_for(ctx.stage_context())
         if text is None:
             return None
-        key, loop = (stage_name, in_round(text, ctx.round)), asyncio.get_running_loop()
+        key, loop = (stage_name, key_for_round(text, ctx.round)), asyncio.get_running_loop()
         while (working := self._working.get((loop, key))) is not None:
             await asyncio.wait([working])
         self._working[loop, key] = loop.create_future()
-        ctx.kept[id(self)] = loop, key
+        ctx.interceptor_state[id(self)] = loop, key
         known = await self._store.get(key)
         if known is not None:
             self._release(ctx)
@@ -97,11 +97,11 @@ class IdempotencyInterceptor(BaseInterceptor):
 
     async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
         try:
-            if id(self) in ctx.kept and result.status == "completed":
-                key = ctx.kept[id(self)][1]
-                if ctx.spec.undo is not None:
-                    # Before it is remembered: a store may fail in `put` and have it all the same.
-                    ctx.forget.append(partial(self._store.forget, key))
+            if id(self) in ctx.interceptor_state and result.status == "completed":
+                key = ctx.interceptor_state[id(self)][1]
+                if ctx.spec.compensate is not None:
+                    # Before `put`: it may fail and have stored the output all the same.
+                    ctx.before_compensation.append(partial(self._store.forget, key))
                 await self._store.put(key, StageOutput(StageStatus.OK, result.data))
         finally:
             self._release(ctx)
@@ -114,6 +114,6 @@ class IdempotencyInterceptor(BaseInterceptor):
         self._release(ctx)
 
     def _release(self, ctx: StageRun) -> None:
-        mine = ctx.kept.pop(id(self), None)
-        if mine is not None:
-            self._working.pop(mine).set_result(None)
+        held = ctx.interceptor_state.pop(id(self), None)
+        if held is not None:
+            self._working.pop(held).set_result(None)

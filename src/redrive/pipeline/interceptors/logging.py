@@ -1,11 +1,11 @@
-"""A log record for each attempt, at DEBUG; one that failed for good at WARNING. Retries are logged in any case."""
+"""Log each attempt at DEBUG and the final failure at WARNING. Retries are logged without it too."""
 
 import logging
 from typing import Any
 
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageOutput, StageResult
-from redrive.pipeline.shown import message_of, text_of
+from redrive.pipeline.redacted_text import error_text, id_text
 from redrive.pipeline.stage_run import StageRun
 from redrive.policies.decision import RetryAt
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("redrive.pipeline")
 
 
 class LoggingInterceptor(StatelessInterceptor):
-    """Writes to the stdlib logger `redrive.pipeline`, with the facts as fields of the record."""
+    """Writes to the stdlib logger `redrive.pipeline`, with stage, attempt and ids as fields of the record."""
 
     name = "logging"
     priority = 50
@@ -31,7 +31,7 @@ class LoggingInterceptor(StatelessInterceptor):
 
     async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
         if not isinstance(ctx.decision, RetryAt):
-            text, kind = message_of(error), type(error).__name__
+            text, kind = error_text(error), type(error).__name__
             fields = _fields(stage_name, ctx) | {"error": text, "error_type": kind}
             logger.warning("stage %s: failed: %s: %s", stage_name, kind, text, extra=fields)
         return None
@@ -41,6 +41,6 @@ def _fields(stage_name: str, ctx: StageRun) -> dict[str, Any]:
     return {
         "stage": stage_name,
         "attempt": ctx.attempt,
-        "pipeline_run_id": text_of(ctx.pipeline_run_id),
-        "request_id": text_of(ctx.request_id),
+        "pipeline_run_id": id_text(ctx.pipeline_run_id),
+        "request_id": id_text(ctx.request_id),
     }

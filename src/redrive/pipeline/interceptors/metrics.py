@@ -1,4 +1,4 @@
-"""How long attempts take and how they end, for whoever listens: `redrive.integrations.prometheus`, say."""
+"""Durations and outcomes of attempts, for listeners such as `redrive.integrations.prometheus`."""
 
 from redrive.determinism.clock import current_clock
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
@@ -9,7 +9,7 @@ from redrive.telemetry.stream import emit
 
 
 class MetricsInterceptor(StatelessInterceptor):
-    """Tells the event stream of each attempt. Retries are told in any case."""
+    """Emits an event for each attempt. Events about retries are emitted without it too."""
 
     name = "metrics"
     priority = 40
@@ -18,5 +18,7 @@ class MetricsInterceptor(StatelessInterceptor):
         emit(StageAttempted(stage=stage_name, outcome=result.status, seconds=result.ended_at - result.started_at))
 
     async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
-        emit(StageAttempted(stage=stage_name, outcome="failed", seconds=current_clock().monotonic() - ctx.began))
+        emit(
+            StageAttempted(stage=stage_name, outcome="failed", seconds=current_clock().monotonic() - ctx.attempt_began)
+        )
         return None

@@ -1,4 +1,4 @@
-"""Which failures of a stage are retried, how often and how far apart: settings for the one `decide()`."""
+"""Which failures of a stage are retried, how often and how far apart: settings for `decide()`."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -17,7 +17,7 @@ from redrive.policies.policy import Policy
 
 DEFAULT_ERRORS: tuple[type[Exception], ...] = (TimeoutError, ConnectionError, OSError)
 
-# Of the errors that carry an HTTP status some are OSErrors, whatever the status: a client's mistake stays one.
+# Some errors with an HTTP status are OSErrors whatever the status; client errors are still permanent.
 CLIENT_ERRORS = Match(statuses=((400, 407), (409, 424), (426, 428), (430, 499)))
 
 
@@ -30,7 +30,7 @@ class BackoffStrategy(Enum):
 
 
 class JitterStrategy(Enum):
-    """How chance spreads the waits."""
+    """How waits are randomized."""
 
     NONE = "none"
     FULL = "full"
@@ -39,10 +39,10 @@ class JitterStrategy(Enum):
 
 
 class RetryInterceptor(StatelessInterceptor):
-    """Retries stages that failed, and those that return `StageOutput.retry`.
+    """Retries stages that fail, and those that return `StageOutput.retry`.
 
-    Without `retryable_errors` everything that is known to be transient is retried with the errors named by default;
-    of errors that carry an HTTP status, 408, 425, 429 and 5xx.
+    With the default `retryable_errors`, every failure that is known to be transient is retried too; of errors with an
+    HTTP status, 408, 425, 429 and 5xx.
     """
 
     name = "retry"
@@ -58,10 +58,10 @@ class RetryInterceptor(StatelessInterceptor):
         retryable_errors: tuple[type[Exception], ...] = DEFAULT_ERRORS,
     ) -> None:
         """
-        max_attempts: attempts in all, the first included.
+        max_attempts: total attempts, the first included.
         base_delay_ms: the wait before the first retry, before jitter.
-        max_delay_ms: no computed wait is longer. A wait that is asked for (Retry-After, `retry_after_ms`) may be: up to
-            60 s, or up to max_delay_ms where that is more; one that is longer still fails the stage.
+        max_delay_ms: the limit of computed waits. A requested wait (Retry-After, `retry_after_ms`) may be as long as
+            60 s, or max_delay_ms if that is more; the stage fails if more is requested.
         """
         self.max_attempts = max_attempts
         self.base_delay_ms = base_delay_ms
@@ -72,7 +72,7 @@ class RetryInterceptor(StatelessInterceptor):
         self.policy = self.policy_for(None)
 
     def policy_for(self, retry_config: Mapping[str, Any] | None) -> Policy:
-        """The policy of a stage: these arguments, and over them what the stage says itself."""
+        """Return the policy of a stage: these arguments, overridden by the stage's own."""
         arguments = {
             "max_attempts": self.max_attempts,
             "base_delay_ms": self.base_delay_ms,
@@ -83,7 +83,7 @@ class RetryInterceptor(StatelessInterceptor):
             **(retry_config or {}),
         }
         policy = read_policy(arguments, "stage", "RetryInterceptor").policy
-        # Whoever accepts waits that long accepts them when they are asked for.
+        # Computed waits may be this long, so requested ones may be too.
         accepted = max(policy.max_retry_after or 0.0, policy.max_wait or 0.0)
         policy = policy.replace(max_retry_after=accepted)
         if arguments["retryable_errors"] != DEFAULT_ERRORS:
@@ -91,12 +91,12 @@ class RetryInterceptor(StatelessInterceptor):
         return policy.replace(retry_on=policy.retry_on | TRANSIENT, never_on=CLIENT_ERRORS)
 
     async def on_error(self, stage_name: str, error: Exception, ctx: StageRun) -> ErrorAction | None:
-        """What was decided by the policy; the run waits and tries again. Override it to overrule that."""
+        """Return what the policy decided; the run waits and retries. Override it to overrule the policy."""
         return ErrorAction.RETRY if isinstance(ctx.decision, RetryAt) else ErrorAction.FAIL
 
     def _calculate_delay(self, stage_name: str, attempt: int) -> int:
-        """The wait in milliseconds before retry `attempt` (0 is the first), were it the stage's."""
+        """Return the wait in milliseconds before retry `attempt`; 0 is the first."""
         history = History(0.0, attempts=attempt + 1, granted=(Granted("retry_on", attempt, self.policy.backoff.base),))
-        failure = Failure(category="transient", reason="asked about", asks_for_retry=True)
+        failure = Failure(category="transient", reason="preview", asks_for_retry=True)
         decision = decide(self.policy.replace(attempts=None), history, failure, 0.0, current_dice())
         return round(decision.because.wait * 1000)

@@ -1,14 +1,14 @@
-"""Time for each attempt at a stage."""
+"""A time limit for each attempt at a stage."""
 
 from redrive.pipeline.interceptors.base import StatelessInterceptor
 from redrive.pipeline.stage import read_timeout_ms
 
 
 class TimeoutInterceptor(StatelessInterceptor):
-    """Cuts each attempt, the first and every other, after `timeout_ms`, or the stage's own.
+    """Cuts each attempt after `timeout_ms`, or after the stage's own.
 
-    An attempt that was cut failed with AttemptTimeout, a TimeoutError: retried like any other. After the first
-    timeout attempts get half as much time again.
+    An attempt that is cut fails with AttemptTimeout, a TimeoutError, and is retried like other failures. After the
+    first timeout, attempts get 1.5 times the time.
     """
 
     name = "timeout"

@@ -1,19 +1,19 @@
-"""An OpenTelemetry span for each attempt (`pip install redrive[tracing]`); without it, nothing."""
+"""An OpenTelemetry span for each attempt (`pip install redrive[tracing]`)."""
 
 from importlib.util import find_spec
 
 from redrive.pipeline.interceptors.base import ErrorAction, StatelessInterceptor
 from redrive.pipeline.output import StageOutput, StageResult
-from redrive.pipeline.shown import message_of, text_of
+from redrive.pipeline.redacted_text import error_text, id_text
 from redrive.pipeline.stage_run import StageRun
 
 _INSTALLED = find_spec("opentelemetry") is not None
 
 
 class TracingInterceptor(StatelessInterceptor):
-    """Spans named "stage NAME", current while the stage works, so that what it calls is traced below them.
+    """Creates spans named "stage NAME", current while the stage runs, so that spans of its calls are their children.
 
-    Without a tracer provider of the application's own, spans go nowhere and are not made.
+    Without OpenTelemetry, or without a tracer provider of the application, no spans are created.
     """
 
     name = "tracing"
@@ -34,10 +34,10 @@ class TracingInterceptor(StatelessInterceptor):
             attributes={
                 "redrive.stage": stage_name,
                 "redrive.attempt": ctx.attempt,
-                "redrive.run_id": text_of(ctx.pipeline_run_id) or "",
+                "redrive.run_id": id_text(ctx.pipeline_run_id) or "",
             },
         )
-        ctx.kept[id(self)] = span, context.attach(trace.set_span_in_context(span))
+        ctx.interceptor_state[id(self)] = span, context.attach(trace.set_span_in_context(span))
         return None
 
     async def after(self, stage_name: str, result: StageResult, ctx: StageRun) -> None:
@@ -51,16 +51,16 @@ class TracingInterceptor(StatelessInterceptor):
         self._end(ctx, "cancelled")
 
     def _end(self, ctx: StageRun, outcome: str, error: Exception | None = None) -> None:
-        kept = ctx.kept.pop(id(self), None)
-        if kept is None:
+        state = ctx.interceptor_state.pop(id(self), None)
+        if state is None:
             return
         from opentelemetry import context, trace
 
-        span, token = kept
+        span, token = state
         context.detach(token)
         span.set_attribute("redrive.outcome", outcome)
         if error is not None:
             span.set_attribute("error.type", type(error).__name__)
-            # Not record_exception: the text and the traceback of an error may hold secrets.
-            span.set_status(trace.Status(trace.StatusCode.ERROR, message_of(error)))
+            # Not record_exception: message and traceback of an error may hold secrets.
+            span.set_status(trace.Status(trace.StatusCode.ERROR, error_text(error)))
         span.end()

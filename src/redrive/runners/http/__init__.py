@@ -1,1 +1,1 @@
-"""Carry out one attempt of a step that is served over HTTP: send the inputs, read what the answer means."""
+"""Carry out one attempt of an HTTP step: send the inputs, and interpret the answer."""

@@ -9,17 +9,17 @@ from redrive.failures.redaction import redact
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-EVERYTHING = "private"
+ALLOW_ALL = "private"
 _HOST_NAME = re.compile(
     r"(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 )
 
-# What carries an IPv4 address inside, which may be anything: 6to4, and the two prefixes of NAT64.
+# Addresses that embed an IPv4 address, which may be private: 6to4, and the two prefixes of NAT64.
 _TUNNELS = tuple(ipaddress.IPv6Network(one) for one in ("2002::/16", "64:ff9b::/96", "64:ff9b:1::/48"))
 
 
 def is_public(address: Address) -> bool:
-    """Whether everybody would reach the same machine there."""
+    """Whether the address is reachable from the public internet."""
     if address.is_multicast or address.is_reserved or address.is_unspecified or not address.is_global:
         return False
     if isinstance(address, ipaddress.IPv4Address):
@@ -28,23 +28,23 @@ def is_public(address: Address) -> bool:
 
 
 class AddressRules:
-    """What `HttpSettings.allow` says."""
+    """The rules of `HttpSettings.allow`."""
 
     def __init__(self, allow: Iterable[str]) -> None:
-        self._everything = False
+        self._allow_all = False
         self._names: set[str] = set()
         self._networks: list[Network] = []
         for entry in allow:
-            if entry == EVERYTHING:
-                self._everything = True
+            if entry == ALLOW_ALL:
+                self._allow_all = True
             elif (network := _network(entry)) is not None:
                 self._networks.append(network)
             else:
                 self._names.add(_plain_name(entry))
 
-    def refuses(self, host: str, addresses: Iterable[str]) -> str:
-        """The first of the host's addresses that must not be called; empty when there is none."""
-        if self._everything or _plain_name(host) in self._names:
+    def first_refused(self, host: str, addresses: Iterable[str]) -> str:
+        """Return the first of the host's addresses that must not be called; an empty text if all may be."""
+        if self._allow_all or _plain_name(host) in self._names:
             return ""
         return next((text for text in addresses if not self._allows(text)), "")
 
@@ -59,19 +59,19 @@ class AddressRules:
         return any(one in network for one in (address, mapped) if one is not None for network in self._networks)
 
 
-def looks_like_an_address(host: str) -> bool:
-    """Whether the host is written in numbers, and is connected to without being looked up."""
+def is_numeric_host(host: str) -> bool:
+    """Whether the host is an IP address, which is connected to without a lookup."""
     return ":" in host or host.replace(".", "").isdigit()
 
 
-def check_allowed(entry: str) -> None:
-    """Refuse what would allow nothing, or something else than it seems to."""
-    if entry == EVERYTHING or _network(entry) is not None:
+def check_allow_entry(entry: str) -> None:
+    """Raise ValueError for an entry that is neither a network, an address nor a host name."""
+    if entry == ALLOW_ALL or _network(entry) is not None:
         return
-    if looks_like_an_address(entry) or _HOST_NAME.fullmatch(_plain_name(entry)) is None:
+    if is_numeric_host(entry) or _HOST_NAME.fullmatch(_plain_name(entry)) is None:
         raise ValueError(
             f'allow: "{redact(entry, 80)}" is neither a network ("10.1.0.0/16"), an address ("127.0.0.1"), a host name '
-            f'("svc.internal") nor "{EVERYTHING}"'
+            f'("svc.internal") nor "{ALLOW_ALL}"'
         )
 
 

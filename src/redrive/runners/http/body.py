@@ -1,4 +1,4 @@
-"""Read the body of an answer, and no more of it than is allowed, packed or not."""
+"""Read the body of an answer up to the allowed size, compressed or not."""
 
 import zlib
 
@@ -7,65 +7,63 @@ import aiohttp
 from redrive.runners.http.errors import BadAnswer
 
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
-_LITTLE = 1024
+_OVERHEAD = 1024
 _PLAIN = ("", "identity")
-_PACKED = ("gzip", "x-gzip", "deflate")
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
 
 
 async def read_body(response: aiohttp.ClientResponse, largest: int) -> bytes | None:
-    """None when it is larger; one that is cut off is raised as aiohttp does."""
-    unpack = _unpacking(response)
+    """Return the body; None if it is larger than `largest`. A body that is cut off raises aiohttp's error."""
+    decompressor = _decompressor(response)
     body, received = bytearray(), 0
     async for piece in response.content.iter_any():
         received += len(piece)
-        body += piece if unpack is None else unpack.some(piece, largest + 1 - len(body))
-        # What is packed is no larger than what is in it, but for a little.
-        if len(body) > largest or received > 2 * largest + _LITTLE:
-            # What is left of it would have to be read before the connection could be used again.
+        body += piece if decompressor is None else decompressor.feed(piece, largest + 1 - len(body))
+        # Compressed data is hardly larger than its content.
+        if len(body) > largest or received > 2 * largest + _OVERHEAD:
+            # Otherwise the rest would have to be read before the connection could be reused.
             response.close()
             return None
-    if unpack is not None:
-        unpack.check_end()
+    if decompressor is not None:
+        decompressor.check_end()
     return bytes(body)
 
 
-class _Unpacking:
-    """Unpacked in pieces of bounded size, so that a small body cannot become a huge one."""
+class _Decompressor:
+    """Decompresses in pieces of bounded size, so that a small body cannot become a huge one."""
 
     def __init__(self, status: int) -> None:
         self._status = status
         self._decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._is_empty = True
 
-    def some(self, packed: bytes, most: int) -> bytes:
-        unpacked = b""
+    def feed(self, data: bytes, most: int) -> bytes:
+        content = b""
         try:
-            while packed and len(unpacked) < most:
+            while data and len(content) < most:
                 self._is_empty = False
                 if self._decompressor.eof:
-                    # Several that follow each other are one.
+                    # Several gzip members may follow each other.
                     self._decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
-                unpacked += self._decompressor.decompress(packed, most - len(unpacked))
-                packed = self._decompressor.unused_data
+                content += self._decompressor.decompress(data, most - len(content))
+                data = self._decompressor.unused_data
         except zlib.error:
-            raise BadAnswer(
-                "the body of the answer is not encoded as its Content-Encoding says", self._status
-            ) from None
-        return unpacked
+            raise BadAnswer("the body of the answer does not match its Content-Encoding", self._status) from None
+        return content
 
     def check_end(self) -> None:
-        # No body at all is none that was packed.
+        # An empty body is not a truncated one.
         if not self._is_empty and not self._decompressor.eof:
-            raise aiohttp.ClientPayloadError("the packed body of the answer ends half way")
+            raise aiohttp.ClientPayloadError("the compressed body of the answer is cut off")
 
 
-def _unpacking(response: aiohttp.ClientResponse) -> _Unpacking | None:
+def _decompressor(response: aiohttp.ClientResponse) -> _Decompressor | None:
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding in _PLAIN:
         return None
-    if encoding in _PACKED:
-        return _Unpacking(response.status)
+    if encoding in _COMPRESSED:
+        return _Decompressor(response.status)
     raise BadAnswer(
-        f"the answer has the Content-Encoding {encoding[:20]!r}, which was not asked for; use gzip or none",
+        f"the answer has the Content-Encoding {encoding[:20]!r}, which was not requested; use gzip or none",
         response.status,
     )

@@ -1,12 +1,12 @@
-"""How an attempt over HTTP fails.
+"""The errors of HTTP steps.
 
-HttpStepError             the one that callers see; `.failure` says what it means
+HttpStepError             the error of an attempt, with its classified `failure`
 Permanent
 ├── RefusedAnswer
-│   ├── WorkFailed        the handler said so: `success: false`
+│   ├── WorkFailed        the handler answered `success: false`
 │   └── BadAnswer         the answer cannot be used: not JSON, too large, a redirect
-└── BadRequest            it was not sent: the address, or its size
-    └── AddressRefused    it leads to an address that must not be called
+└── BadRequest            the request was not sent: wrong address, or too large
+    └── AddressRefused    the address must not be called
 """
 
 from redrive.failures.failure import Failure, JudgedError
@@ -25,7 +25,7 @@ class HttpStepError(JudgedError):
 
 
 class RefusedAnswer(Permanent):
-    """No other answer is to be expected."""
+    """An answer that a retry would not change."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -33,11 +33,11 @@ class RefusedAnswer(Permanent):
 
 
 class WorkFailed(RefusedAnswer):
-    """The handler says that the work failed for good."""
+    """The handler answered that the work failed, and must not be retried."""
 
 
 class BadAnswer(RefusedAnswer):
-    """The answer is none that a handler gives."""
+    """The answer is not a valid answer of a handler."""
 
 
 class BadRequest(Permanent):
@@ -45,11 +45,11 @@ class BadRequest(Permanent):
 
 
 class AddressRefused(BadRequest):
-    """Outgoing calls do not go to private addresses, unless they are allowed."""
+    """The host has a private address, and the settings do not allow it."""
 
     def __init__(self, host: str, address: str) -> None:
-        leads = host if host == address else f"{host} leads to {address}, which"
+        subject = host if host == address else f"{host} resolves to {address}, which"
         super().__init__(
-            f"{leads} is not a public address, and is not called; allow it with --allow {address}, or in Python with "
+            f"{subject} is not a public address, and is not called; allow it with --allow {address}, or in Python with "
             f'http=HttpSettings(allow=("{address}",))'
         )

@@ -1,11 +1,11 @@
-"""Carry out one attempt of a step over HTTP."""
+"""Make one attempt at an HTTP step: send the request and read the answer."""
 
 import io
 
 try:
     import aiohttp
 except ImportError as error:
-    raise ImportError("steps over HTTP need aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
+    raise ImportError("HTTP steps need aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
 
 from msgspec import structs
 from yarl import URL
@@ -16,22 +16,22 @@ from redrive.failures.secret_text import HIDDEN
 from redrive.failures.signals import AttemptTimeout
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
-from redrive.runners.http.addresses import AddressRules, looks_like_an_address
+from redrive.runners.http.addresses import AddressRules, is_numeric_host
 from redrive.runners.http.answers import Accepted, Answer, classifier_of, outcome_of
 from redrive.runners.http.body import read_body
 from redrive.runners.http.errors import AddressRefused, BadAnswer, BadRequest, HttpStepError, RefusedAnswer
-from redrive.runners.http.request import headers_of, time_for
+from redrive.runners.http.request import headers_of, timeout_of
 from redrive.runners.http.resolver import CheckedResolver
 from redrive.runners.http.settings import HttpSettings
 
-# aiohttp warns about larger ones, which it would write in one piece.
-_WRITTEN_AT_ONCE = 1024 * 1024
-# Many servers close after 5 s, and a request that meets the closing connection is a failed attempt.
-_KEPT_OPEN = 4.0
+# aiohttp warns about larger bytes, which it would write in one piece.
+_MAX_BYTES_BODY = 1024 * 1024
+# Many servers close idle connections after 5 s, and a request on a closing connection is a failed attempt.
+_KEEPALIVE_SECONDS = 4.0
 
 
 class HttpRunner:
-    """Calls handlers. All attempts share its connections, which stay open between them."""
+    """Calls handlers. Attempts share the connections, which stay open between them."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self._settings = settings
@@ -39,7 +39,7 @@ class HttpRunner:
         self._session: aiohttp.ClientSession | None = None
 
     async def call(self, handler: HttpHandler, attempt: Attempt, body: str) -> str | Accepted:
-        """The outputs as JSON text, or Accepted when they come later; raises HttpStepError."""
+        """Return the outputs as JSON, or Accepted if they come later; raise HttpStepError otherwise."""
         try:
             answer = await self._answer(handler, attempt, body)
             return outcome_of(answer, handler, self._settings.largest_answer, current_clock().wall())
@@ -47,8 +47,8 @@ class HttpRunner:
             raise _without_tokens(error, attempt) from None
         except Exception as error:  # noqa: BLE001 - every failure is classified
             if type(error) is TimeoutError:
-                # The one for the answer as a whole; the other time limits have errors of their own.
-                error = AttemptTimeout(time_for(attempt, self._settings) or 0.0)
+                # aiohttp raises it for the total timeout; its other timeouts have their own types.
+                error = AttemptTimeout(timeout_of(attempt, self._settings) or 0.0)
             raise _without_tokens(_as_step_error(error, handler), attempt) from None
 
     async def close(self) -> None:
@@ -62,12 +62,12 @@ class HttpRunner:
         if len(content) > settings.largest_request:
             raise BadRequest(
                 f"the inputs take {len(content):,} bytes of JSON, more than the {settings.largest_request:,} allowed; "
-                "keep them elsewhere and pass a reference"
+                "store them elsewhere and pass a reference"
             )
-        timeout = aiohttp.ClientTimeout(total=time_for(attempt, settings), sock_connect=settings.connect_timeout)
+        timeout = aiohttp.ClientTimeout(total=timeout_of(attempt, settings), sock_connect=settings.connect_timeout)
         async with self._connections().post(
             url,
-            data=content if len(content) <= _WRITTEN_AT_ONCE else io.BytesIO(content),
+            data=content if len(content) <= _MAX_BYTES_BODY else io.BytesIO(content),
             headers=headers_of(handler, attempt, settings),
             allow_redirects=False,
             timeout=timeout,
@@ -77,7 +77,7 @@ class HttpRunner:
             except BadAnswer:
                 if response.ok:
                     raise
-                # Its status says more than that its page cannot be read.
+                # The status of a failure says more than the unreadable body.
                 read = None
             return Answer(status=response.status, headers=response.headers, body=read or b"", whole=read is not None)
 
@@ -91,10 +91,11 @@ class HttpRunner:
             ) from None
         if url.scheme not in ("http", "https") or not host:
             raise BadRequest(
-                f"the endpoint {redact(endpoint, 200)} cannot be used: write http:// or https:// and a host"
+                f"the endpoint {redact(endpoint, 200)} cannot be used: it must begin with http:// or https:// and "
+                "name a host"
             )
-        # Names are looked up by the connector, which asks the resolver; what is written in numbers is not.
-        if looks_like_an_address(host) and self._rules.refuses(host, [host]):
+        # The connector's resolver checks the addresses of names; an IP address is not resolved.
+        if is_numeric_host(host) and self._rules.first_refused(host, [host]):
             raise AddressRefused(host, host)
         return url
 
@@ -103,7 +104,7 @@ class HttpRunner:
             connector = aiohttp.TCPConnector(
                 limit=self._settings.connections_in_all,
                 limit_per_host=self._settings.connections,
-                keepalive_timeout=_KEPT_OPEN,
+                keepalive_timeout=_KEEPALIVE_SECONDS,
                 resolver=CheckedResolver(self._rules),
             )
             self._session = aiohttp.ClientSession(
@@ -120,7 +121,7 @@ def _as_step_error(error: Exception, handler: HttpHandler) -> HttpStepError:
 
 
 def _without_tokens(error: HttpStepError, attempt: Attempt) -> HttpStepError:
-    """A handler may repeat what it was sent."""
+    """Return the error without the attempt's tokens: the handler may repeat them in its answer."""
     message = str(error)
     for token in (attempt.delivery_token, attempt.receipt_token):
         message = message.replace(token, HIDDEN)

@@ -1,4 +1,4 @@
-"""What is sent with one attempt: the headers that say whose work it is."""
+"""The headers of an attempt's request: the flow, the step, the tokens and the deadline."""
 
 import string
 from importlib.metadata import PackageNotFoundError, version
@@ -20,15 +20,15 @@ CALLBACK = "Redrive-Callback"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 
 OWNER = "redrive"
-LEAST_TIME = 0.001
+MIN_TIMEOUT = 0.001
 
 try:
     USER_AGENT = f"redrive/{version('redrive')}"
 except PackageNotFoundError:
-    # It runs from its source, and is not installed.
+    # Run from its source, without being installed.
     USER_AGENT = "redrive"
 
-# What a header may hold as it is; everything else is percent-encoded, so that no name can begin a header of its own.
+# Characters that a header value may hold; all others are percent-encoded, so that no name can inject a header.
 _PLAIN = "".join(set(string.printable) - set(string.whitespace) - {"%"}) + " "
 
 
@@ -45,7 +45,7 @@ def headers_of(handler: HttpHandler, attempt: Attempt, settings: HttpSettings) -
         DELIVERY_TOKEN: attempt.delivery_token,
         IDEMPOTENCY_KEY: quote(attempt.receipt_token, _PLAIN),
     }
-    timeout = time_for(attempt, settings)
+    timeout = timeout_of(attempt, settings)
     if timeout is not None and (handler.mode == "sync" or attempt.timeout is not None):
         headers[DEADLINE] = str(_milliseconds_left(attempt, timeout))
     if attempt.policy.attempts != 1:
@@ -55,19 +55,19 @@ def headers_of(handler: HttpHandler, attempt: Attempt, settings: HttpSettings) -
     return headers
 
 
-def time_for(attempt: Attempt, settings: HttpSettings) -> float | None:
-    """Seconds until the answer has to be there; never 0, which aiohttp takes for no limit."""
-    return settings.answer_timeout if attempt.timeout is None else max(attempt.timeout, LEAST_TIME)
+def timeout_of(attempt: Attempt, settings: HttpSettings) -> float | None:
+    """Return the seconds until the answer must be complete; never 0, which means no limit to aiohttp."""
+    return settings.answer_timeout if attempt.timeout is None else max(attempt.timeout, MIN_TIMEOUT)
 
 
 def completion_token(attempt: Attempt) -> str:
-    """What completes exactly this attempt."""
+    """Return the token with which a callback completes this attempt only."""
     return f"{attempt.receipt_token}.{attempt.delivery_token}"
 
 
 def _milliseconds_left(attempt: Attempt, timeout: float) -> int:
     left = timeout
     if attempt.timeout_at is not None:
-        # The attempt may have waited for a connection, or for a worker; never more than it has in all.
+        # The attempt may have waited for a connection or a worker since its timeout was set.
         left = min(timeout, attempt.timeout_at - current_clock().wall())
     return max(0, int(left * 1000))

@@ -1,4 +1,4 @@
-"""Look up host names, and let through only addresses that may be called."""
+"""Resolve host names to addresses that may be called."""
 
 import socket
 
@@ -10,7 +10,7 @@ from redrive.runners.http.errors import AddressRefused
 
 
 class CheckedResolver(AbstractResolver):
-    """What it answers is what is connected to, so a name cannot lead elsewhere after it was checked."""
+    """Checks the addresses that aiohttp then connects to, so that a name cannot change between check and use."""
 
     def __init__(self, rules: AddressRules) -> None:
         self._rules = rules
@@ -20,7 +20,7 @@ class CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         found = await self._lookup.resolve(host, port, family)
-        if refused := self._rules.refuses(host, (one["host"] for one in found)):
+        if refused := self._rules.first_refused(host, (one["host"] for one in found)):
             raise AddressRefused(host, refused)
         return found
 

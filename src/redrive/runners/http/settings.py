@@ -1,45 +1,46 @@
-"""How steps are called over HTTP, as data."""
+"""Settings for calling HTTP steps."""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from redrive.resilience.seconds import check_seconds
-from redrive.runners.http.addresses import check_allowed
+from redrive.runners.http.addresses import check_allow_entry
 
 MIB = 1024 * 1024
-MOST = 2**40
+MAX_COUNT = 2**40
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker may call, and how much of it at once."""
+    """Which hosts a worker may call, and the limits of its requests."""
 
     allow: tuple[str, ...] = ()
-    """What may be called though it is not public: networks ("10.1.0.0/16"), addresses ("127.0.0.1"), host names
-    ("svc.internal"); "private" allows everything."""
+    """Private addresses that may be called: networks ("10.1.0.0/16"), addresses ("127.0.0.1") or host names
+    ("svc.internal"); "private" allows all."""
     largest_request: int = 8 * MIB
-    """Bytes that the inputs of one attempt may take."""
+    """The maximum size of an attempt's inputs, in bytes."""
     largest_answer: int = 8 * MIB
-    """Bytes that one answer may take, unpacked."""
+    """The maximum size of an answer after decompression, in bytes."""
     connections: int = 100
-    """Connections to one host at once; attempts beyond it wait for one."""
+    """Concurrent connections to one host; further attempts wait for a connection."""
     connections_in_all: int = 500
+    """Concurrent connections to all hosts."""
     connect_timeout: float | None = 10.0
-    """Seconds until a connection stands."""
+    """Seconds to establish a connection."""
     answer_timeout: float | None = 300.0
-    """Seconds until the answer is there, where the step has no timeout of its own."""
+    """Seconds until the answer is complete, for steps without a timeout of their own."""
     callback_base: str | None = None
-    """Where the outside reaches this server: what the callback addresses of asynchronous steps begin with."""
+    """The public URL of this server, with which the callback URLs of asynchronous steps begin."""
 
     def __post_init__(self) -> None:
         if isinstance(self.allow, str) or not isinstance(self.allow, Iterable):
             raise ValueError(f"allow: {self.allow!r} is not allowed; use a list, such as [{str(self.allow)!r}]")
         for entry in self.allow:
-            check_allowed(entry)
+            check_allow_entry(entry)
         for field in ("largest_request", "largest_answer", "connections", "connections_in_all"):
             value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-                raise ValueError(f"{field}: {value!r:.40} is not allowed; write a whole number from 1 to {MOST}")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
+                raise ValueError(f"{field}: {value!r:.40} is not allowed; write a whole number from 1 to {MAX_COUNT}")
         for field in ("connect_timeout", "answer_timeout"):
             if getattr(self, field) is not None:
                 check_seconds(field, getattr(self, field))
@@ -47,4 +48,4 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
         if base is not None and not (
             isinstance(base, str) and base.startswith(("http://", "https://")) and base.isprintable()
         ):
-            raise ValueError("callback_base: write the public address of the server, as in https://redrive.example.com")
+            raise ValueError("callback_base: use the public URL of the server, such as https://redrive.example.com")

@@ -34,7 +34,7 @@ class Worker:
     async def execute(self, ctx: StageContext) -> dict[str, str]:
         return {"who": self.who}
 
-    async def undo(self, ctx: StageContext, output: StageOutput) -> None: ...
+    async def compensate(self, ctx: StageContext, output: StageOutput) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def of(stage: Any, **options: Any) -> Pipeline:
 FIRST = gives(n=0)
 FLAKY = Flaky()
 TAKEN = (
-    r"pipeline 'same' is registered already, {}; make it once and use that, or give this one another name: "
+    r"pipeline 'same' is already registered {}; create it once and use that, or rename this one: "
     r"pipeline.with_name\(...\)"
 )
 
@@ -91,7 +91,7 @@ TAKEN = (
         (of(FLAKY), of(FLAKY, dependencies=("first",)), "with another stage 'work'"),
         (of(FLAKY), of(FLAKY, when=lambda ctx: True), "with another stage 'work'"),
         (of(FLAKY), of(FLAKY).with_stage("more", FLAKY), "without a stage 'more'"),
-        (of(FLAKY).with_stage("more", FLAKY), of(FLAKY), "with a stage 'more' that this one has not"),
+        (of(FLAKY).with_stage("more", FLAKY), of(FLAKY), "with a stage 'more' that this one does not have"),
     ],
 )
 def test_another_pipeline_of_a_name_that_is_taken_is_refused_and_the_first_one_is_left_as_it_was(
@@ -162,7 +162,7 @@ def test_an_action_that_has_the_name_of_a_stage_is_left_as_it_is_and_so_are_the_
     async def work() -> None: ...
 
     work.function.__qualname__ = "work"
-    with pytest.raises(PipelineError, match=r"pipeline 'mixed': two actions are named 'mixed/work': .*; give one of"):
+    with pytest.raises(PipelineError, match=r"pipeline 'mixed': two actions are named 'mixed/work': .*; rename one of"):
         redrive.register_pipeline(Pipeline("mixed").with_stage("first", FIRST).with_stage("work", Worker("A")))
     assert action_named("mixed/work") is work
     assert "mixed/first" not in known_actions()

@@ -143,17 +143,17 @@ def test_settings_that_cannot_be_meant_are_refused_by_name(settings: dict[str, A
 class Booking:
     """Books something, and can take it back."""
 
-    def __init__(self, book: list[str], undo_fails: int = 0) -> None:
+    def __init__(self, book: list[str], compensation_fails: int = 0) -> None:
         self.book = book
-        self.undo_fails = undo_fails
+        self.compensation_fails = compensation_fails
 
     async def execute(self, ctx: StageContext) -> StageOutput:
         self.book.append(ctx.stage_name)
         return StageOutput.ok({f"{ctx.stage_name}_id": len(self.book)})
 
-    async def undo(self, ctx: StageContext, output: StageOutput) -> None:
-        if self.undo_fails:
-            self.undo_fails -= 1
+    async def compensate(self, ctx: StageContext, output: StageOutput) -> None:
+        if self.compensation_fails:
+            self.compensation_fails -= 1
             raise ConnectionError("away")
         assert f"{ctx.stage_name}_id" in output.data
         self.book.remove(ctx.stage_name)
@@ -170,16 +170,16 @@ def trip(book: list[str], last: Any, **hotel: Any) -> Pipeline:
     )
 
 
-def test_when_a_run_fails_what_was_done_is_undone_newest_first() -> None:
+def test_when_a_run_fails_what_was_done_is_compensated_newest_first() -> None:
     book: list[str] = []
     ended = run(trip(book, Stage(ValueError("no cars"))))
     assert book == ["not hotel", "not flight"]
-    assert ended.failed.undone == ("hotel", "flight")
-    assert [event.stage for event in ended.events.named("stage.undone")] == ["hotel", "flight"]
+    assert ended.failed.compensated == ("hotel", "flight")
+    assert [event.stage for event in ended.events.named("stage.compensated")] == ["hotel", "flight"]
     assert ended.failed.results.data("flight") == {"flight_id": 1}
 
 
-def test_nothing_is_undone_while_retries_may_still_help_and_when_the_run_is_cancelled() -> None:
+def test_nothing_is_compensated_while_retries_may_still_help_and_when_the_run_is_cancelled() -> None:
     book: list[str] = []
     with virtual_clock():
         run(trip(book, Stage(ConnectionError(), None)), [RetryInterceptor()])
@@ -188,30 +188,30 @@ def test_nothing_is_undone_while_retries_may_still_help_and_when_the_run_is_canc
     assert book == ["flight", "hotel"] * 2
 
 
-def test_an_undo_is_retried_as_its_stage_is_and_one_that_fails_keeps_none_from_it() -> None:
+def test_a_compensation_is_retried_as_its_stage_is_and_one_that_fails_keeps_none_from_it() -> None:
     book: list[str] = []
     with virtual_clock():
-        failed = run(trip(book, Stage(ValueError()), undo_fails=2), [RetryInterceptor()]).failed
-        assert (failed.undone, failed.undo_failures) == (("hotel", "flight"), {})
+        failed = run(trip(book, Stage(ValueError()), compensation_fails=2), [RetryInterceptor()]).failed
+        assert (failed.compensated, failed.compensation_failures) == (("hotel", "flight"), {})
         book.clear()
-        ended = run(trip(book, Stage(ValueError()), undo_fails=99), [RetryInterceptor()])
+        ended = run(trip(book, Stage(ValueError()), compensation_fails=99), [RetryInterceptor()])
     assert book == ["hotel", "not flight"]
-    assert ended.failed.undone == ("flight",)
-    assert isinstance(ended.failed.undo_failures["hotel"], ConnectionError)
-    assert "could not be undone: hotel" in str(ended.failed)
-    assert [event.error_type for event in ended.events.named("stage.undo_failed")] == ["ConnectionError"]
+    assert ended.failed.compensated == ("flight",)
+    assert isinstance(ended.failed.compensation_failures["hotel"], ConnectionError)
+    assert "could not be compensated: hotel" in str(ended.failed)
+    assert [event.error_type for event in ended.events.named("stage.compensation_failed")] == ["ConnectionError"]
 
 
-def test_what_a_sub_pipeline_did_is_undone_with_the_rest() -> None:
+def test_what_a_sub_pipeline_did_is_compensated_with_the_rest() -> None:
     book: list[str] = []
     inner = Pipeline().with_stage("flight", Booking(book)).with_stage("hotel", Booking(book), dependencies=("flight",))
     pipeline = Pipeline().with_stage("ticket", Booking(book)).with_stage("trip", inner, dependencies=("ticket",))
     failed = run(pipeline.with_stage("car", Stage(ValueError()), dependencies=("trip",))).failed
     assert book == ["not hotel", "not flight", "not ticket"]
-    assert failed.undone == ("trip/hotel", "trip/flight", "ticket")
+    assert failed.compensated == ("trip/hotel", "trip/flight", "ticket")
 
 
-def test_a_sub_pipeline_that_fails_undoes_its_own() -> None:
+def test_a_sub_pipeline_that_fails_compensates_its_own() -> None:
     book: list[str] = []
     inner = trip(book, Stage(ValueError()))
     failed = run(
@@ -219,8 +219,8 @@ def test_a_sub_pipeline_that_fails_undoes_its_own() -> None:
     ).failed
     assert book == ["not hotel", "not flight", "not ticket"]
     assert isinstance(failed.error, PipelineFailed)
-    assert failed.error.undone == ("hotel", "flight")
-    assert failed.undone == ("trip/hotel", "trip/flight", "ticket")
+    assert failed.error.compensated == ("hotel", "flight")
+    assert failed.compensated == ("trip/hotel", "trip/flight", "ticket")
 
 
 def keyed_trip(book: list[str], **hotel: Any) -> Pipeline:
@@ -230,20 +230,20 @@ def keyed_trip(book: list[str], **hotel: Any) -> Pipeline:
     return Pipeline().with_stage("hotel", keyed).with_stage("car", car, dependencies=("hotel",))
 
 
-@pytest.mark.parametrize("undo_fails", [0, 1])
-def test_work_with_a_key_that_was_undone_is_done_again(undo_fails: int) -> None:
+@pytest.mark.parametrize("compensation_fails", [0, 1])
+def test_work_with_a_key_that_was_compensated_is_done_again(compensation_fails: int) -> None:
     book: list[str] = []
-    pipeline = keyed_trip(book, undo_fails=undo_fails)
+    pipeline = keyed_trip(book, compensation_fails=compensation_fails)
     pipeline = pipeline.with_stage("last", Stage(ValueError(), None), dependencies=("car",))
     interceptors = [IdempotencyInterceptor(), RetryInterceptor()]
     with virtual_clock():
-        assert run(pipeline, interceptors).failed.undone == ("hotel",)
+        assert run(pipeline, interceptors).failed.compensated == ("hotel",)
         for _ in range(2):
             assert run(pipeline, interceptors).result.data("hotel") == {"hotel_id": 2}
     assert book == ["not hotel", "hotel"]
 
 
-def test_a_run_that_is_tried_again_does_again_what_it_has_undone() -> None:
+def test_a_run_that_is_tried_again_does_again_what_it_has_compensated() -> None:
     book: list[str] = []
     pipeline, interceptors = keyed_trip(book), [IdempotencyInterceptor()]
     with virtual_clock():
@@ -252,18 +252,18 @@ def test_a_run_that_is_tried_again_does_again_what_it_has_undone() -> None:
     assert book == ["not hotel", "hotel"]
 
 
-def test_what_cannot_be_forgotten_is_not_undone() -> None:
+def test_what_cannot_be_forgotten_is_not_compensated() -> None:
     class NeverForgets(OutputsInMemory):
         async def forget(self, key: Key) -> None:
             raise ConnectionError("the store is away")
 
     book: list[str] = []
     failed = run(keyed_trip(book), [IdempotencyInterceptor(NeverForgets())]).failed
-    assert isinstance(failed.undo_failures["hotel"], ConnectionError)
+    assert isinstance(failed.compensation_failures["hotel"], ConnectionError)
     assert book == ["hotel"]
 
 
-def test_a_store_that_cannot_forget_is_refused_only_for_what_may_be_undone() -> None:
+def test_a_store_that_cannot_forget_is_refused_only_for_what_may_be_compensated() -> None:
     class Remembers:
         def __init__(self) -> None:
             self.outputs: dict[Key, StageOutput] = {}
@@ -276,7 +276,7 @@ def test_a_store_that_cannot_forget_is_refused_only_for_what_may_be_undone() -> 
 
     interceptors = [IdempotencyInterceptor(cast("Any", Remembers()))]
     book: list[str] = []
-    with pytest.raises(TypeError, match=r"'hotel' has an undo, and Remembers cannot forget .* async def forget"):
+    with pytest.raises(TypeError, match=r"'hotel' can be compensated, but Remembers cannot forget .* async def forget"):
         run(keyed_trip(book), interceptors)
     assert book == []
     charge = Stage(idempotency_key="order 17")
@@ -285,12 +285,12 @@ def test_a_store_that_cannot_forget_is_refused_only_for_what_may_be_undone() -> 
     assert charge.calls == 1
 
 
-def test_what_a_fallback_answered_for_has_nothing_to_undo() -> None:
-    undone: list[str] = []
+def test_what_a_fallback_answered_for_has_nothing_to_compensate() -> None:
+    compensated: list[str] = []
 
-    async def undo(ctx: StageContext, output: StageOutput) -> None:
-        undone.append(ctx.stage_name)
+    async def compensate(ctx: StageContext, output: StageOutput) -> None:
+        compensated.append(ctx.stage_name)
 
-    stage = Stage(ValueError(), fallback={"cached": True}, undo=undo)
+    stage = Stage(ValueError(), fallback={"cached": True}, compensate=compensate)
     run(Pipeline().with_stage("a", stage).with_stage("b", Stage(ValueError()), dependencies=("a",)))
-    assert undone == []
+    assert compensated == []

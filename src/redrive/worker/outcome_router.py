@@ -13,8 +13,8 @@ from redrive.worker.flow_table import FlowTable
 from redrive.worker.slots import ExecutionSlots
 
 
-class AttemptReports:
-    """Implements the runner's `Reports`."""
+class OutcomeRouter:
+    """Implements the runner's OutcomeListener."""
 
     def __init__(
         self,
