@@ -72,7 +72,7 @@ class RegistryConformance:
         store = await stores.open()
         await store.add_key(key("k1"))
         stronger = msgspec.structs.replace(key("k1"), role="admin", digest="another-d1g3st")
-        with pytest.raises(StoreError, match="there is a key k1 already; nothing was added") as raised:
+        with pytest.raises(StoreError, match="key k1 already exists; nothing was written") as raised:
             await store.add_key(stronger)
         assert "d1g3st" not in str(raised.value)
         assert await store.list_keys() == [key("k1")]
