@@ -14,7 +14,7 @@ _BY_CODE: dict[int, tuple[_Kind, str]] = {
     3: (StoreUnusable, "permission denied; allow this user to read and write the file and its folder"),  # SQLITE_PERM
     5: _BUSY,  # SQLITE_BUSY
     6: _BUSY,  # SQLITE_LOCKED
-    8: (StoreUnusable, "the database is read-only for this user; allow writing the file and its folder"),  # SQLITE_READONLY
+    8: (StoreUnusable, "the database is read-only for this user; allow writing file and folder"),  # SQLITE_READONLY
     10: (StoreUnavailable, "the disk failed to read or write; check the disk and the system log"),  # SQLITE_IOERR
     11: (
         StoreUnusable,
