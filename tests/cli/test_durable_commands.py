@@ -21,7 +21,7 @@ from redrive.cli import main
 from redrive.cli.app import build
 from redrive.determinism.clock import SystemClock
 from redrive.flows.events import FlowParked, write_event, write_turn
-from redrive.stores.postgres import migrating
+from redrive.stores.postgres import migrator
 from redrive.stores.records import FINISHED, NewWorker
 
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
@@ -586,7 +586,7 @@ def test_an_unreachable_database_and_a_wrong_password_are_one_line(command: str,
 def test_what_a_command_waits_for_is_told(command: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said, is_held, address = io.StringIO(), threading.Event(), shared_server().fresh_database()
     monkeypatch.setattr(sys, "stderr", said)
-    monkeypatch.setattr(migrating, "TOLD_AFTER", 0.01)
+    monkeypatch.setattr(migrator, "REPORT_AFTER", 0.01)
 
     async def hold_up() -> None:
         other = await asyncpg.connect(address)
@@ -603,13 +603,13 @@ def test_what_a_command_waits_for_is_told(command: str, store: str, monkeypatch:
     assert main([command, *(order() if command == "run" else ()), "--store", address]) == 0
     holder.join()
     (line,) = said.getvalue().splitlines()
-    assert re.fullmatch("redrive: .*: waiting for another process that brings its tables up to date", line)
+    assert re.fullmatch("redrive: .*: waiting for another process that is migrating the schema", line)
 
 
 def test_a_store_from_a_newer_version_is_one_line(run: Command, store: str) -> None:
     started(run)
     with sqlite3.connect(store[10:]) as database:
-        database.execute("INSERT INTO redrive_schema VALUES (99, '0099_later.sql', 0)")
+        database.execute("INSERT INTO redrive_migrations VALUES (99, '0099_later.sql', 0)")
     database.close()
     assert "its schema has version 99" in run("flows").refused()
     assert run("worker", SHOP).refused().endswith("upgrade redrive, or use another store")

@@ -224,7 +224,7 @@ def test_worker_processes_end_for_good_when_a_newer_version_has_changed_their_st
     supervisor = shell.begin("worker", SHOP, "--processes", "2")
     supervisor.says(" ready: ", times=2)
     with sqlite3.connect(shell.folder / "app.db") as database:
-        database.execute("INSERT INTO redrive_schema VALUES (99, '0099_later.sql', 0)")
+        database.execute("INSERT INTO redrive_migrations VALUES (99, '0099_later.sql', 0)")
     database.close()
     os.kill(children(supervisor)[0], signal.SIGKILL)
     assert supervisor.ends_with() == 2

@@ -1,4 +1,4 @@
-"""A store of an older version is brought up to date with all that is in it; one of a newer version is refused."""
+"""Stores migrate their schema with all that is in it, and refuse a schema from a newer version."""
 
 import asyncio
 import re
@@ -15,27 +15,17 @@ import redrive
 from redrive import action
 from redrive.stores.errors import StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
-from redrive.stores.migrations import migrations_of
-from redrive.stores.postgres import migrating
+from redrive.stores.migrations import Migration, load_migrations
+from redrive.stores.postgres import migrator as postgres_migrator
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import (
-    Batch,
-    EventRow,
-    FlowChange,
-    KeyRow,
-    NewFlow,
-    NewWorker,
-    RetryQuery,
-    RetryRow,
-    StepRow,
-)
-from redrive.stores.sqlite import opening
+from redrive.stores.records import Batch, EventRow, NewWorker, RetryQuery, RetryRow
+from redrive.stores.sqlite import migrator as sqlite_migrator
 from redrive.stores.sqlite.store import SqliteStore
 
 NOW = 1_700_000_000.0
 WORK = "action:work"
 
-# As a worker of version 1 left it: one flow with a retry that waits, two more in a queue that lets one run.
+# One flow with a retry that waits, two more in a queue with a limit of one.
 RETRY = RetryRow(
     flow_id="waits",
     item=1,
@@ -56,7 +46,7 @@ INSERT INTO flows (id, definition, input, queue, priority, key, status, created_
     ('waits', 'action:work', '{"n": 1}', 'default', 0, 'order-17', 'waiting', TIME(0), TIME(0), TIME(0.25)),
     ('one', 'action:work', '{}', 'narrow', 0, NULL, 'ready', TIME(0), TIME(0), TIME(0)),
     ('two', 'action:work', '{}', 'narrow', 0, NULL, 'ready', TIME(1), TIME(1), TIME(1));
-INSERT INTO events (flow_id, seq, at, body) VALUES ('waits', 1, TIME(0), '{"type": "started"}');
+INSERT INTO events (flow_id, seq, at, body) VALUES ('waits', 1, TIME(0), '[{"type": "started"}]');
 INSERT INTO retry_queue (
     flow_id, item, step, queue, status, attempt_number, max_retries, timeout_seconds, timeout_retry_limit,
     backoff_kind, backoff_base_delay_ms, retry_kind, scheduled_at
@@ -71,9 +61,15 @@ def fill(time: str) -> str:
     return FILL.replace("TIME(", time.replace("NOW", f"{NOW:.0f}"))
 
 
-def at_version_1(monkeypatch: pytest.MonkeyPatch, module: Any) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(module, "migrations_of", lambda package: migrations_of(package)[:1])
-    return monkeypatch
+# The next version of the schema, as a later redrive would bring it.
+NEXT = Migration(
+    2, "0002_notes.sql", "ALTER TABLE retry_queue ADD COLUMN note text;\nALTER TABLE flows ADD COLUMN note text;\n"
+)
+
+
+def upgrade(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    """From now on, this redrive has one migration more."""
+    monkeypatch.setattr(module, "load_migrations", lambda package: [*load_migrations(package), NEXT])
 
 
 async def closed(store: Store) -> None:
@@ -83,8 +79,8 @@ async def closed(store: Store) -> None:
         await store.close()
 
 
-class Old:
-    """A database that version 1 made and filled."""
+class Database:
+    """A database of the current version."""
 
     def __init__(
         self,
@@ -102,7 +98,7 @@ class Old:
         """Both with plain SQL."""
 
 
-def _sqlite(path: Path) -> Old:
+def _sqlite(path: Path) -> Database:
     def do(*scripts: str) -> None:
         connection = sqlite3.connect(path)
         for script in scripts:
@@ -115,10 +111,10 @@ def _sqlite(path: Path) -> Old:
         connection.close()
         return rows
 
-    return Old(opening, lambda: SqliteStore(str(path)), lambda: do(fill("(NOW + ")), do, ask)
+    return Database(sqlite_migrator, lambda: SqliteStore(str(path)), lambda: do(fill("(NOW + ")), do, ask)
 
 
-def _postgres() -> Old:
+def _postgres() -> Database:
     url, schema = shared_database(), fresh_schema()
 
     def run(use: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -138,8 +134,8 @@ def _postgres() -> Old:
 
         run(execute)
 
-    return Old(
-        migrating,
+    return Database(
+        postgres_migrator,
         lambda: PostgresStore(url, schema),
         lambda: do(fill("to_timestamp(NOW + ")),
         do,
@@ -148,131 +144,91 @@ def _postgres() -> Old:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Old:
-    old = _sqlite(tmp_path / "app.db") if request.param == "sqlite" else _postgres()
-    with monkeypatch.context() as before:
-        at_version_1(before, old.module)
-        asyncio.run(closed(old.make()))
-    old.fill()
-    return old
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    database = _sqlite(tmp_path / "app.db") if request.param == "sqlite" else _postgres()
+    asyncio.run(closed(database.make()))
+    database.fill()
+    return database
 
 
-def test_what_version_1_left_goes_on(old: Old) -> None:
+def test_a_migration_is_applied_once_and_keeps_what_is_stored(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario() -> None:
-        store = old.make()
+        store = database.make()
         await store.open()
         try:
-            await goes_on(store)
+            assert await store.list_retries(RetryQuery()) == [RETRY]
+            assert [(queue.name, queue.limit, queue.ready) for queue in await store.list_queues()] == [
+                *(("default", None, 0), ("narrow", 1, 2)),
+            ]
+            lease = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), 60)
+            claimed = await store.claim(lease, [WORK], None, 10, NOW + 5)
+            assert sorted(flow.id for flow in claimed.flows) == ["one", "waits"]
+            await store.release_lease(lease)
         finally:
             await store.close()
 
-    async def goes_on(store: Store) -> None:
-        assert await store.list_retries(RetryQuery()) == [RETRY]
-        assert [(queue.name, queue.limit, queue.ready) for queue in await store.list_queues()] == [
-            *(("default", None, 0), ("narrow", 1, 2)),
-        ]
-        assert [event.body for event in (await store.read_events(["waits"]))["waits"]] == ['{"type": "started"}']
-        (same,) = await store.add_flows(
-            [NewFlow(id="new", definition=WORK, input="{}", created_at=NOW, start_at=NOW, key="order-17")]
-        )
-        assert same is not None
-        assert (same.id, same.input) == ("waits", '{"n": 1}')
-        # The limit holds, and can be lifted.
-        lease = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), 60)
-        claimed = await store.claim(lease, [WORK], None, 10, NOW + 5)
-        assert sorted(flow.id for flow in claimed.flows) == ["one", "waits"]
-        await store.set_queue_limit("narrow", None)
-        assert [flow.id for flow in (await store.claim(lease, [WORK], None, 10, NOW + 5)).flows] == ["two"]
-        done = Batch(
-            number=1,
-            flows=[FlowChange(flow_id="waits", status="completed", finished_at=NOW + 6)],
-            retries_done=[("waits", 1)],
-        )
-        await store.commit(lease, done)
-        assert await store.list_retries(RetryQuery()) == []
-        # And there is room for what is new.
-        assert await store.put_step(StepRow(name="ship", body="{}", updated_at=NOW))
-        await store.add_key(KeyRow(id="k1", name="ann", role="viewer", digest="d", created_at=NOW))
-        await store.release_lease(lease)
-
+    upgrade(monkeypatch, database.module)
     asyncio.run(scenario())
+    asyncio.run(closed(database.make()))
+    assert database.ask("SELECT version, name FROM redrive_migrations ORDER BY version") == [
+        *((1, "0001_create_tables.sql"), (2, "0002_notes.sql")),
+    ]
+    assert database.ask("SELECT note FROM retry_queue") == [(None,)]
 
 
-def test_both_databases_have_the_same_views_and_names(old: Old) -> None:
-    asyncio.run(closed(old.make()))
-    # Once more: nothing is left to do.
-    asyncio.run(closed(old.make()))
-    assert old.ask('SELECT name, "limit" FROM queue_limits') == [("narrow", 1)]
-    assert old.ask(
+def test_both_databases_have_the_same_views_and_names(database: Database) -> None:
+    assert database.ask('SELECT name, "limit" FROM queue_limits') == [("narrow", 1)]
+    assert database.ask(
         "SELECT next_attempt_utc, flow_id, item, step, queue, attempt_number, max_retries, retry_kind, backoff_kind,"
         " backoff_base_delay_ms, timeout_seconds FROM waiting_retries"
     ) == [
         ("2023-11-14 22:13:20.250", "waits", 1, "charge", "default", 1, 4, "exception", "exponential", 500.0, 2.5),
     ]
-    assert old.ask("SELECT flow_id, item, attempts, max_attempts, ready, reason FROM retry_eligibility") == [
+    assert database.ask("SELECT flow_id, item, attempts, max_attempts, ready, reason FROM retry_eligibility") == [
         ("waits", 1, 1, 5, True, "may be retried"),
     ]
-    assert old.ask("SELECT name, body, updated_at FROM step_catalogue") == []
-    assert old.ask("SELECT id, name, role, digest, created_at FROM access_keys") == []
+    assert database.ask("SELECT name, body, updated_at FROM step_catalogue") == []
+    assert database.ask("SELECT id, name, role, digest, created_at FROM access_keys") == []
 
 
-def test_lines_that_were_written_one_by_one_and_together_are_one_log(old: Old) -> None:
+def test_the_event_log_has_one_event_a_row(database: Database) -> None:
     """For people with SQL; tests/flows/test_history.py has it for the engine."""
 
-    async def go_on() -> None:
-        store = old.make()
+    async def commit() -> None:
+        store = database.make()
         await store.open()
         try:
             lease = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), 60)
             await store.claim(lease, [WORK], None, 10, NOW + 5)
-            turn = EventRow(
-                "waits",
-                3,
-                NOW + 5,
-                '[{"type":"attempt_started","attempt":2},{"type":"item_completed","result":"\\u0000"}]',
-            )
-            await store.commit(lease, Batch(number=1, events=[turn]))
+            events = '[{"type":"attempt_started","attempt":2},{"type":"item_completed","result":"\\u0000"}]'
+            await store.commit(lease, Batch(number=1, events=[EventRow("waits", 3, NOW + 5, events)]))
             await store.release_lease(lease)
         finally:
             await store.close()
 
-    asyncio.run(go_on())
-    assert old.ask("SELECT flow_id, seq, type FROM log_lines ORDER BY seq") == [
+    asyncio.run(commit())
+    assert database.ask("SELECT flow_id, seq, type FROM event_log ORDER BY seq") == [
         ("waits", 1, "started"),
         ("waits", 2, "attempt_started"),
         ("waits", 3, "item_completed"),
     ]
 
 
-def test_a_view_that_was_made_where_backslashes_are_escapes_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = _postgres()
-    until_3 = migrations_of("redrive.stores.postgres")[:3]
-    with monkeypatch.context() as before:
-        before.setattr(migrating, "migrations_of", lambda _package: until_3)
-        asyncio.run(closed(old.make()))
-    old.fill()
-    # The setting counts from the next script on.
-    old.do("SET standard_conforming_strings TO off; DROP VIEW log_lines", until_3[-1].sql)
-    assert old.ask("SELECT type FROM log_lines") == [(None,)]
-    asyncio.run(closed(old.make()))
-    assert old.ask("SELECT type FROM log_lines") == [("started",)]
-
-
-def test_version_1_refuses_what_was_brought_up_to_date(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
-    asyncio.run(closed(old.make()))
-    at_version_1(monkeypatch, old.module)
+def test_an_older_version_refuses_a_migrated_store(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as newer:
+        upgrade(newer, database.module)
+        asyncio.run(closed(database.make()))
     with pytest.raises(
-        StoreUnusable, match=r"its schema has version 5, and this redrive knows up to 1; upgrade redrive"
+        StoreUnusable,
+        match=r"its schema has version 2, and this redrive supports versions up to 1; upgrade redrive, or use another",
     ):
-        asyncio.run(closed(old.make()))
+        asyncio.run(closed(database.make()))
 
 
-def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_changed_meanwhile(old: Old) -> None:
-    newer = (
-        "INSERT INTO redrive_schema (version, name) VALUES (99, '0099_new.sql')"
-        if old.module is opening
-        else "INSERT INTO migrations (version, name) VALUES (99, '0099_new.sql')"
-    )
+def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_changed_meanwhile(database: Database) -> None:
+    newer = "INSERT INTO redrive_migrations (version, name) VALUES (99, '0099_new.sql')"
 
     async def scenario() -> None:
         begun = asyncio.Event()
@@ -282,13 +238,13 @@ def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_change
             begun.set()
             await asyncio.Event().wait()
 
-        async with redrive.open(old.make(), lease=0.5) as app:
+        async with redrive.open(database.make(), lease=0.5) as app:
             handle = await app.submit(outlasts_its_worker())
             ended = asyncio.create_task(handle.result(timeout=20))
             await begun.wait()
             # As when the worker was frozen: a newer one is there, and has taken its lease away.
-            await asyncio.to_thread(old.do, newer, "DELETE FROM workers")
-            with pytest.raises(StoreUnusable, match=r"its schema has version 99, and this redrive knows up to \d; "):
+            await asyncio.to_thread(database.do, newer, "DELETE FROM workers")
+            with pytest.raises(StoreUnusable, match=r"its schema has version 99, and this redrive supports"):
                 await ended
 
     asyncio.run(scenario())
@@ -297,15 +253,14 @@ def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_change
 def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migration(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    old = _postgres()
-    with monkeypatch.context() as before:
-        at_version_1(before, old.module)
-        asyncio.run(closed(old.make()))
-    old.fill()
-    monkeypatch.setattr(migrating, "LOCKED_WITHIN", "50ms")
-    monkeypatch.setattr(migrating, "PAUSE", 0.1)
-    monkeypatch.setattr(migrating, "UNLOCKED_WITHIN", 0.2)
-    (schema,) = old.ask("SELECT current_schema()")[0]
+    database = _postgres()
+    asyncio.run(closed(database.make()))
+    upgrade(monkeypatch, database.module)
+    database.fill()
+    monkeypatch.setattr(postgres_migrator, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(postgres_migrator, "RETRY_INTERVAL", 0.1)
+    monkeypatch.setattr(postgres_migrator, "GIVE_UP_AFTER", 0.2)
+    (schema,) = database.ask("SELECT current_schema()")[0]
 
     async def scenario() -> None:
         async def read(connection: Any) -> None:
@@ -318,25 +273,25 @@ def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migrat
         using = user.transaction()
         await using.start()
         await read(user)
-        opening_store = asyncio.create_task(closed(old.make()))
+        opening_store = asyncio.create_task(closed(database.make()))
         while not opening_store.done():
             # It was behind the change, which would have waited for as long as the transaction stays open.
             await read(other)
         with pytest.raises(
             StoreUnavailable,
-            match=r"its tables cannot be brought up to date while a transaction uses them: process \d+ of user \w+ "
+            match=r"the schema cannot be migrated while a transaction uses its tables: process \d+ of user \w+ "
             r"\(nightly report\), idle in transaction, open for \d+ s; end it, then try again$",
         ):
             await opening_store
         (told,) = caplog.messages
         assert re.search(
-            r": waiting up to 0\.2 s to bring its tables up to date, for a transaction that uses them: process \d+ of "
+            r": waiting up to 0\.2 s to migrate the schema, for a transaction that uses its tables: process \d+ of "
             r"user \w+ \(nightly report\), idle in transaction, open for \d+ s$",
             told,
         )
         # What ends in time is waited for.
-        monkeypatch.setattr(migrating, "UNLOCKED_WITHIN", 30.0)
-        opening_store = asyncio.create_task(closed(old.make()))
+        monkeypatch.setattr(postgres_migrator, "GIVE_UP_AFTER", 30.0)
+        opening_store = asyncio.create_task(closed(database.make()))
         await read(other)
         await using.rollback()
         await opening_store
@@ -344,7 +299,7 @@ def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migrat
         await other.close()
 
     asyncio.run(scenario())
-    assert old.ask("SELECT max(version) FROM migrations") == [(5,)]
+    assert database.ask("SELECT max(version) FROM redrive_migrations") == [(2,)]
 
 
 @pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])
@@ -370,18 +325,17 @@ def test_a_migration_is_waited_for_and_takes_as_long_as_it_must_whatever_the_use
 def test_whoever_waits_for_another_process_that_migrates_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    old = _postgres()
-    with monkeypatch.context() as before:
-        at_version_1(before, old.module)
-        asyncio.run(closed(old.make()))
-    monkeypatch.setattr(migrating, "TOLD_AFTER", 0.01)
-    (schema,) = old.ask("SELECT current_schema()")[0]
+    database = _postgres()
+    asyncio.run(closed(database.make()))
+    upgrade(monkeypatch, database.module)
+    monkeypatch.setattr(postgres_migrator, "REPORT_AFTER", 0.01)
+    (schema,) = database.ask("SELECT current_schema()")[0]
 
     async def scenario() -> None:
         other = await asyncpg.connect(shared_database())
         async with other.transaction():
             await other.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", schema)
-            opening_store = asyncio.create_task(closed(old.make()))
+            opening_store = asyncio.create_task(closed(database.make()))
             async with asyncio.timeout(10):
                 while not caplog.messages and not opening_store.done():  # noqa: ASYNC110 - a log has no event
                     await asyncio.sleep(0.01)
@@ -390,4 +344,4 @@ def test_whoever_waits_for_another_process_that_migrates_is_told(
 
     asyncio.run(scenario())
     (told,) = caplog.messages
-    assert told.endswith(": waiting for another process that brings its tables up to date")
+    assert told.endswith(": waiting for another process that is migrating the schema")

@@ -13,6 +13,7 @@ from tests.stores.postgres_scene import NOW, PATIENCE, WORK, Scene, claimed, joi
 
 from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable
 from redrive.stores.postgres import connections
+from redrive.stores.postgres import server as server_module
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, EventRow, FlowChange, Lease
 
@@ -130,7 +131,7 @@ def test_a_commit_that_arrives_after_its_outcome_was_told_writes_nothing(more: b
 
 
 def test_a_server_that_does_not_answer_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "ANSWER_WITHIN", 0.3)
+    monkeypatch.setattr(connections, "COMMAND_TIMEOUT", 0.3)
 
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()
@@ -184,7 +185,7 @@ def test_who_listens_begins_again_after_that_too() -> None:
         store, woken = await scene.store(), asyncio.Event()
         with closed_between():
             store.on_wake(woken.set)
-            listening = store._listening._task
+            listening = store._notifications._task
             assert listening is not None
             await asyncio.wait([listening], timeout=0.2)
             assert not woken.is_set()
@@ -195,7 +196,7 @@ def test_who_listens_begins_again_after_that_too() -> None:
 
 
 def test_a_store_can_be_closed_though_its_server_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "ANSWER_TO_CLOSING_WITHIN", 0.05)
+    monkeypatch.setattr(connections, "CLOSING_COMMAND_TIMEOUT", 0.05)
 
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()
@@ -245,7 +246,7 @@ def test_who_is_cancelled_at_any_moment_of_connecting_leaves_no_error_to_nobody(
 def test_a_server_that_does_not_answer_is_taken_leave_of_once_and_not_for_each_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "GOODBYE_WITHIN", 0.6)
+    monkeypatch.setattr(server_module, "CLOSE_TIMEOUT", 0.6)
 
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()
@@ -385,7 +386,7 @@ def test_a_claim_whose_answer_was_lost_is_answered_the_next_time(
     limited: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise its flows would be owned by a worker that does not know of them, for as long as it lives."""
-    monkeypatch.setattr(connections, "LONGEST_PAUSE_IN_TRANSACTION", "300ms")
+    monkeypatch.setattr(server_module, "IDLE_IN_TRANSACTION_TIMEOUT", "300ms")
 
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()
@@ -573,7 +574,7 @@ def test_no_flow_stays_with_a_worker_that_was_reaped_while_it_claimed(loop: int)
 
 def test_a_worker_that_froze_while_it_claimed_does_not_hold_the_others_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit on the queue a claim takes several statements, and it may be stopped between two of them."""
-    monkeypatch.setattr(connections, "LONGEST_PAUSE_IN_TRANSACTION", "300ms")
+    monkeypatch.setattr(server_module, "IDLE_IN_TRANSACTION_TIMEOUT", "300ms")
 
     async def play(scene: Scene) -> None:
         proxy = await scene.proxy()

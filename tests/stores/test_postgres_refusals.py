@@ -38,7 +38,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     error = refused(PostgresStore("postgresql://ann:s3cret-word@127.0.0.1:1/app"))
     assert isinstance(error, StoreUnavailable)
     assert str(error).startswith("postgresql://ann@127.0.0.1:1/app: cannot connect (")
-    assert "check that PostgreSQL runs there" in str(error)
+    assert "check that PostgreSQL is running" in str(error)
     assert "s3cret" not in str(error)
 
 
@@ -56,7 +56,7 @@ def test_a_host_that_does_not_exist_is_named() -> None:
         (GUARDED_USER, "", "postgres", "check the user and the password"),
         ("nobody-s", "", "postgres", "check the user and the password"),
         ("postgres", "", "no_such_database", "create the database, or correct its name"),
-        (GUARDED_USER, GUARDED_PASSWORD, "postgres", "give the user the right"),
+        (GUARDED_USER, GUARDED_PASSWORD, "postgres", "grant the user the privilege"),
     ],
 )
 def test_what_stands_in_the_way_is_told_with_what_to_do(user: str, password: str, database: str, told: str) -> None:
@@ -85,7 +85,7 @@ def test_a_database_that_cannot_keep_all_text_is_refused() -> None:
     shared_server().execute("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
     error = refused(PostgresStore(shared_server().url("latin")))
     assert isinstance(error, StoreUnusable)
-    assert "keeps text as LATIN1" in str(error)
+    assert "encoding LATIN1 cannot store all text" in str(error)
     assert "create the database with ENCODING 'UTF8'" in str(error)
 
 
@@ -106,7 +106,7 @@ def test_a_pool_that_lends_a_session_for_a_transaction_only_is_refused() -> None
     async def play(scene: Scene) -> None:
         async with Pool(shared_server(), shared=True) as pool:
             with pytest.raises(
-                StoreUnusable, match="in turn; connect to the server itself, or to a pool in session mode"
+                StoreUnusable, match="several connections; connect to the server itself, or to a pooler in session mode"
             ):
                 await scene.store(url=pool.url(scene.url))
 
@@ -127,7 +127,7 @@ def test_a_pool_that_lends_a_session_for_good_can_be_used() -> None:
 def test_a_setting_that_only_other_drivers_know_is_told() -> None:
     error = refused(PostgresStore(f"{shared_server().url()}?connect_timeout=10"))
     assert 'unrecognized configuration parameter "connect_timeout"' in str(error)
-    assert str(error).endswith("take that setting out of the address")
+    assert str(error).endswith("remove that setting from the address")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,9 @@ def test_a_schema_that_cannot_be_is_refused_at_once(schema: str) -> None:
 def test_a_schema_of_a_newer_version_is_refused() -> None:
     async def play(scene: Scene) -> None:
         await scene.store()
-        await (await scene.connection()).execute("INSERT INTO migrations (version, name) VALUES (9999, 'to come')")
+        await (await scene.connection()).execute(
+            "INSERT INTO redrive_migrations (version, name) VALUES (9999, 'to come')"
+        )
         with pytest.raises(StoreUnusable, match=r"version 9999.*upgrade redrive"):
             await scene.store()
 

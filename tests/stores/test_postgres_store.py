@@ -18,9 +18,9 @@ from tests.stores.postgres_scene import (
     shared_database,
 )
 
-from redrive.stores.postgres.claim_statement import CLAIM, MOST_DUE
+from redrive.stores.postgres.claim_statement import CLAIM, MAX_DUE
 from redrive.stores.postgres.commit_statement import commit_statement
-from redrive.stores.postgres.connections import BY_INDEX, Server
+from redrive.stores.postgres.server import USE_INDEXES, Server
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, DeadLetter, DeadQuery, EventRow, FlowChange, Lease, RetryQuery, RetryRow
 from redrive.testing.store_conformance import MakeStore, StoreConformance
@@ -125,7 +125,7 @@ def test_sql_can_look_into_bodies() -> None:
 
 
 def test_a_pile_of_flows_that_are_due_is_claimed_to_the_last_by_priority() -> None:
-    most = MOST_DUE + 150
+    most = MAX_DUE + 150
 
     async def play(scene: Scene) -> None:
         store = await scene.store()
@@ -148,7 +148,7 @@ def test_a_claim_goes_by_index_whatever_is_in_the_table() -> None:
 
     async def play(scene: Scene) -> None:
         await scene.store()
-        connection = await scene.connection(Server(scene.url, scene.schema).connect(BY_INDEX))
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(USE_INDEXES))
         await connection.execute(f"PREPARE claim AS {CLAIM}")
         rows = await connection.fetch("EXPLAIN EXECUTE claim (1, '{action:work}', NULL, 10, 1.0, '{}', 1)")
         plan = "\n".join(line for (line,) in rows)
@@ -165,7 +165,7 @@ def test_a_commit_finds_its_flows_by_their_ids() -> None:
 
     async def play(scene: Scene) -> None:
         await scene.store()
-        connection = await scene.connection(Server(scene.url, scene.schema).connect(BY_INDEX))
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(USE_INDEXES))
         statement, _ = commit_statement(Batch(number=1, flows=[FlowChange(flow_id="a", status="completed")]), "'told'")
         await connection.execute(f"PREPARE commits AS {statement}")
         rows = await connection.fetch("EXPLAIN EXECUTE commits (1, 1, 0, '[]')")
@@ -202,7 +202,7 @@ def test_what_flows_do_makes_no_new_versions_of_the_lease() -> None:
 def test_a_commit_finds_what_is_left_unread_by_index_though_its_plan_was_made_when_there_was_no_mail() -> None:
     async def play(scene: Scene) -> None:
         await scene.store()
-        connection = await scene.connection(Server(scene.url, scene.schema).connect(BY_INDEX))
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(USE_INDEXES))
         await connection.execute("VACUUM messages")  # else the server takes it for ten pages
         statement, _ = commit_statement(Batch(number=1, flows=[FlowChange(flow_id="a", status="completed")]), "'told'")
         await connection.execute(f"PREPARE commits AS {statement}")
@@ -229,7 +229,7 @@ def test_plans_that_were_made_for_empty_tables_are_not_kept_for_long() -> None:
 
         through_all, by_key = "Join Filter: ((t.flow_id = ", "Index Cond: ((flow_id = "
         assert through_all in await store._commits.run(plan)
-        store._commits._plans_end = 0.0
+        store._commits._plans_expire_at = 0.0
         anew = await store._commits.run(plan)
         assert by_key in anew
         assert through_all not in anew
@@ -303,7 +303,7 @@ def test_the_types_of_lines_are_found_where_backslashes_are_escapes() -> None:
         await claimed(store, lease)
         turn = EventRow("a", 2, NOW, '[{"type":"started"},{"type":"attempt_started"}]')
         await store.commit(lease, Batch(number=1, events=[turn]))
-        rows = await (await scene.connection()).fetch("SELECT seq, type FROM log_lines ORDER BY seq")
+        rows = await (await scene.connection()).fetch("SELECT seq, type FROM event_log ORDER BY seq")
         assert [tuple(row) for row in rows] == [(1, "started"), (2, "attempt_started")]
 
     played(play, url)

@@ -7,14 +7,14 @@ import pytest
 from tests.stores.postgres_scene import fresh_schema, shared_database
 
 from redrive.stores.interface import Store
-from redrive.stores.postgres.statements import MOST_LINES_PRUNED
+from redrive.stores.postgres.statements import MAX_EVENTS_PRUNED
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, EventRow, FlowChange, NewFlow, NewWorker
-from redrive.stores.sqlite.log_room import PAGE
 from redrive.stores.sqlite.store import SqliteStore
-from redrive.stores.sqlite.writing import MOST_PAGES_PRUNED
+from redrive.stores.sqlite.wal_preallocation import PAGE
+from redrive.stores.sqlite.writes import MAX_PAGES_PRUNED
 
-LONG = f'"{"x" * MOST_PAGES_PRUNED * PAGE}"'
+LONG = f'"{"x" * MAX_PAGES_PRUNED * PAGE}"'
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -34,7 +34,7 @@ def test_a_transaction_has_enough_with_one_long_log(store: Store) -> None:
             lease = await store.acquire_lease(NewWorker(name="host:1", definitions=("workflow:Work",)), 60.0)
             await store.claim(lease, ["workflow:Work"], None, 10, 2.0)
             logs = [EventRow("short", 1, 1.0, "[]"), EventRow("last", 1, 1.0, "[]")]
-            logs += [EventRow(flow_id, MOST_LINES_PRUNED, 1.0, LONG) for flow_id in ("long", "longer")]
+            logs += [EventRow(flow_id, MAX_EVENTS_PRUNED, 1.0, LONG) for flow_id in ("long", "longer")]
             ends = [
                 FlowChange(flow_id=flow_id, status="completed", wake_at=None, messages_read=0, finished_at=float(place))
                 for place, flow_id in enumerate(ids)

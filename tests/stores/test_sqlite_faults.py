@@ -110,7 +110,9 @@ def test_a_lock_held_by_another_process_is_said_and_nothing_is_lost(tmp_path: Pa
         lease = await store.acquire_lease(WORKER, HOUR)
         with process(HOLDS_THE_WRITE_LOCK, tmp_path / "app.db") as holder:
             assert said(holder) == "locked"
-            with pytest.raises(StoreUnavailable, match=r"app\.db: another process has held the database for too long"):
+            with pytest.raises(
+                StoreUnavailable, match=r"app\.db: another process has locked the database for too long"
+            ):
                 await store.commit(lease, Batch(number=1, events=[EventRow("before", 1, 1.0, "{}")]))
             with pytest.raises(StoreUnavailable):
                 await store.add_flows([new_flow("during")])
@@ -154,7 +156,7 @@ def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(tmp_path: Path)
         await store._writer.do(limit_pages, 20)
         large = Batch(number=1, events=[EventRow("a", seq, 1.0, "x" * 4000) for seq in range(1, 101)])
         for _ in range(3):
-            with pytest.raises(StoreUnavailable, match="the disk is full; nothing was changed, make room"):
+            with pytest.raises(StoreUnavailable, match="the disk is full; nothing was changed, so free some space"):
                 await store.commit(lease, large)
         assert not await store.committed(lease, large)
         assert await store.read_events(["a"]) == {"a": []}
@@ -210,7 +212,7 @@ def test_a_file_that_became_read_only_is_said(tmp_path: Path) -> None:
         store = await opened(tmp_path / "app.db")
         await store._writer.do(lambda connection: connection.execute("PRAGMA query_only = ON"))
         # Waiting does not mend it.
-        with pytest.raises(StoreUnusable, match=r"app\.db: it is read-only for this user; allow writing"):
+        with pytest.raises(StoreUnusable, match=r"app\.db: the database is read-only for this user; allow"):
             await store.acquire_lease(WORKER, HOUR)
         with pytest.raises(StoreUnusable, match="read-only"):
             await store.add_flows([new_flow("a")])
@@ -305,7 +307,7 @@ def test_a_killed_process_is_noticed_at_once_and_its_last_commit_is_whole(tmp_pa
 
 
 def run_out(connection: sqlite3.Connection, epoch: int) -> None:
-    connection.execute("UPDATE workers SET lapses_at = 0 WHERE epoch = ?", (epoch,))
+    connection.execute("UPDATE workers SET expires_at_monotonic = 0 WHERE epoch = ?", (epoch,))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs a signal that freezes")
@@ -430,9 +432,9 @@ def test_a_file_that_cannot_be_used_is_refused_with_what_to_do(tmp_path: Path) -
             str(tmp_path / "notes.txt")
         )
         assert await refused(str(tmp_path / "none" / "app.db")) == (
-            f"sqlite:///{tmp_path}/none/app.db: there is no folder {tmp_path}/none; create it"
+            f"sqlite:///{tmp_path}/none/app.db: folder {tmp_path}/none does not exist; create it"
         )
-        assert "that is a folder; name a file in it" in await refused(str(tmp_path))
+        assert "this is a folder; name a file in it" in await refused(str(tmp_path))
         assert "use another file" in await refused(str(tmp_path / "shop.db"))
         assert "memory://" in await refused(":memory:")
 
@@ -447,11 +449,11 @@ def test_a_store_from_a_newer_version_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = await opened(tmp_path / "app.db")
         await store._writer.do(
-            lambda connection: connection.execute("INSERT INTO redrive_schema VALUES (99, '0099_future.sql', 1.0)")
+            lambda connection: connection.execute("INSERT INTO redrive_migrations VALUES (99, '0099_future.sql', 1.0)")
         )
         await store.close()
         assert await refused(str(tmp_path / "app.db")) == (
-            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive knows up to 5;"
+            f"sqlite:///{tmp_path}/app.db: its schema has version 99, and this redrive supports versions up to 1;"
             " upgrade redrive, or use another store"
         )
 
@@ -466,8 +468,8 @@ def test_a_lease_that_ran_out_while_the_commit_waited_is_noticed_in_that_commit(
             assert said(holder) == "locked"
             late = asyncio.create_task(store.commit(lease, Batch(number=1, events=[EventRow("a", 1, 1.0, "{}")])))
             await asyncio.sleep(0)
-            tell(holder, "UPDATE workers SET lapses_at = 0")
-            with pytest.raises(LeaseLost, match=r"the lease of host:1 \(epoch 1\) ran out or was taken away"):
+            tell(holder, "UPDATE workers SET expires_at_monotonic = 0")
+            with pytest.raises(LeaseLost, match=r"the lease of host:1 \(epoch 1\) has expired or was taken away"):
                 await late
         assert await store.read_events(["a"]) == {"a": []}
         await store.close()
@@ -478,7 +480,7 @@ def test_a_lease_that_ran_out_while_the_commit_waited_is_noticed_in_that_commit(
 def test_a_worker_hears_that_the_file_is_locked_while_its_lease_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "SHORTEST_BUSY_TIMEOUT", 0.01)
+    monkeypatch.setattr(store_module, "MIN_BUSY_TIMEOUT", 0.01)
 
     async def scenario() -> None:
         store = SqliteStore(str(tmp_path / "app.db"), busy_timeout=60.0)
@@ -486,7 +488,7 @@ def test_a_worker_hears_that_the_file_is_locked_while_its_lease_lasts(
         lease = await store.acquire_lease(NewWorker(name="w", definitions=()), 0.1)
         with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StoreUnavailable, match="another process has held the database for too long"):
+            with pytest.raises(StoreUnavailable, match="another process has locked the database for too long"):
                 await asyncio.wait_for(store.extend_lease(lease, 0.1), 20)
         await store.close()
 

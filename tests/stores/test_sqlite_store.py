@@ -13,9 +13,9 @@ import pytest
 
 from redrive.stores.records import Batch, EventRow, FlowQuery, Lease, NewFlow, NewWorker, RetryQuery, RetryRow
 from redrive.stores.sqlite import claims
-from redrive.stores.sqlite.log_room import PAGE
-from redrive.stores.sqlite.opening import LOG_PAGES
-from redrive.stores.sqlite.store import BUSY_FROM, SqliteStore
+from redrive.stores.sqlite.connection import WAL_PAGES
+from redrive.stores.sqlite.store import PREALLOCATE_AFTER, SqliteStore
+from redrive.stores.sqlite.wal_preallocation import PAGE
 from redrive.testing.store_conformance import MakeStore, StoreConformance
 from redrive.testing.store_conformance.scenario import until
 
@@ -91,7 +91,7 @@ async def commit_until_busy(store: SqliteStore) -> Lease:
     lease = await store.acquire_lease(WORKER, 60)
     await store.add_flows([new_flow("a")])
     await store.claim(lease, ["workflow:Work"], None, 1, 2.0)
-    for number in range(1, BUSY_FROM + 3):
+    for number in range(1, PREALLOCATE_AFTER + 3):
         await store.commit(lease, Batch(number=number, events=[EventRow("a", number, 1.0, "[]")]))
     return lease
 
@@ -106,25 +106,27 @@ def all_is_well(connection: sqlite3.Connection) -> tuple[object, ...]:
 def test_a_busy_worker_makes_room_in_the_log_and_changes_nothing_else(tmp_path: Path) -> None:
     async def play(store: SqliteStore) -> None:
         await commit_until_busy(store)
-        assert await store._writer.do(all_is_well) == ("ok", 0, BUSY_FROM + 2)
+        assert await store._writer.do(all_is_well) == ("ok", 0, PREALLOCATE_AFTER + 2)
         log, database = tmp_path / "app.db-wal", tmp_path / "app.db"
-        assert log.stat().st_size >= LOG_PAGES * PAGE
+        assert log.stat().st_size >= WAL_PAGES * PAGE
         assert database.stat().st_size < 100 * PAGE
         # What another connection sees, and what is left when all have gone.
         with closing(sqlite3.connect(database)) as connection:
-            assert all_is_well(connection) == ("ok", 0, BUSY_FROM + 2)
+            assert all_is_well(connection) == ("ok", 0, PREALLOCATE_AFTER + 2)
 
     played(tmp_path, play)
     with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
-        assert all_is_well(connection) == ("ok", 0, BUSY_FROM + 2)
+        assert all_is_well(connection) == ("ok", 0, PREALLOCATE_AFTER + 2)
 
 
 def test_where_there_is_no_room_for_the_log_work_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def play(store: SqliteStore) -> None:
         await store._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 60").fetchone())
         lease = await commit_until_busy(store)
-        await store.commit(lease, Batch(number=BUSY_FROM + 3, events=[EventRow("a", BUSY_FROM + 3, 1.0, "[]")]))
-        assert await store._writer.do(all_is_well) == ("ok", 0, BUSY_FROM + 3)
+        await store.commit(
+            lease, Batch(number=PREALLOCATE_AFTER + 3, events=[EventRow("a", PREALLOCATE_AFTER + 3, 1.0, "[]")])
+        )
+        assert await store._writer.do(all_is_well) == ("ok", 0, PREALLOCATE_AFTER + 3)
 
     played(tmp_path, play)
     gc.collect()
@@ -201,7 +203,7 @@ def test_flows_that_wait_cost_a_claim_nothing(tmp_path: Path) -> None:
 def test_a_great_backlog_is_made_ready_in_pieces_until_all_of_it_is_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "WOKEN_AT_ONCE", 3)
+    monkeypatch.setattr(claims, "MAX_MADE_READY", 3)
 
     async def play(store: SqliteStore) -> None:
         lease = await store.acquire_lease(WORKER, 60)

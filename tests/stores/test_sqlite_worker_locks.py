@@ -87,7 +87,7 @@ def test_a_lease_that_came_with_a_copy_of_the_file_does_not_last_by_the_clock_of
         copied = (tmp_path / "app.db").rename(tmp_path / "copied.db")
         with sqlite3.connect(copied) as database:
             # That machine was started long before this one.
-            database.execute("UPDATE workers SET lapses_at = 1e9")
+            database.execute("UPDATE workers SET expires_at_monotonic = 1e9")
         database.close()
         here = await opened(copied)
         assert [worker.alive for worker in await here.list_workers()] == [False]

@@ -11,7 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 from tests.stores.postgres_scene import PATIENCE, Scene, claimed, joined, new_flow, played
 
-from redrive.stores.postgres.start_in_transaction import add_flows_on_sync
+from redrive.stores.postgres.add_flows import add_flows_on_sync
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import FlowRecord, NewFlow
 
@@ -174,9 +174,9 @@ def test_a_connection_that_gives_text_as_bytes_can_be_used(transaction: Transact
 def test_any_other_connection_is_refused_with_what_to_give() -> None:
     async def play(scene: Scene) -> None:
         store = await scene.store()
-        with pytest.raises(TypeError, match=r"give an asyncpg.Connection, a psycopg.AsyncConnection or a psycopg.Conn"):
+        with pytest.raises(TypeError, match=r"pass an asyncpg.Connection, a psycopg.AsyncConnection or a psycopg.Conn"):
             await store.add_flows_on("connection", [new_flow("a")])
-        with pytest.raises(TypeError, match=r"on a str; give a psycopg.Connection"):
+        with pytest.raises(TypeError, match=r"on a str; pass a psycopg.Connection"):
             add_flows_on_sync("connection", scene.schema, [new_flow("a")])
 
     played(play)

@@ -20,8 +20,8 @@ from redrive.flows.events import AttemptFailed, AttemptReturned, CancelRequested
 from redrive.flows.messages import Cancel, read_message
 from redrive.flows.scripts.script import Script
 from redrive.stores.records import DeadQuery, FlowQuery
-from redrive.stores.sqlite.log_room import PAGE
-from redrive.stores.sqlite.writing import MOST_PAGES_PRUNED
+from redrive.stores.sqlite.wal_preallocation import PAGE
+from redrive.stores.sqlite.writes import MAX_PAGES_PRUNED
 from redrive.testing import flow_app
 from redrive.worker import pruner
 from redrive.worker.settings import WorkerSettings
@@ -605,7 +605,7 @@ def test_finished_flows_are_removed_from_memory_too(monkeypatch: pytest.MonkeyPa
 def test_all_finished_flows_are_removed_though_one_fills_a_transaction(address: str) -> None:
     @action
     async def long_text() -> str:
-        return "x" * MOST_PAGES_PRUNED * PAGE
+        return "x" * MAX_PAGES_PRUNED * PAGE
 
     async def scenario() -> None:
         async with opened(address) as app:

@@ -1,1 +1,1 @@
-"""Where flows are kept: one interface, and behind it memory, SQLite and PostgreSQL."""
+"""Durable storage of flows: one interface, with drivers for memory, SQLite and PostgreSQL."""

@@ -1,4 +1,4 @@
-"""What the engine asks of a store. Every verb is one transaction; every store passes one conformance suite."""
+"""The verbs that the engine asks of a store. Each is one transaction, and one conformance suite tests every store."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -28,86 +28,113 @@ from redrive.stores.records import (
 )
 
 
-class Store(Protocol):
-    """Leases are judged by the store's own clock; every other time comes in as an argument."""
+class Registry(Protocol):
+    """What is registered beside flows: the catalogue of steps, and the access keys of the HTTP API."""
+
+    async def put_step(self, step: StepRow) -> bool:
+        """Add the step, or replace the one of the same name; return True when it was added."""
+        ...
+
+    async def drop_step(self, name: str) -> bool:
+        """Remove the step; return False when there is none."""
+        ...
+
+    async def list_steps(self) -> list[StepRow]:
+        """Return all steps, sorted by name."""
+        ...
+
+    async def add_key(self, key: KeyRow) -> None:
+        """Add the key; StoreError when its id is taken."""
+        ...
+
+    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
+        """Remove the key; return False when there is none."""
+        ...
+
+    async def list_keys(self) -> list[KeyRow]:
+        """Return all keys, oldest first."""
+        ...
+
+
+class Store(Registry, Protocol):
+    """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
 
     address: str
-    """Where it is, for people: without password."""
+    """The store's address to show, without the password."""
 
     async def open(self) -> None:
-        """Connect, and bring the schema up to date; a schema newer than this code is refused (StoreUnusable)."""
+        """Connect and migrate the schema; StoreUnusable when a newer redrive has migrated it."""
         ...
 
     async def close(self) -> None: ...
 
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called (in this event loop) when there may be flows to claim or mail to read.
+        """Call `wake` in this event loop when there may be flows to claim or messages to read.
 
-        What is returned ends that. Calls may be missed: whoever listens polls now and then too.
+        Returns a function that ends it. Calls may be missed, so listeners poll as well.
         """
         ...
 
-    # Workers
+    # Leases
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
-        """A new lease for `ttl` seconds. StoreUnusable when a newer redrive has changed the store meanwhile."""
+        """Return a new lease for `ttl` seconds; StoreUnusable when a newer redrive has migrated the store."""
         ...
 
     async def extend_lease(self, lease: Lease, ttl: float) -> bool:
-        """Hold it for `ttl` seconds from now; False when it has run out or was taken away."""
+        """Make the lease expire `ttl` seconds from now; return False when it is no longer valid."""
         ...
 
     async def release_lease(self, lease: Lease) -> None:
-        """End the lease; flows still owned become ready."""
+        """End the lease; the flows that it still owns become ready."""
         ...
 
     async def reap_leases(self) -> list[Reaped]:
-        """End all leases that ran out, or whose holder is known to be gone; their flows become ready."""
+        """End all leases that have expired or whose worker is known to be dead; their flows become ready."""
         ...
 
     async def list_workers(self) -> list[WorkerRecord]:
-        """All that have a lease, or had one that ran out and was not reaped yet; not those known to be gone."""
+        """Return the workers whose lease was neither released nor reaped, except those known to be dead."""
         ...
 
     # Flows
 
     async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        """For each: None when it was added; the flow that has its definition and key already when there is one."""
+        """Add flows. For each, return None when it was added, or the flow that already has its definition and key."""
         ...
 
     async def claim(
         self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
     ) -> Claimed:
-        """Own up to `limit` flows that are ready, or waiting and due: highest priority first, then oldest wake-up.
+        """Take ownership of up to `limit` flows that are ready, or waiting and due; LeaseLost without a valid lease.
 
-        No two claims get the same flow. Where a queue has a limit, no more of its flows are owned at once in all.
-        The worker is listed with these definitions from then on: it may have come to know more since it joined.
-        LeaseLost when the lease is not valid.
+        Higher priority goes first, then the earlier wake-up. No two claims get the same flow, and no more flows of a
+        queue are owned at once than its limit allows. The worker is listed with these definitions from then on.
         """
         ...
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
-        """Write the batch, if the lease is valid in the same transaction (else LeaseLost). Renews nothing.
+        """Write the batch if the lease is valid in the same transaction, else raise LeaseLost. Extends no lease.
 
-        What a flow has not read when it ends as completed or cancelled is removed: nobody will.
-        StoreError, and nothing is written, when a flow is to be born in a queue that has a limit: those are claimed.
-        CommitUnknown when the outcome cannot be known; `committed` then tells.
+        Removes the unread messages of flows that end as completed or cancelled. StoreError, and nothing is written,
+        when a new flow is in a queue with a limit: such flows must be claimed. CommitUnknown when the outcome is
+        unknown; ask `committed` then.
         """
         ...
 
     async def committed(self, lease: Lease, batch: Batch) -> bool:
-        """Whether the last batch that was to be committed under the lease was. If not, it never will be by itself.
+        """Return whether the last batch sent under the lease was committed; after False it never will be.
 
         LeaseLost when the lease is gone.
         """
         ...
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
-        """The logs of these flows, each in order; flows without events have an empty list."""
+        """Return the logs of these flows, in order; a flow without events has an empty list."""
         ...
 
     async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
-        """The next events of a flow's log after `seq`, in order, up to `limit` of them."""
+        """Return up to `limit` rows of a flow's log after `seq`, in order."""
         ...
 
     async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]: ...
@@ -119,28 +146,29 @@ class Store(Protocol):
     async def list_flows(self, query: FlowQuery) -> list[FlowRecord]: ...
 
     async def prune(self, finished_before: float, limit: int) -> int:
-        """Remove up to `limit` flows that finished before, with all that belongs to them. How many were removed.
+        """Remove up to `limit` flows that finished before then, with all their rows; return how many.
 
-        Fewer, where their logs are so long that others would have to wait; 0 when there are none left.
-        A flow whose dead letter is unsettled stays, and so does the letter.
+        Removes fewer where long logs would hold up other writers; returns 0 when none are left. A flow whose dead
+        letter is still open stays.
         """
         ...
 
-    # Mail
+    # Inbox
 
     async def send(self, flow_id: str, body: str, now: float, reopens: bool = False) -> FlowStatus | None:
-        """Leave a message for a flow's owner; a flow that has none becomes ready. Answers the status it had.
+        """Put a message into a flow's inbox; return the status the flow had, or None when there is no such flow.
 
-        None: there is no such flow. A finished flow gets no mail, except that `reopens` makes a failed one ready.
+        A flow without an owner becomes ready. A finished flow gets no messages, except that `reopens` makes a failed
+        flow ready.
         """
         ...
 
     async def read_inbox(self, lease: Lease) -> list[Message]:
-        """The unread messages of all flows that the lease owns, oldest first."""
+        """Return the unread messages of all flows that the lease owns, oldest first."""
         ...
 
     async def count_unread(self, flow_id: str) -> int:
-        """How many messages of a flow are unread, now; its record tells how many were when it was last released."""
+        """Return how many messages of a flow are unread now; its record counts those read at its last release."""
         ...
 
     # Retries, dead letters, queues
@@ -152,9 +180,9 @@ class Store(Protocol):
     async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
-        """Mark dead letters (those still "dead") and, with a `message`, send it to their flows, reopening them.
+        """Close the letters that are still "dead", and return their flows.
 
-        Answers the flows that were settled.
+        With a `message`, send it to these flows and reopen them.
         """
         ...
 
@@ -162,35 +190,9 @@ class Store(Protocol):
 
     async def list_queues(self) -> list[QueueRecord]: ...
 
-    # The catalogue of steps, and the keys that let people in
-
-    async def put_step(self, step: StepRow) -> bool:
-        """Put it in place of the one with its name; True when there was none."""
-        ...
-
-    async def drop_step(self, name: str) -> bool:
-        """False when there is none."""
-        ...
-
-    async def list_steps(self) -> list[StepRow]:
-        """All, by name."""
-        ...
-
-    async def add_key(self, key: KeyRow) -> None:
-        """StoreError when there is a key with its id."""
-        ...
-
-    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
-        """False when there is none."""
-        ...
-
-    async def list_keys(self) -> list[KeyRow]:
-        """All, oldest first."""
-        ...
-
 
 Connect = Callable[[str], Store]
-"""Makes the store for an address; nothing is opened yet."""
+"""Makes the store for an address, without opening it."""
 
 Connection = Any
-"""A caller's own database connection, of whichever library."""
+"""The caller's own database connection, of any supported library."""

@@ -1,6 +1,6 @@
-"""What stores keep: flows, their events, retries, dead letters, messages, workers, steps, keys; times in epoch seconds.
+"""The records that stores keep: flows, events, retries, dead letters, messages, workers, steps and keys.
 
-Bodies are JSON texts; a store does not look into them.
+Times are epoch seconds. Bodies are JSON texts that a store does not read.
 """
 
 from collections.abc import Container
@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 FlowStatus = Literal[
-    "ready",  # a worker may claim it
-    "waiting",  # a worker may claim it once `wake_at` has come
-    "running",  # a worker owns it
-    "paused",  # nobody claims it until it is resumed
-    "parked",  # it cannot go on, as when its code no longer fits its log; nobody claims it until someone says so
+    "ready",  # can be claimed
+    "waiting",  # can be claimed from `wake_at` on
+    "running",  # owned by a worker
+    "paused",  # cannot be claimed until it is resumed
+    "parked",  # cannot go on, for example because its code no longer fits its log; someone has to act
     "completed",
     "failed",
     "cancelled",
@@ -24,26 +24,26 @@ DeadState = Literal["dead", "redriven", "discarded"]
 RetryStatus = Literal["waiting", "dispatched"]
 
 
-class _Discreet(msgspec.Struct, frozen=True, gc=False):
-    """Shows all but what a flow was started with, and the tokens of attempts: apps hand such rows out."""
+class _Redacted(msgspec.Struct, frozen=True, gc=False):
+    """Hides inputs and delivery tokens in its repr, because apps hand these records to user code."""
 
     def __repr__(self) -> str:
         shown = (f"{name}={'...' if value is ... else repr(value)}" for name, value in self.__rich_repr__())
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [(name, ... if name in _NOT_SHOWN else getattr(self, name)) for name in self.__struct_fields__]
+        return [(name, ... if name in _HIDDEN else getattr(self, name)) for name in self.__struct_fields__]
 
 
-_NOT_SHOWN = ("input", "delivery_token")
+_HIDDEN = ("input", "delivery_token")
 
 
-class NewFlow(_Discreet, frozen=True, kw_only=True, gc=False):
-    """A flow to be added. With a `start_at` after `created_at` it is added as waiting, otherwise as ready."""
+class NewFlow(_Redacted, frozen=True, kw_only=True, gc=False):
+    """A flow to add."""
 
     id: str
     definition: str
-    """What it runs: "workflow:Billing", "action:charge"."""
+    """What the flow runs, such as "workflow:Billing" or "action:charge"."""
     input: str
     created_at: float
     start_at: float
@@ -51,10 +51,16 @@ class NewFlow(_Discreet, frozen=True, kw_only=True, gc=False):
     priority: int = 0
     """Higher goes first."""
     key: str | None = None
-    """At most one flow of a definition has it."""
+    """Unique among the flows of a definition."""
+
+    @property
+    def initial_status(self) -> FlowStatus:
+        return "waiting" if self.start_at > self.created_at else "ready"
 
 
-class FlowRecord(_Discreet, frozen=True, gc=False):
+class FlowRecord(_Redacted, frozen=True, gc=False):
+    """A flow as it is stored."""
+
     id: str
     definition: str
     input: str
@@ -65,37 +71,33 @@ class FlowRecord(_Discreet, frozen=True, gc=False):
     created_at: float
     start_at: float
     wake_at: float | None
-    """When a waiting flow may be claimed."""
+    """When a waiting flow can be claimed."""
     owner: int | None
-    """The epoch of the worker that owns it."""
+    """The epoch of the worker that owns the flow."""
     claims: int
-    """How often it was claimed; 1 in the answer to the first claim, when it has no events yet."""
+    """How often the flow was claimed; 1 in the answer to the first claim, when the flow has no events yet."""
     messages_sent: int
-    """Messages ever sent to it."""
+    """How many messages were ever sent to the flow."""
     messages_read: int
-    """How many of them had been read when it was last released."""
+    """How many of them had been read when the flow was last released."""
     finished_at: float | None
     lost_owners: int = 0
-    """How many owners in a row were reaped while they had it, since a commit last said otherwise."""
+    """How many owners in a row were reaped while they owned the flow; a commit sets it."""
 
 
 class EventRow(NamedTuple):
-    """Lines of a flow's log that were written together. (flow_id, seq) is unique."""
+    """Events of a flow's log that were committed together. (flow_id, seq) is unique."""
 
     flow_id: str
     seq: int
-    """The number of the last of them; lines are counted from 1."""
+    """The number of the last of these events; events are numbered from 1."""
     at: float
     body: str
     """A JSON array of events."""
 
 
 class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How a commit changes a flow's row. Any status but "running" takes the flow from its owner.
-
-    When the flow is released while it has unread messages, it becomes ready at once instead, unless it is
-    completed or cancelled: a failed one may be taken up again by what it has not read.
-    """
+    """How a commit changes a flow's row. Any status but "running" releases the flow."""
 
     flow_id: str
     status: FlowStatus
@@ -104,9 +106,21 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finished_at: float | None = None
     lost_owners: int = 0
 
+    @property
+    def yields_to_unread(self) -> bool:
+        """Whether the flow becomes ready instead when it has unread messages.
 
-class RetryRow(_Discreet, frozen=True, kw_only=True, gc=False):
-    """A work item that waits for its next attempt, or is in it: what waits, and until when."""
+        A failed flow does, since an unread message may reopen it; a completed or cancelled one never reads again.
+        """
+        return self.status not in ("running", *NEVER_READS_AGAIN)
+
+
+NEVER_READS_AGAIN: tuple[FlowStatus, ...] = ("completed", "cancelled")
+"""The statuses in which a flow's unread messages are removed."""
+
+
+class RetryRow(_Redacted, frozen=True, kw_only=True, gc=False):
+    """A row of the retry queue: a work item that waits for its next attempt or is in it."""
 
     flow_id: str
     item: int
@@ -114,7 +128,7 @@ class RetryRow(_Discreet, frozen=True, kw_only=True, gc=False):
     queue: str
     status: RetryStatus
     attempt_number: int
-    """From 0: 1 is the first retry. That of the attempt which waits, or is under way: so many were made before it."""
+    """The number of the attempt that waits or runs, from 0: 1 is the first retry."""
     max_retries: int | None
     """None: no limit."""
     timeout_seconds: float | None
@@ -127,13 +141,13 @@ class RetryRow(_Discreet, frozen=True, kw_only=True, gc=False):
     scheduled_at: float
     """When the attempt may begin."""
     timeout_at: float | None = None
-    """When the attempt under way will have taken too long."""
+    """When the running attempt times out."""
     delivery_token: str | None = None
-    """The token of the attempt under way."""
+    """The token of the running attempt."""
     retryable: bool = True
-    """Whether it may be tried again after the first attempt."""
+    """Whether the work may be attempted again after the first attempt."""
     dependencies_satisfied: bool = True
-    """Whether what it needs of other steps is there."""
+    """Whether the steps that this one depends on have delivered what it needs."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,30 +158,30 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     at: float
     kind: str
-    """Why: a kind of giving up, "poison", or "workflow" where the flow's own code failed."""
+    """Why the flow failed: the kind of a GiveUp, "poison", or "workflow" where the flow's own code failed."""
     step: str
-    """The step that failed; empty where the flow's own code did."""
+    """The step that failed; empty where the flow's own code failed."""
     attempts: int
     error_type: str
     message: str
     payload: str
-    """A summary of what it was started with, bounded and without secrets."""
+    """A bounded summary of the flow's input, without secrets."""
     state: DeadState = "dead"
     by: str | None = None
-    """Who redrove or discarded it,"""
+    """Who redrove or discarded the letter."""
     why: str | None = None
-    """why,"""
+    """The reason they gave."""
     closed_at: float | None = None
-    """and when."""
+    """When they did."""
 
     @property
     def cursor(self) -> tuple[float, str]:
-        """Where it stands in a list, oldest first."""
+        """The letter's position in a list, oldest first; the next page starts after it."""
         return self.at, self.flow_id
 
 
 class HeartbeatRow(NamedTuple):
-    """The latest details that a running attempt left for the one that may follow it."""
+    """The latest heartbeat details of a running attempt, for the attempt that may follow it."""
 
     flow_id: str
     item: int
@@ -176,30 +190,33 @@ class HeartbeatRow(NamedTuple):
 
 
 class Batch(msgspec.Struct):
-    """Everything that one transaction of a worker writes; all of it or nothing.
+    """Everything that one transaction of a worker writes: all of it or nothing.
 
-    Rows are put in place in their order, so that the last one for an item or a flow stays; removals come after them.
+    Rows are written in order, so the last one for an item or a flow wins; removals come after them.
     """
 
     number: int
     """Counts the batches of a lease, from 1."""
     new_flows: list[NewFlow] = []
-    """Flows to be added that the worker owns from the first; none has a key, and none is to begin later."""
+    """Flows to add that the worker owns from the start. None has a key, and none starts later."""
     events: list[EventRow] = []
     flows: list[FlowChange] = []
     retries: list[RetryRow] = []
-    """Put in place of the row with the same flow and item."""
+    """Each replaces the row with the same flow and item."""
     retries_done: list[tuple[str, int]] = []
     """(flow, item) of rows to remove, along with the item's heartbeat."""
     messages_read: dict[int, str] = {}
     """Message id -> the flow that read it. These messages are removed."""
     dead: list[DeadLetter] = []
-    """Put in place of the row of the same flow."""
+    """Each replaces the letter of the same flow."""
     heartbeats: list[HeartbeatRow] = []
 
     @property
     def has_only_events(self) -> bool:
-        """Then they tell whether it was committed: only the owner of a flow writes its log, and each line once."""
+        """Whether the batch holds nothing but events.
+
+        The log itself then tells whether the batch was committed, since only a flow's owner writes it.
+        """
         return bool(self.events) and not (
             self.new_flows
             or self.flows
@@ -211,13 +228,13 @@ class Batch(msgspec.Struct):
         )
 
     def drop_new_flows(self) -> list[NewFlow]:
-        """Take out the flows to be added, with all that is written of them."""
-        born, self.new_flows = self.new_flows, []
-        self.drop_flows({flow.id for flow in born})
-        return born
+        """Remove the flows to add and all their rows; return the flows."""
+        new, self.new_flows = self.new_flows, []
+        self.drop_flows({flow.id for flow in new})
+        return new
 
     def drop_flows(self, ids: Container[str]) -> None:
-        """Take out all that is written of these flows."""
+        """Remove all rows of these flows."""
         self.events = [row for row in self.events if row.flow_id not in ids]
         self.flows = [change for change in self.flows if change.flow_id not in ids]
         self.retries = [row for row in self.retries if row.flow_id not in ids]
@@ -228,22 +245,26 @@ class Batch(msgspec.Struct):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A worker's right to own flows: a row in the store, valid until it expires or someone takes it away."""
+    """A worker's right to own flows, valid until it expires or is taken away."""
 
     epoch: int
-    """Never given twice."""
+    """The fencing token: never issued twice."""
     worker: str
 
 
 class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that asks for a lease."""
+
     name: str
-    """Host and process, for people."""
+    """Host and process, to be shown."""
     definitions: tuple[str, ...]
     queues: tuple[str, ...] | None = None
     """None: all."""
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker with a lease."""
+
     epoch: int
     name: str
     definitions: tuple[str, ...]
@@ -251,13 +272,13 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     joined_at: float
     expires_at: float
     alive: bool
-    """Whether its lease lasts, by the clock that leases are judged by: the store's, not that of whoever asks."""
+    """Whether the lease is valid by the store's clock."""
     flows: int
-    """How many it owns."""
+    """How many flows the worker owns."""
 
 
 class Reaped(msgspec.Struct, frozen=True):
-    """A worker that was gone, and how many of its flows were handed on."""
+    """A worker whose lease was reaped, and how many of its flows were released."""
 
     worker: str
     epoch: int
@@ -265,16 +286,20 @@ class Reaped(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
+    """The answer to a claim."""
+
     flows: list[FlowRecord]
     next_wake: float | None
-    """When the next waiting flow (of those that could be asked for) may be claimed; always after `now`."""
+    """When the next waiting flow that matches the claim becomes due; always after `now`."""
     more: bool = False
-    """True when as many were claimed as were asked for, so that there may be more."""
+    """Whether more flows may be claimable right away."""
     limited: bool = False
-    """True when a queue has a limit, so that there may be more once a flow has ended."""
+    """Whether a queue's limit may hold flows back until others end."""
 
 
 class Message(msgspec.Struct, frozen=True):
+    """An unread message in a flow's inbox."""
+
     id: int
     flow_id: str
     at: float
@@ -314,21 +339,23 @@ class DeadQuery(msgspec.Struct, frozen=True, kw_only=True):
     error_type: str | None = None
     queue: str | None = None
     after: tuple[float, str] | None = None
-    """The `cursor` of the last letter of the previous page. The letter itself may be gone, or have died again."""
+    """The `cursor` of the last letter of the previous page; that letter may be gone."""
     limit: int = 100
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue and its flows that have not finished."""
+
     name: str
     limit: int | None
-    """How many of its flows may be owned at once, in the whole fleet; None: any."""
+    """How many of its flows may be owned at once, across all workers; None: no limit."""
     ready: int
     waiting: int
     running: int
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of the catalogue: what flows that are planned by their goals are made of."""
+    """A step of the catalogue, from which graphs are planned by their goals."""
 
     name: str
     body: str
@@ -337,11 +364,11 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that lets someone in. The key itself is kept nowhere."""
+    """An access key of the HTTP API. Only its digest is stored."""
 
     id: str
     name: str
-    """Whose it is, for people."""
+    """Its holder, to be shown."""
     role: str
     digest: str
     created_at: float

@@ -1,16 +1,19 @@
-"""Whether the work of a row in the retry queue may be attempted: what the view `retry_eligibility` says in SQL."""
+"""Applies the eligibility rule to a row of the retry queue, as the view `retry_eligibility` does in SQL."""
 
 from redrive.policies.eligibility import Eligibility, eligibility
 from redrive.stores.records import RetryRow
 
 
 def attempts_of(row: RetryRow) -> int:
-    """Attempts begun: `attempt_number` counts those before the next one, or before the one under way."""
+    """Return how many attempts have begun, the running one included."""
     return row.attempt_number + (row.status == "dispatched")
 
 
 def max_attempts_of(row: RetryRow) -> int | None:
-    """The first one included. -1 retries are no attempts: only the first execution is allowed then."""
+    """Return the limit of attempts, the first one included; None: no limit.
+
+    A row with -1 retries has a limit of 0 attempts, which allows the first execution only.
+    """
     return None if row.max_retries is None else row.max_retries + 1
 
 

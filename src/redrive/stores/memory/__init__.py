@@ -1,1 +1,1 @@
-"""Flows in memory: for tests, and for work that need not outlive the process."""
+"""Flows in memory, for tests and for work that need not survive the process."""

@@ -1,13 +1,13 @@
-"""What a memory store keeps. Several stores may share it, as processes share a database."""
+"""The data of a memory store. Several stores can share it, as processes share a database."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import LeaseLost
 from redrive.stores.records import (
     FINISHED,
+    NEVER_READS_AGAIN,
     DeadLetter,
     EventRow,
     FlowChange,
@@ -21,46 +21,52 @@ from redrive.stores.records import (
     RetryRow,
     StepRow,
 )
+from redrive.stores.refusals import lease_lost
+from redrive.stores.wake_listeners import WakeListeners
 
 
 class Worker(msgspec.Struct):
+    """A worker and its lease."""
+
     lease: Lease
     worker: NewWorker
     joined_at: float
     expires_at: float
-    lapses_at: float
-    """When that is by the machine's monotonic clock, which nobody sets: it counts."""
-    batch: int = 0
-    gone: bool = False
-    """Its store was closed."""
+    expires_at_monotonic: float
+    """The expiry by the monotonic clock, which nobody can set. It decides."""
+    last_batch: int = 0
+    dead: bool = False
+    """Whether the worker's store was closed."""
 
 
 class MemoryData:
+    """The tables of a memory store."""
+
     def __init__(self) -> None:
         self.flows: dict[str, FlowRecord] = {}
         self.keys: dict[tuple[str, str], str] = {}
-        """(definition, key) -> flow."""
+        """(definition, key) -> flow id."""
         self.claimable: dict[str, None] = {}
-        """The flows that are ready or waiting."""
+        """The ids of flows that are ready or waiting."""
         self.owned: dict[int, dict[str, None]] = {}
-        """Epoch -> flows."""
+        """Epoch -> the ids of its flows."""
         self.events: dict[str, dict[int, EventRow]] = {}
-        """Flow -> seq -> event."""
+        """Flow id -> seq -> events."""
         self.retries: dict[tuple[str, int], RetryRow] = {}
         self.heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
         self.dead: dict[str, DeadLetter] = {}
         self.messages: dict[int, Message] = {}
-        """Those that are unread."""
+        """Unread messages."""
         self.workers: dict[int, Worker] = {}
         self.limits: dict[str, int] = {}
         self.steps: dict[str, StepRow] = {}
         self.access_keys: dict[str, KeyRow] = {}
-        self.listeners: dict[object, Callable[[], None]] = {}
+        self.listeners = WakeListeners()
         self.last_epoch = 0
         self.last_message = 0
 
     def put(self, flow: FlowRecord) -> None:
-        """Keep the flow as it is now, in place of what it was."""
+        """Store the flow, replacing its earlier version."""
         before = self.flows.get(flow.id)
         if before is not None and before.owner is not None:
             self.owned.get(before.owner, {}).pop(flow.id, None)
@@ -76,10 +82,10 @@ class MemoryData:
         flow = self.flows[change.flow_id]
         status, wake_at = change.status, change.wake_at
         finished_at = change.finished_at
-        # A failed one may be taken up again by what it has not read.
-        if status not in ("running", "completed", "cancelled") and flow.messages_sent > change.messages_read:
+        has_unread = flow.messages_sent > change.messages_read
+        if has_unread and change.yields_to_unread:
             status, wake_at, finished_at = "ready", None, None
-        elif status != "running" and flow.messages_sent > change.messages_read:
+        elif has_unread and status in NEVER_READS_AGAIN:
             self.messages = {key: row for key, row in self.messages.items() if row.flow_id != flow.id}
         owner = flow.owner if status == "running" else None
         self.put(
@@ -114,21 +120,23 @@ class MemoryData:
         return flow.status
 
     def owned_in(self, queue: str) -> int:
-        """How many flows of the queue are owned, by whomever."""
+        """Return how many flows of the queue are owned, by any worker."""
         return sum(self.flows[one].queue == queue for flows in self.owned.values() for one in flows)
 
-    def valid(self, lease: Lease) -> Worker | None:
+    def holder(self, lease: Lease) -> Worker | None:
+        """Return the worker that holds the lease, or None when the lease is not valid."""
         worker = self.workers.get(lease.epoch)
-        return worker if worker is not None and worker.lapses_at > SYSTEM_CLOCK.monotonic() else None
+        return worker if worker is not None and worker.expires_at_monotonic > SYSTEM_CLOCK.monotonic() else None
 
-    def checked(self, lease: Lease) -> Worker:
-        worker = self.valid(lease)
+    def valid_holder(self, lease: Lease) -> Worker:
+        """Return the worker that holds the lease; LeaseLost when the lease is not valid."""
+        worker = self.holder(lease)
         if worker is None:
-            raise LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
+            raise lease_lost(lease)
         return worker
 
-    def end(self, epoch: int, *, lost: int) -> int:
-        """End a lease: its flows become ready. How many they were. `lost`: 1 where their owner was."""
+    def end_lease(self, epoch: int, *, lost: int) -> int:
+        """End a lease and make its flows ready; return how many. `lost` is added to their count of lost owners."""
         self.workers.pop(epoch, None)
         flows = self.owned.pop(epoch, {})
         for flow_id in flows:
@@ -137,7 +145,7 @@ class MemoryData:
         return len(flows)
 
     def remove(self, flow_ids: Collection[str]) -> None:
-        """Remove these flows and all that belongs to them."""
+        """Remove these flows and all their rows."""
         for flow_id in flow_ids:
             flow = self.flows.pop(flow_id)
             if flow.key is not None:
@@ -148,7 +156,3 @@ class MemoryData:
         self.retries = {key: row for key, row in self.retries.items() if row.flow_id not in gone}
         self.heartbeats = {key: row for key, row in self.heartbeats.items() if row.flow_id not in gone}
         self.messages = {key: row for key, row in self.messages.items() if row.flow_id not in gone}
-
-    def wake(self) -> None:
-        for wake in list(self.listeners.values()):
-            wake()

@@ -1,4 +1,4 @@
-"""The memory store: pure dicts, no threads. Its verbs never suspend, so each is one step of the event loop."""
+"""The memory store: plain dicts, no threads. Its verbs never suspend, so each runs in one step of the event loop."""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import LeaseLost, StoreError
+from redrive.stores.errors import StoreError
 from redrive.stores.memory.data import MemoryData, Worker
 from redrive.stores.records import (
     FINISHED,
@@ -32,9 +32,12 @@ from redrive.stores.records import (
     StepRow,
     WorkerRecord,
 )
+from redrive.stores.refusals import flow_exists, flow_not_owned, key_exists, lease_lost, queue_has_limit
 
 
 class MemoryStore:
+    """Flows in memory; stores that are given the same `data` share them."""
+
     def __init__(self, data: MemoryData | None = None) -> None:
         self.address = "memory://"
         self._data = data or MemoryData()
@@ -44,21 +47,15 @@ class MemoryStore:
         pass
 
     async def close(self) -> None:
-        """Workers that joined through this store are gone from now on."""
+        """Close the store; workers that hold a lease through it count as dead from now on."""
         for epoch in self._epochs & self._data.workers.keys():
-            self._data.workers[epoch].gone = True
+            self._data.workers[epoch].dead = True
         self._epochs.clear()
 
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
-        listener, listeners = object(), self._data.listeners
-        listeners[listener] = wake
+        return self._data.listeners.add(wake)
 
-        def end() -> None:
-            listeners.pop(listener, None)
-
-        return end
-
-    # Workers
+    # Leases
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         data, now = self._data, SYSTEM_CLOCK.wall()
@@ -69,22 +66,22 @@ class MemoryStore:
         return lease
 
     async def extend_lease(self, lease: Lease, ttl: float) -> bool:
-        worker = self._data.valid(lease)
+        worker = self._data.holder(lease)
         if worker is None:
             return False
-        worker.expires_at, worker.lapses_at = SYSTEM_CLOCK.wall() + ttl, SYSTEM_CLOCK.monotonic() + ttl
+        worker.expires_at, worker.expires_at_monotonic = SYSTEM_CLOCK.wall() + ttl, SYSTEM_CLOCK.monotonic() + ttl
         return True
 
     async def release_lease(self, lease: Lease) -> None:
-        if self._data.end(lease.epoch, lost=0):
-            self._data.wake()
+        if self._data.end_lease(lease.epoch, lost=0):
+            self._data.listeners.notify()
 
     async def reap_leases(self) -> list[Reaped]:
         data, now = self._data, SYSTEM_CLOCK.monotonic()
-        gone = [worker.lease for worker in data.workers.values() if worker.gone or worker.lapses_at <= now]
-        reaped = [Reaped(lease.worker, lease.epoch, data.end(lease.epoch, lost=1)) for lease in gone]
+        expired = [one.lease for one in data.workers.values() if one.dead or one.expires_at_monotonic <= now]
+        reaped = [Reaped(lease.worker, lease.epoch, data.end_lease(lease.epoch, lost=1)) for lease in expired]
         if any(one.flows for one in reaped):
-            data.wake()
+            data.listeners.notify()
         return reaped
 
     async def list_workers(self) -> list[WorkerRecord]:
@@ -97,11 +94,11 @@ class MemoryStore:
                 queues=one.worker.queues,
                 joined_at=one.joined_at,
                 expires_at=one.expires_at,
-                alive=one.lapses_at > now,
+                alive=one.expires_at_monotonic > now,
                 flows=len(self._data.owned.get(epoch, ())),
             )
             for epoch, one in self._data.workers.items()
-            if not one.gone
+            if not one.dead
         ]
 
     # Flows
@@ -119,29 +116,29 @@ class MemoryStore:
                     continue
                 keys[flow.definition, flow.key] = flow.id
             if flow.id in data.flows or flow.id in new:
-                raise StoreError(f"{self.address}: there is a flow {flow.id} already; nothing was added")
-            new[flow.id] = _added(flow)
+                raise flow_exists(flow.id)
+            new[flow.id] = _new_record(flow)
             answers.append(None)
         for record in new.values():
             data.put(record)
         data.keys.update(keys)
         if new:
-            data.wake()
+            data.listeners.notify()
         return answers
 
     async def claim(
         self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
     ) -> Claimed:
         data = self._data
-        worker = data.checked(lease)
+        worker = data.valid_holder(lease)
         worker.worker = msgspec.structs.replace(worker.worker, definitions=tuple(definitions))
-        asked = [
+        matching = [
             flow
             for flow in map(data.flows.__getitem__, data.claimable)
             if flow.definition in definitions and (queues is None or flow.queue in queues)
         ]
-        due = [flow for flow in asked if flow.status == "ready" or (flow.wake_at or 0.0) <= now]
-        wakes = [flow.wake_at for flow in asked if flow.status == "waiting" and (flow.wake_at or 0.0) > now]
+        due = [flow for flow in matching if flow.status == "ready" or (flow.wake_at or 0.0) <= now]
+        wakes = [flow.wake_at for flow in matching if flow.status == "waiting" and (flow.wake_at or 0.0) > now]
         room = {queue: most - data.owned_in(queue) for queue, most in data.limits.items()}
         claimed: list[FlowRecord] = []
         for flow in sorted(due, key=lambda flow: (-flow.priority, flow.wake_at or 0.0)):
@@ -159,10 +156,10 @@ class MemoryStore:
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         data = self._data
-        worker = data.checked(lease)
-        self._refuse_what_cannot_be(lease, batch)
+        worker = data.valid_holder(lease)
+        self._validate(lease, batch)
         for flow in batch.new_flows:
-            data.put(msgspec.structs.replace(_added(flow), status="running", owner=lease.epoch, claims=1))
+            data.put(msgspec.structs.replace(_new_record(flow), status="running", owner=lease.epoch, claims=1))
         for event in batch.events:
             data.events.setdefault(event.flow_id, {})[event.seq] = event
         for change in batch.flows:
@@ -175,35 +172,31 @@ class MemoryStore:
             data.heartbeats.pop(done, None)
         for message in batch.messages_read:
             data.messages.pop(message, None)
-        worker.batch = batch.number
+        worker.last_batch = batch.number
         if batch.flows:
-            data.wake()
+            data.listeners.notify()
 
-    def _refuse_what_cannot_be(self, lease: Lease, batch: Batch) -> None:
+    def _validate(self, lease: Lease, batch: Batch) -> None:
         written: set[tuple[str, int]] = set()
         for flow_id, seq, _at, _body in batch.events:
             if (flow_id, seq) in written or seq in self._data.events.get(flow_id, ()):
-                raise StoreError(f"{self.address}: event {seq} of flow {flow_id} is there already; nothing was written")
+                raise StoreError(f"event {seq} of flow {flow_id} already exists; nothing was written")
             written.add((flow_id, seq))
         for flow in batch.new_flows:
             if flow.id in self._data.flows:
-                raise StoreError(f"{self.address}: there is a flow {flow.id} already; nothing was written")
+                raise flow_exists(flow.id)
             if flow.queue in self._data.limits:
-                raise StoreError(
-                    f"{self.address}: queue {flow.queue} has a limit: its flows must be claimed; nothing was written"
-                )
+                raise queue_has_limit(flow.queue)
         owned = {*self._data.owned.get(lease.epoch, {}), *(flow.id for flow in batch.new_flows)}
         for change in batch.flows:
             if change.flow_id not in owned:
-                raise StoreError(
-                    f"{self.address}: {lease.worker} does not own flow {change.flow_id}; nothing was written"
-                )
+                raise flow_not_owned(lease, change.flow_id)
 
     async def committed(self, lease: Lease, batch: Batch) -> bool:
         worker = self._data.workers.get(lease.epoch)
         if worker is None:
-            raise LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) was taken away")
-        return worker.batch >= batch.number
+            raise lease_lost(lease)
+        return worker.last_batch >= batch.number
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         return {one: [event for _, event in sorted(self._data.events.get(one, {}).items())] for one in flow_ids}
@@ -223,7 +216,7 @@ class MemoryStore:
         return {one: self._data.flows[one] for one in flow_ids if one in self._data.flows}
 
     async def list_flows(self, query: FlowQuery) -> list[FlowRecord]:
-        # Ids are in the order of time; and the flow that the last page ended with may be gone.
+        # Ids sort by time. The flow that ended the last page may be gone.
         newest_first = sorted(self._data.flows.values(), key=lambda flow: flow.id, reverse=True)
         wanted = (
             flow
@@ -238,21 +231,21 @@ class MemoryStore:
 
     async def prune(self, finished_before: float, limit: int) -> int:
         data = self._data
-        unsettled = {letter.flow_id for letter in data.dead.values() if letter.state == "dead"}
+        open_letters = {letter.flow_id for letter in data.dead.values() if letter.state == "dead"}
         old = (
             (flow.finished_at, flow.id)
             for flow in data.flows.values()
             if flow.finished_at is not None and flow.finished_at < finished_before and flow.status in FINISHED
         )
-        pruned = [one for _, one in heapq.nsmallest(limit, (flow for flow in old if flow[1] not in unsettled))]
+        pruned = [one for _, one in heapq.nsmallest(limit, (flow for flow in old if flow[1] not in open_letters))]
         data.remove(pruned)
         return len(pruned)
 
-    # Mail
+    # Inbox
 
     async def send(self, flow_id: str, body: str, now: float, reopens: bool = False) -> FlowStatus | None:
         status = self._data.send(flow_id, body, now, reopens)
-        self._data.wake()
+        self._data.listeners.notify()
         return status
 
     async def read_inbox(self, lease: Lease) -> list[Message]:
@@ -288,7 +281,7 @@ class MemoryStore:
     async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
-        data, settled = self._data, []
+        data, closed = self._data, []
         for flow_id in flow_ids:
             letter = data.dead.get(flow_id)
             if letter is None or letter.state != "dead":
@@ -296,17 +289,17 @@ class MemoryStore:
             data.dead[flow_id] = msgspec.structs.replace(letter, state=state, by=by, why=why, closed_at=now)
             if message is not None:
                 data.send(flow_id, message, now, reopens=True)
-            settled.append(flow_id)
+            closed.append(flow_id)
         if message is not None:
-            data.wake()
-        return settled
+            data.listeners.notify()
+        return closed
 
     async def set_queue_limit(self, queue: str, limit: int | None) -> None:
         if limit is None:
             self._data.limits.pop(queue, None)
         else:
             self._data.limits[queue] = limit
-        self._data.wake()
+        self._data.listeners.notify()
 
     async def list_queues(self) -> list[QueueRecord]:
         counts: dict[str, dict[str, int]] = {queue: {} for queue in self._data.limits}
@@ -325,7 +318,7 @@ class MemoryStore:
             for queue, of_queue in sorted(counts.items())
         ]
 
-    # The catalogue of steps, and the keys that let people in
+    # Registry: steps and access keys
 
     async def put_step(self, step: StepRow) -> bool:
         new = step.name not in self._data.steps
@@ -340,7 +333,7 @@ class MemoryStore:
 
     async def add_key(self, key: KeyRow) -> None:
         if key.id in self._data.access_keys:
-            raise StoreError(f"{self.address}: there is a key {key.id} already; nothing was added")
+            raise key_exists(key.id)
         self._data.access_keys[key.id] = key
 
     async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
@@ -350,10 +343,10 @@ class MemoryStore:
         return sorted(self._data.access_keys.values(), key=lambda key: (key.created_at, key.id))
 
 
-def _added(flow: NewFlow) -> FlowRecord:
+def _new_record(flow: NewFlow) -> FlowRecord:
     return FlowRecord(
         **msgspec.structs.asdict(flow),
-        status="waiting" if flow.start_at > flow.created_at else "ready",
+        status=flow.initial_status,
         wake_at=flow.start_at,
         owner=None,
         claims=0,

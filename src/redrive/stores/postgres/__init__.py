@@ -1,1 +1,1 @@
-"""Flows in PostgreSQL 14 or newer: for a fleet of workers."""
+"""Flows in PostgreSQL 14 or newer, for a fleet of workers."""

@@ -1,43 +1,43 @@
-"""A claim as one statement: who asks, what is due, what is ready, which of it they get, and when to ask again."""
+"""A claim as one statement: checks the lease, finds due and ready flows, takes some, and tells when to claim again."""
 
 from redrive.stores.postgres.columns import FLOW, selected
 
-MOST_DUE = 500
-"""Of each queue and definition, how many waiting flows that are due are looked at in one claim."""
+MAX_DUE = 500
+"""How many due flows of a partition one claim looks at."""
 
-# Each pair of queue and definition that there is, by jumping from one to the next in the index.
-_KINDS = """
-{status}_kinds (queue, definition) AS (
+# All partitions (queue and definition) with such flows, found by jumping from one to the next in the index.
+_PARTITIONS = """
+{status}_partitions (queue, definition) AS (
     (SELECT queue, definition FROM flows WHERE status = '{status}' ORDER BY queue, definition LIMIT 1)
     UNION ALL
-    SELECT following.queue, following.definition FROM {status}_kinds AS k CROSS JOIN LATERAL (
+    SELECT following.queue, following.definition FROM {status}_partitions AS p CROSS JOIN LATERAL (
         SELECT f.queue, f.definition FROM flows AS f
-        WHERE f.status = '{status}' AND (f.queue, f.definition) > (k.queue, k.definition)
+        WHERE f.status = '{status}' AND (f.queue, f.definition) > (p.queue, p.definition)
         ORDER BY f.queue, f.definition LIMIT 1
     ) AS following
 ),
 {status}_wanted AS (
-    SELECT k.queue, k.definition FROM {status}_kinds AS k, lease
-    WHERE k.definition = ANY ($2::text[]) AND ($3::text[] IS NULL OR k.queue = ANY ($3))
+    SELECT p.queue, p.definition FROM {status}_partitions AS p, lease
+    WHERE p.definition = ANY ($2::text[]) AND ($3::text[] IS NULL OR p.queue = ANY ($3))
 )"""
 
-# The ready flows are first counted without locking any, and then as many of each kind are locked: so claims that run
-# at the same time pass each other by and get different ones, and nothing is locked that is not taken.
-# Waiting flows that are due but not taken become ready: next time they are in the order of their priorities.
-# Where limits were not locked ($6 is NULL) and there are flows that they concern, nothing is taken: one of these may
+# Ready flows are first counted without locks, then that many of each partition are locked with SKIP LOCKED. So
+# concurrent claims take different flows, and no claim locks a flow that it does not take.
+# Due flows that are not taken become ready, so that the next claim finds them in order of priority.
+# If limits were not locked ($6 is NULL) and candidates are in queues with limits, nothing is taken: one of these may
 # have the highest priority.
-# The lease is locked only when there is something to take: a claim that finds nothing writes nothing, not even a lock.
+# The lease is locked only when there are flows to take, so a claim that finds nothing writes nothing, not even a lock.
 CLAIM = f"""
 WITH RECURSIVE lease AS MATERIALIZED (
     SELECT epoch FROM workers WHERE epoch = $1 AND expires_at > now() AND claim_floor <= $7
 ),
-{_KINDS.format(status="ready")},
-{_KINDS.format(status="waiting")},
+{_PARTITIONS.format(status="ready")},
+{_PARTITIONS.format(status="waiting")},
 due AS MATERIALIZED (
     SELECT f.id, f.queue, f.definition, f.priority, f.wake_at FROM waiting_wanted AS w CROSS JOIN LATERAL (
         SELECT * FROM flows
         WHERE status = 'waiting' AND queue = w.queue AND definition = w.definition AND wake_at <= to_timestamp($5)
-        ORDER BY wake_at LIMIT {MOST_DUE} FOR UPDATE SKIP LOCKED
+        ORDER BY wake_at LIMIT {MAX_DUE} FOR UPDATE SKIP LOCKED
     ) AS f
 ),
 candidates AS (
@@ -53,7 +53,7 @@ room AS MATERIALIZED (
     SELECT name, CASE WHEN name = ANY ($6::text[])
         THEN "limit" - (SELECT count(*) FROM flows WHERE queue = name AND owner IS NOT NULL)
         ELSE 0
-    END AS places FROM queue_limits
+    END AS free FROM queue_limits
 ),
 limited AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM candidates JOIN room ON room.name = candidates.queue) AS found
@@ -61,10 +61,10 @@ limited AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT c.id, c.queue, c.definition
     FROM (
-        SELECT *, row_number() OVER (PARTITION BY queue ORDER BY priority DESC, wake_at) AS place FROM candidates
+        SELECT *, row_number() OVER (PARTITION BY queue ORDER BY priority DESC, wake_at) AS rank FROM candidates
     ) AS c
     LEFT JOIN room ON room.name = c.queue
-    WHERE (room.name IS NULL OR c.place <= room.places) AND ($6 IS NOT NULL OR NOT (SELECT found FROM limited))
+    WHERE (room.name IS NULL OR c.rank <= room.free) AND ($6 IS NOT NULL OR NOT (SELECT found FROM limited))
     ORDER BY c.priority DESC, c.wake_at LIMIT $4
 ),
 holder AS MATERIALIZED (
@@ -75,10 +75,10 @@ taken AS MATERIALIZED (
     SELECT id FROM picked, holder WHERE id IS NOT NULL
     UNION ALL
     SELECT f.id FROM holder, (
-        SELECT queue, definition, count(*) AS places FROM picked WHERE id IS NULL GROUP BY queue, definition
+        SELECT queue, definition, count(*) AS number FROM picked WHERE id IS NULL GROUP BY queue, definition
     ) AS p CROSS JOIN LATERAL (
         SELECT id FROM flows WHERE status = 'ready' AND queue = p.queue AND definition = p.definition
-        ORDER BY priority DESC, wake_at LIMIT p.places FOR UPDATE SKIP LOCKED
+        ORDER BY priority DESC, wake_at LIMIT p.number FOR UPDATE SKIP LOCKED
     ) AS f
 ),
 claimed AS (
@@ -98,14 +98,14 @@ SELECT
             ORDER BY wake_at LIMIT 1
         ) AS f
     ) AS next_wake,
-    (SELECT count(*) FROM picked) >= $4 OR (SELECT count(*) FROM due) >= {MOST_DUE} AS more,
+    (SELECT count(*) FROM picked) >= $4 OR (SELECT count(*) FROM due) >= {MAX_DUE} AS more,
     (SELECT found FROM limited) AS limited
 FROM lease LEFT JOIN claimed ON true
 WHERE EXISTS (SELECT FROM holder) OR NOT EXISTS (SELECT FROM picked)
 ORDER BY claimed.priority DESC, claimed.wake_at, claimed.id
 """  # noqa: S608 - all values are parameters
 
-# The limits of queues that have something to give. Who holds them counts alone.
+# Locks the limits of queues with claimable flows, so that no other claim counts owned flows at the same time.
 LOCK_LIMITS = """
 SELECT name FROM queue_limits
 WHERE ($1::text[] IS NULL OR name = ANY ($1)) AND (
@@ -115,13 +115,13 @@ WHERE ($1::text[] IS NULL OR name = ANY ($1)) AND (
 ORDER BY name FOR UPDATE
 """
 
-# Waits for a claim that is under way, and shuts out one that is still to arrive.
-END_CLAIMS_BEFORE = """
+# Waits for a claim that is running, and rejects one that has yet to arrive.
+RAISE_CLAIM_FLOOR = """
 WITH worker AS MATERIALIZED (SELECT epoch FROM workers WHERE epoch = $1 AND expires_at > now() FOR UPDATE)
 UPDATE workers SET claim_floor = $2 FROM worker WHERE workers.epoch = worker.epoch RETURNING workers.epoch
 """
 
-CLAIMED_UNHEARD = f"""
+CLAIMED_BY = f"""
 SELECT {selected(FLOW, "flows")} FROM flows WHERE owner = $1 AND claim_number = ANY ($2::bigint[])
 ORDER BY priority DESC, flows.wake_at, id
 """  # noqa: S608 - all values are parameters

@@ -1,4 +1,4 @@
-"""How records become rows and rows records: times are timestamptz for people, and epoch seconds for the code."""
+"""Converts records to rows and back: times are timestamptz in the tables and epoch seconds in the records."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,17 +44,18 @@ _TYPES = {
 
 
 def selected(columns: Sequence[str], table: str) -> str:
-    """The columns for a SELECT: as the record has them."""
+    """Return the columns for a SELECT, converted to the record's types."""
     return ", ".join(_read(column, table) for column in columns)
 
 
 def rows_of_json(parameter: str, columns: Sequence[str], alias: str) -> str:
-    """For a FROM: the rows of a parameter that is a JSON list of objects; `written` makes columns of them."""
+    """Return a FROM item with the rows of a parameter that is a JSON array of objects; see `written`."""
     typed = ", ".join(f'"{column}" {_sent(column)}' for column in columns)
     return f"json_to_recordset({parameter}::text::json) AS {alias} ({typed})"
 
 
 def written(columns: Sequence[str], alias: str) -> str:
+    """Return the columns of `rows_of_json`, converted to the table's types."""
     return ", ".join(_write(column, alias) for column in columns)
 
 
@@ -63,7 +64,7 @@ def named(columns: Sequence[str]) -> str:
 
 
 def flow_record(row: Sequence[Any]) -> FlowRecord:
-    """From a row of `selected(FLOW)`."""
+    """Return the record of a row of `selected(FLOW)`."""
     return FlowRecord(*row)
 
 
@@ -73,10 +74,10 @@ def _is_time(column: str) -> bool:
 
 def _read(column: str, table: str) -> str:
     if _is_time(column):
-        # Not extract(): it counts in decimal digits, which takes several times as long.
+        # Not extract(), which computes in numeric and takes several times as long.
         return f"""date_part('epoch', {table}."{column}") AS "{column}\""""
     if column in _BODIES:
-        # As text in any driver: some turn json into objects.
+        # As text, since some drivers decode json.
         return f'{table}."{column}"::text AS "{column}"'
     return f'{table}."{column}"'
 

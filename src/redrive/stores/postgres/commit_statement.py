@@ -1,7 +1,7 @@
-"""A batch as one statement. What a batch has nothing of is left out: the common ones are short.
+"""A commit as one statement, made of the parts that the batch has, so that common batches have short statements.
 
-Columns of many rows travel as one text each, because the driver takes long over the elements of an array. No JSON text
-has U+001F in it, so that separates texts; numbers are written the way PostgreSQL reads an array.
+Columns of many rows are sent as one text each, because the driver is slow with arrays. U+001F separates texts, since no
+JSON text contains it; numbers are written as a PostgreSQL array literal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ from redrive.stores.records import Batch, EventRow, FlowChange, FlowStatus, NewF
 _encode = msgspec.json.Encoder().encode
 _SEPARATOR = "\x1f"
 
-# Whoever takes the lease away deletes this row: the two wait for each other, and the later one finds out.
+# Ending a lease deletes its row, so a commit and the end of its lease wait for each other.
 _VALID = "epoch = $1 AND commit_fence = $2 AND expires_at > now()"
-_NUMBERED = f"lease AS (UPDATE workers SET batch = $3 WHERE {_VALID} RETURNING epoch)"  # noqa: S608 - our own words
-# Events need no number to tell whether they were committed, and a lock is quicker than a new version of the row: while
-# someone has an old snapshot all versions stay, and who reads the row goes through them all.
-_LOCKED = f"lease AS MATERIALIZED (SELECT epoch FROM workers WHERE {_VALID} FOR SHARE)"  # noqa: S608 - our own words
+_NUMBERED_LEASE = f"lease AS (UPDATE workers SET last_batch = $3 WHERE {_VALID} RETURNING epoch)"  # noqa: S608 - our own words
+# A batch with events needs no number: the log tells whether it was committed. A lock is cheaper than an update, which
+# leaves a dead row version that later reads must skip for as long as any old snapshot lives.
+_LOCKED_LEASE = f"lease AS MATERIALIZED (SELECT epoch FROM workers WHERE {_VALID} FOR SHARE)"  # noqa: S608 - our own words
 
 _EVENTS = r"""
 written AS (
@@ -32,9 +32,9 @@ written AS (
     ) AS e (flow_id, seq, at, body)
 )"""
 
-# The rows as they are after the whole batch: what one statement adds, it cannot change.
-_BORN = """
-born AS (
+# The rows as they are after the whole batch: a statement cannot update the rows that it inserts.
+_NEW_FLOWS = """
+added AS (
     INSERT INTO flows ({columns}, status, wake_at, owner, claims, messages_read, finished_at)
     SELECT {written}, b.status, to_timestamp(b.wake_at), CASE WHEN b.status = 'running' THEN lease.epoch END, 1,
         b.messages_read, to_timestamp(b.finished_at)
@@ -43,14 +43,14 @@ born AS (
 )"""
 
 # `f.messages_sent` is read from the latest version of the row, so a message sent meanwhile is seen.
-# IS NOT DISTINCT FROM, because no index serves it: rows are found by their ids, and not by their owner, whose part of
-# the index is full of flows that are done.
+# IS NOT DISTINCT FROM cannot use an index. That is intended: rows are found by id, not through the index on the owner,
+# which is full of dead entries.
 _FLOWS = """
 changed AS (
     UPDATE flows AS f SET
-        status = CASE WHEN c.asleep AND f.messages_sent > c.messages_read THEN 'ready' ELSE c.status END,
+        status = CASE WHEN c.yields AND f.messages_sent > c.messages_read THEN 'ready' ELSE c.status END,
         wake_at = CASE
-            WHEN c.status = 'running' OR c.asleep AND f.messages_sent > c.messages_read THEN f.wake_at
+            WHEN c.status = 'running' OR c.yields AND f.messages_sent > c.messages_read THEN f.wake_at
             WHEN c.status IN ('ready', 'waiting') THEN coalesce(to_timestamp(c.wake_at), f.wake_at)
             ELSE to_timestamp(c.wake_at)
         END,
@@ -58,22 +58,22 @@ changed AS (
         messages_read = c.messages_read,
         lost_owners = c.lost_owners,
         finished_at = CASE
-            WHEN NOT (c.asleep AND f.messages_sent > c.messages_read) THEN to_timestamp(c.finished_at)
+            WHEN NOT (c.yields AND f.messages_sent > c.messages_read) THEN to_timestamp(c.finished_at)
         END
     FROM lease, (
-        SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked', 'failed') AS asleep FROM {rows}
+        SELECT *, c.status IN ('ready', 'waiting', 'paused', 'parked', 'failed') AS yields FROM {rows}
     ) AS c
     WHERE f.id = c.flow_id AND f.owner IS NOT DISTINCT FROM lease.epoch
     RETURNING
         f.id, f.status,
-        f.messages_sent > f.messages_read AND NOT c.asleep AND c.status <> 'running' AS leaves_mail
+        f.messages_sent > f.messages_read AND NOT c.yields AND c.status <> 'running' AS drops_inbox
 )"""
 
-# What an ended flow has not read nobody will: only what came in while this statement ran is left to `prune`. By an
-# array, not by rows to be joined: there is often no mail at all, and a plan made then would go through all of it later.
-_MAIL_LEFT = """
-left_behind AS (
-    DELETE FROM messages WHERE flow_id = ANY (ARRAY(SELECT id FROM changed WHERE leaves_mail))
+# Messages that arrive while this statement runs are left to `prune`. An array instead of a join: a plan made while
+# there are no messages would scan all of them later.
+_DROP_INBOXES = """
+inboxes_dropped AS (
+    DELETE FROM messages WHERE flow_id = ANY (ARRAY(SELECT id FROM changed WHERE drops_inbox))
 )"""
 
 _ITEMS_DONE = r"""
@@ -88,7 +88,7 @@ emptied AS (
     DELETE FROM messages AS m USING lease, unnest({0}::text::bigint[]) AS read (id) WHERE m.id = read.id
 )"""
 
-# Taking texts apart costs more than all the rest where there is little in them.
+# For a few events, splitting the texts would cost more than everything else.
 _FEW = 4
 _FEW_EVENTS = """
 WITH {locked} INSERT INTO events (flow_id, seq, at, body)
@@ -105,10 +105,10 @@ _PUT = """
     ON CONFLICT ({key}) DO UPDATE SET ({columns}) = ROW ({excluded})
 )"""
 
-# Dividing by zero is how a statement can refuse itself; faults.py tells of it.
-_OWNED = "1 / ((SELECT count(*) FROM changed) = json_array_length({0}::text::json))::int"
-_NOT_LIMITED = "1 / (NOT EXISTS (SELECT FROM born JOIN queue_limits ON queue_limits.name = born.queue))::int"
-_TOLD = "(SELECT count(pg_notify({channel}, '')) FROM (SELECT FROM {table} WHERE status = 'ready' LIMIT 1) AS one)"
+# A statement aborts itself by dividing by zero; faults.py translates the error.
+_ABORT_UNLESS_OWNED = "1 / ((SELECT count(*) FROM changed) = json_array_length({0}::text::json))::int"
+_ABORT_IF_LIMITED = "1 / (NOT EXISTS (SELECT FROM added JOIN queue_limits ON queue_limits.name = added.queue))::int"
+_NOTIFY = "(SELECT count(pg_notify({channel}, '')) FROM (SELECT FROM {table} WHERE status = 'ready' LIMIT 1) AS one)"
 
 
 def _put(table: str, columns: Sequence[str], key: str) -> str:
@@ -126,8 +126,8 @@ def _put(table: str, columns: Sequence[str], key: str) -> str:
     )
 
 
-class _Born(NewFlow, frozen=True, kw_only=True):
-    """A flow that is added, as it is at the end of the batch."""
+class _AddedFlow(NewFlow, frozen=True, kw_only=True):
+    """A new flow as it is at the end of the batch."""
 
     status: FlowStatus
     wake_at: float | None
@@ -136,15 +136,15 @@ class _Born(NewFlow, frozen=True, kw_only=True):
 
 
 _PARTS: dict[str, tuple[str, ...]] = {
-    "born": (
-        _BORN.format(
+    "new_flows": (
+        _NEW_FLOWS.format(
             columns=named(NEW_FLOW),
             written=written(NEW_FLOW, "b"),
-            rows=rows_of_json("{0}", _Born.__struct_fields__, "b"),
+            rows=rows_of_json("{0}", _AddedFlow.__struct_fields__, "b"),
         ),
     ),
     "events": (_EVENTS,),
-    "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")), _MAIL_LEFT),
+    "flows": (_FLOWS.format(rows=rows_of_json("{0}", FlowChange.__struct_fields__, "c")), _DROP_INBOXES),
     "retries": (_put("retry_queue", RETRY, "flow_id, item"),),
     "heartbeats": (_put("heartbeats", HEARTBEAT, "flow_id, item"),),
     "dead": (_put("dead_letters", DEAD_LETTER, "flow_id"),),
@@ -156,34 +156,34 @@ _PARAMETERS = {"events": 4, "items_done": 2}
 
 @cache
 def _statement(parts: tuple[str, ...], channel: str) -> str:
-    """For batches that have these parts."""
-    lease, parameter = (_LOCKED, 3) if "events" in parts else (_NUMBERED, 4)
-    common_tables, answers = [lease], ["1"]
+    """Return the statement for batches that have these parts."""
+    lease, parameter = (_LOCKED_LEASE, 3) if "events" in parts else (_NUMBERED_LEASE, 4)
+    common_tables, columns = [lease], ["1"]
     for part in parts:
         names = [f"${parameter + index}" for index in range(_PARAMETERS.get(part, 1))]
         common_tables += [one.format(*names) for one in _PARTS[part]]
         if part == "flows":
-            answers += [_OWNED.format(*names), _TOLD.format(channel=channel, table="changed")]
-        elif part == "born":
-            answers += [_NOT_LIMITED, _TOLD.format(channel=channel, table="born")]
+            columns += [_ABORT_UNLESS_OWNED.format(*names), _NOTIFY.format(channel=channel, table="changed")]
+        elif part == "new_flows":
+            columns += [_ABORT_IF_LIMITED, _NOTIFY.format(channel=channel, table="added")]
         parameter += len(names)
-    return f"WITH {', '.join(common_tables)} SELECT {', '.join(answers)} FROM lease"  # noqa: S608 - our own words
+    return f"WITH {', '.join(common_tables)} SELECT {', '.join(columns)} FROM lease"  # noqa: S608 - our own words
 
 
 @cache
 def _few_events(count: int) -> str:
-    """For batches of a few events and nothing else: most of them, where flows go step by step."""
+    """Return the statement for a few events and nothing else: most batches of flows that run step by step."""
     if count == 1:
         return _ONE_EVENT
     first = range(3, 3 + 4 * count, 4)
     rows = ", ".join(f"(${one}::text, ${one + 1}::integer, ${one + 2}::float8, ${one + 3}::json)" for one in first)
-    return _FEW_EVENTS.format(locked=_LOCKED, rows=rows)
+    return _FEW_EVENTS.format(locked=_LOCKED_LEASE, rows=rows)
 
 
 def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
-    """The statement, and its parameters after the lease's epoch and fence.
+    """Return the statement, and its parameters after the lease's epoch and fence.
 
-    It is told as one that had no rows when the lease is not valid.
+    The statement affects no rows when the lease is not valid.
     """
     if batch.has_only_events:
         if len(batch.events) <= _FEW:
@@ -198,7 +198,7 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
 
     changes = {change.flow_id: change for change in batch.flows}
     if batch.new_flows:
-        has("born", _json([_born(flow, changes.pop(flow.id, None)) for flow in batch.new_flows]))
+        has("new_flows", _json([_added(flow, changes.pop(flow.id, None)) for flow in batch.new_flows]))
     if batch.events:
         has("events", *_events(batch.events))
     if changes:
@@ -218,14 +218,14 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
     return _statement(tuple(parts), channel), parameters
 
 
-def _born(flow: NewFlow, change: FlowChange | None) -> _Born:
+def _added(flow: NewFlow, change: FlowChange | None) -> _AddedFlow:
     fields = msgspec.structs.asdict(flow)
     if change is None:
-        return _Born(**fields, status="running", wake_at=flow.start_at, messages_read=0, finished_at=None)
+        return _AddedFlow(**fields, status="running", wake_at=flow.start_at, messages_read=0, finished_at=None)
     wake_at = change.wake_at
     if wake_at is None and change.status in ("ready", "waiting", "running"):
         wake_at = flow.start_at
-    return _Born(
+    return _AddedFlow(
         **fields,
         status=change.status,
         wake_at=wake_at,
@@ -240,7 +240,7 @@ def _events(events: list[EventRow]) -> tuple[str, str, str, str]:
 
 
 def _numbers(numbers: Sequence[float]) -> str:
-    """As PostgreSQL reads an array."""
+    """Return the numbers as an array literal."""
     return f"{{{_encode(numbers)[1:-1].decode()}}}"
 
 
@@ -250,7 +250,7 @@ def _json(rows: Iterable[Any]) -> str:
         text = _encode(rows).decode()
     except UnicodeEncodeError:
         text = _NUL
-    # Errors bring all kinds of characters. One that PostgreSQL refuses must not keep a worker from writing for ever.
+    # Error messages contain any character. One that PostgreSQL refuses must not block the worker's commits for ever.
     if _NUL in text:
         text = _encode([{field: _storable(value) for field, value in _fields(row)} for row in rows]).decode()
     return text
@@ -264,7 +264,7 @@ def _fields(row: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _storable(value: Any) -> Any:
-    """Text without NUL and halves of characters; those are spelled out."""
+    """Return text with NUL and unpaired surrogates escaped."""
     if not isinstance(value, str):
         return value
     return value.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")

@@ -1,8 +1,7 @@
-"""What PostgreSQL and its driver say when something is wrong, in the store's own errors: one line, without secrets."""
+"""Translates errors of PostgreSQL and its driver into store errors: one line, without secrets."""
 
 from redrive.failures.redaction import redact
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
-from redrive.stores.records import Lease
+from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, StoreUnusable
 
 try:
     import asyncpg  # type: ignore[import-untyped]  # it has no annotations
@@ -13,81 +12,77 @@ try:
         asyncpg.InterfaceError,
         asyncpg.InternalClientError,
     )
-    # A connection that is cut at the wrong moment confuses the driver itself.
-    LOST_TRACK: tuple[type[Exception], ...] = (OSError, asyncpg.InternalClientError)
+    # A connection that is cut at the wrong moment leaves the driver's protocol state out of sync.
+    OUT_OF_SYNC: tuple[type[Exception], ...] = (OSError, asyncpg.InternalClientError)
 except ImportError:
-    DRIVER_FAULTS = LOST_TRACK = (OSError,)
-"""All that the driver raises when the database or the way to it is at fault."""
-CLOSED_BETWEEN = AttributeError
-"""And when the connection is closed between two steps of a statement: it has let go of its own parts by then."""
+    DRIVER_FAULTS = OUT_OF_SYNC = (OSError,)
+"""What the driver raises when the database or the network is at fault."""
+CLOSED_MIDWAY = AttributeError
+"""What the driver raises when the connection is closed in the middle of a statement, since its own parts are gone."""
 CONNECTING_FAULTS: tuple[type[Exception], ...] = (*DRIVER_FAULTS, ValueError)
-"""And when the address is at fault."""
+"""What the driver raises when connecting fails; ValueError when the address is invalid."""
 
-USE_SESSION_MODE = "connect to the server itself, or to a pool in session mode"
+USE_SESSION_MODE = "connect to the server itself, or to a pooler in session mode"
 
-# By SQLSTATE, or its first two characters: what waiting cannot mend, and what to do about it.
+# By SQLSTATE or its class (two characters): errors that waiting does not cure, and what to do.
 _UNUSABLE = {
     "26000": USE_SESSION_MODE,
     "42P05": USE_SESSION_MODE,
     "28": "check the user and the password",
     "3D": "create the database, or correct its name",
-    "3F": "was the schema dropped? open the store again to create it",
-    "42501": "give the user the right, or use one that has it",
-    "42P01": "was the schema changed or dropped? open the store again to bring it up to date",
-    "42": "was the schema changed by hand? it does not fit this version of redrive",
-    "0A": "this server cannot do what redrive needs",
+    "3F": "if the schema was dropped, open the store again to create it",
+    "42501": "grant the user the privilege, or use another user",
+    "42P01": "if the schema was changed or dropped, open the store again to migrate it",
+    "42": "the schema does not fit this version of redrive; undo changes made by hand, or use another schema",
+    "0A": "this server lacks a feature that redrive needs",
 }
 
-# What the same means of an address: what the driver does not know in it, it sends to the server.
-_UNCONNECTED = {"42704": "take that setting out of the address"}
+# The driver sends settings in the address that it does not know to the server.
+_WHEN_CONNECTING = {"42704": "remove that setting from the address"}
 
-# Division by zero: what a commit does on purpose.
-_REFUSED_ITSELF = "22012"
+# Division by zero: how a commit statement aborts itself.
+_ABORTED_ITSELF = "22012"
 
-# What passes: connections, resources, the operator's doing, locks and lost races, a standby that cannot write yet.
-_PASSING = ("08", "53", "57", "55", "40", "25", "58", "XX")
+# Transient: connections, resources, operator intervention, locks, lost races, a standby that cannot write yet.
+_TRANSIENT = ("08", "53", "57", "55", "40", "25", "58", "XX")
 
 
 def connecting_failed(address: str, error: Exception) -> StoreError:
     state = _state_of(error)
-    if state.startswith(_PASSING) or (not state and isinstance(error, LOST_TRACK)):
+    if state.startswith(_TRANSIENT) or (not state and isinstance(error, OUT_OF_SYNC)):
         return StoreUnavailable(
-            f"{address}: cannot connect ({_said(error)}); check that PostgreSQL runs there and can be reached"
+            f"{address}: cannot connect ({_message(error)}); check that PostgreSQL is running and reachable there"
         )
-    advice = _UNCONNECTED.get(state) or _advice(state) or "check the address"
-    return StoreUnusable(f"{address}: cannot connect ({_said(error)}); {advice}")
+    advice = _WHEN_CONNECTING.get(state) or _advice(state) or "check the address"
+    return StoreUnusable(f"{address}: cannot connect ({_message(error)}); {advice}")
 
 
 def statement_failed(address: str, error: Exception, lost: bool, writes: bool) -> StoreError:
     if lost:
         if writes:
-            return CommitUnknown(f"{address}: the connection was lost before the answer came ({_said(error)})")
-        return StoreUnavailable(f"{address}: the connection was lost ({_said(error)})")
+            return CommitUnknown(f"{address}: the connection was lost before the server answered ({_message(error)})")
+        return StoreUnavailable(f"{address}: the connection was lost ({_message(error)})")
     state = _state_of(error)
-    if state.startswith(_PASSING):
-        return StoreUnavailable(f"{address}: it cannot be done at the moment ({_said(error)}); nothing was changed")
+    if state.startswith(_TRANSIENT):
+        return StoreUnavailable(f"{address}: temporarily unavailable ({_message(error)}); nothing was changed")
     if advice := _advice(state):
-        return StoreUnusable(f"{address}: {_said(error)}; {advice}")
-    if state == _REFUSED_ITSELF:
+        return StoreUnusable(f"{address}: {_message(error)}; {advice}")
+    if state == _ABORTED_ITSELF:
         return StoreError(
-            f"{address}: a worker does not own all flows of its commit, or adds some that must be claimed; "
-            "nothing was written"
+            f"{address}: the worker does not own a flow that it changes, or adds a flow to a queue with a limit,"
+            " whose flows must be claimed; nothing was written"
         )
-    return StoreError(f"{address}: {_said(error)}; nothing was changed")
+    return StoreError(f"{address}: {_message(error)}; nothing was changed")
 
 
-def may_only_read(error: Exception) -> bool:
-    """Whether the statement was refused since it writes."""
+def is_read_only(error: Exception) -> bool:
+    """Return whether the server refused a write because it is read-only."""
     return _state_of(error) == "25006"
 
 
-def must_wait(error: Exception) -> bool:
-    """Whether the statement was refused since others hold what it needs."""
+def is_lock_timeout(error: Exception) -> bool:
+    """Return whether the statement could not get a lock in time."""
     return _state_of(error) == "55P03"
-
-
-def lease_lost(lease: Lease) -> LeaseLost:
-    return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
 
 
 def _state_of(error: Exception) -> str:
@@ -98,11 +93,11 @@ def _advice(state: str) -> str | None:
     return _UNUSABLE.get(state) or _UNUSABLE.get(state[:2])
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    # Only the first line: details repeat the values, which may be secrets; the ids that a key repeats are none.
-    said = (str(error) or type(error).__name__).splitlines()[0]
+    # Only the first line: details repeat values, which may be secrets. Of a duplicate key they repeat only ids.
+    message = (str(error) or type(error).__name__).splitlines()[0]
     if _state_of(error) == "23505" and (detail := getattr(error, "detail", None)):
-        said = f"{said}: {detail}"
-    return redact(said, 300)
+        message = f"{message}: {detail}"
+    return redact(message, 300)

@@ -1,44 +1,44 @@
-"""The statements of the other verbs, by name. Tables are found through the search path of the connection."""
+"""The statements of the other verbs, by name. The connection's search path determines the schema."""
 
 from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, KEY, MESSAGE, STEP, selected
 
 # ruff: noqa: S608 - all values are parameters
 
-JOIN = """
+ACQUIRE_LEASE = """
 INSERT INTO workers (name, definitions, queues, joined_at, expires_at)
 VALUES ($1, $2, $3, now(), now() + $4::float8 * interval '1 second') RETURNING epoch
 """
 
-RENEW = """
+EXTEND_LEASE = """
 UPDATE workers SET expires_at = now() + $2::float8 * interval '1 second'
 WHERE epoch = $1 AND expires_at > now() RETURNING 1
 """
 
-KNOWS = "UPDATE workers SET definitions = $2 WHERE epoch = $1 AND definitions <> $2"
+UPDATE_DEFINITIONS = "UPDATE workers SET definitions = $2 WHERE epoch = $1 AND definitions <> $2"
 
-LEAVE = "DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name"
+RELEASE_LEASE = "DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name"
 
 ANY_EXPIRED = "SELECT EXISTS (SELECT FROM workers WHERE expires_at <= now())"
-REAP = "DELETE FROM workers WHERE expires_at <= now() RETURNING epoch, name"
+REAP_LEASES = "DELETE FROM workers WHERE expires_at <= now() RETURNING epoch, name"
 
-# After the lease is gone, and as a statement of its own: only then it sees all that was claimed under it.
-HAND_ON = """
-WITH left_behind AS MATERIALIZED (
+# A statement of its own, after the lease has ended: only then does it see everything that was claimed under it.
+RELEASE_FLOWS = """
+WITH orphaned AS MATERIALIZED (
     SELECT id, owner FROM flows WHERE owner = ANY ($1::bigint[]) FOR UPDATE
-), handed_on AS (
+), released AS (
     UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + $3
-    FROM left_behind WHERE flows.id = left_behind.id
-    RETURNING left_behind.owner
+    FROM orphaned WHERE flows.id = orphaned.id
+    RETURNING orphaned.owner
 )
-SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT FROM handed_on LIMIT 1) AS one)
-FROM handed_on GROUP BY owner
+SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT FROM released LIMIT 1) AS one)
+FROM released GROUP BY owner
 """
 
-NUMBERED = "SELECT batch, commit_fence FROM workers WHERE epoch = $1 FOR SHARE"
+LAST_BATCH = "SELECT last_batch, commit_fence FROM workers WHERE epoch = $1 FOR SHARE"
 
-# Waits for a commit that is under way, and shuts out one that is still to arrive.
-NUMBERED_FOR_SURE = """
-UPDATE workers SET commit_fence = commit_fence + 1 WHERE epoch = $1 RETURNING batch, commit_fence
+# Waits for a commit that is running, and rejects one that has yet to arrive.
+FENCE_AND_LAST_BATCH = """
+UPDATE workers SET commit_fence = commit_fence + 1 WHERE epoch = $1 RETURNING last_batch, commit_fence
 """
 
 HAS_EVENT = "SELECT EXISTS (SELECT FROM events WHERE flow_id = $1 AND seq = $2)"
@@ -64,10 +64,10 @@ READ_HEARTBEATS = f"SELECT {selected(HEARTBEAT, 'heartbeats')} FROM heartbeats W
 
 FIND_FLOWS = f"SELECT {selected(FLOW, 'flows')} FROM flows WHERE id = ANY ($1::text[])"
 
-MOST_LINES_PRUNED = 50_000
-"""Lines of logs with which a transaction has enough to remove; the flow that brings it there is removed whole."""
+MAX_EVENTS_PRUNED = 50_000
+"""After how many events one transaction stops to remove flows; the flow that reaches it is removed whole."""
 
-# By an array, not by rows to be joined: else a plan may go through the logs of all flows, to remove those of a few.
+# An array instead of a join, which may be planned as a scan of all logs.
 PRUNE = f"""
 WITH old AS MATERIALIZED (
     SELECT id, finished_at FROM flows
@@ -76,13 +76,13 @@ WITH old AS MATERIALIZED (
     ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ),
 measured AS (
-    SELECT id, sum(lines) OVER (
+    SELECT id, sum(events) OVER (
         ORDER BY finished_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ) AS lines_before
-    FROM (SELECT id, finished_at, (SELECT max(seq) FROM events WHERE flow_id = id) AS lines FROM old) AS logs
+    ) AS events_before
+    FROM (SELECT id, finished_at, (SELECT max(seq) FROM events WHERE flow_id = id) AS events FROM old) AS logs
 ),
 pruned AS MATERIALIZED (
-    SELECT array_agg(id) AS ids FROM measured WHERE coalesce(lines_before, 0) < {MOST_LINES_PRUNED}
+    SELECT array_agg(id) AS ids FROM measured WHERE coalesce(events_before, 0) < {MAX_EVENTS_PRUNED}
 ),
 events_gone AS (DELETE FROM events WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
 retries_gone AS (DELETE FROM retry_queue WHERE flow_id = ANY ((SELECT ids FROM pruned)::text[])),
@@ -93,7 +93,7 @@ flows_gone AS (DELETE FROM flows WHERE id = ANY ((SELECT ids FROM pruned)::text[
 SELECT count(*) FROM flows_gone
 """
 
-# `addressee` has the flows as they are now, locked; a message for one that has finished is not kept.
+# `recipient` holds the latest versions of the flows, locked; finished flows get no message.
 _DELIVER = """
 delivered AS (
     UPDATE flows SET
@@ -101,37 +101,37 @@ delivered AS (
         status = CASE WHEN flows.status = 'running' THEN 'running' ELSE 'ready' END,
         wake_at = CASE WHEN flows.status IN ('running', 'ready') THEN flows.wake_at ELSE to_timestamp($1) END,
         finished_at = NULL
-    FROM addressee WHERE flows.id = addressee.id AND addressee.open
+    FROM recipient WHERE flows.id = recipient.id AND recipient.accepts
 ),
-kept AS (
-    INSERT INTO messages (flow_id, at, body) SELECT id, to_timestamp($1), $2::text::json FROM addressee WHERE open
+stored AS (
+    INSERT INTO messages (flow_id, at, body) SELECT id, to_timestamp($1), $2::text::json FROM recipient WHERE accepts
 ),
-told AS (SELECT count(pg_notify($3, '')) FROM (SELECT FROM addressee WHERE open LIMIT 1) AS one)
+notified AS (SELECT count(pg_notify($3, '')) FROM (SELECT FROM recipient WHERE accepts LIMIT 1) AS one)
 """
 
 SEND = f"""
-WITH addressee AS MATERIALIZED (
-    SELECT id, status, status NOT IN ('completed', 'failed', 'cancelled') OR $5 AND status = 'failed' AS open
+WITH recipient AS MATERIALIZED (
+    SELECT id, status, status NOT IN ('completed', 'failed', 'cancelled') OR $5 AND status = 'failed' AS accepts
     FROM flows WHERE id = $4 FOR UPDATE
 ), {_DELIVER}
-SELECT status FROM addressee, told
+SELECT status FROM recipient, notified
 """
 
-SETTLE_DEAD = """
+CLOSE_DEAD_LETTERS = """
 UPDATE dead_letters SET state = $2, "by" = $3, why = $4, closed_at = to_timestamp($5)
 WHERE flow_id = ANY ($1::text[]) AND state = 'dead' RETURNING flow_id
 """
 
-REDRIVE = f"""
-WITH settled AS (
+CLOSE_DEAD_LETTERS_AND_SEND = f"""
+WITH closed AS (
     UPDATE dead_letters SET state = $5, "by" = $6, why = $7, closed_at = to_timestamp($1)
     WHERE flow_id = ANY ($4::text[]) AND state = 'dead' RETURNING flow_id
 ),
-addressee AS MATERIALIZED (
-    SELECT id, status NOT IN ('completed', 'cancelled') AS open
-    FROM flows JOIN settled ON settled.flow_id = id ORDER BY id FOR UPDATE OF flows
+recipient AS MATERIALIZED (
+    SELECT id, status NOT IN ('completed', 'cancelled') AS accepts
+    FROM flows JOIN closed ON closed.flow_id = id ORDER BY id FOR UPDATE OF flows
 ), {_DELIVER}
-SELECT flow_id FROM settled, told
+SELECT flow_id FROM closed, notified
 """
 
 READ_INBOX = f"""
@@ -161,7 +161,7 @@ SELECT name, "limit", sum(ready)::bigint AS ready, sum(waiting)::bigint AS waiti
 FROM counted LEFT JOIN queue_limits USING (name) GROUP BY name, "limit" ORDER BY name
 """
 
-# Only a row that was not there has never been locked by an update.
+# xmax is 0 only in a row that was inserted, not updated.
 PUT_STEP = """
 INSERT INTO step_catalogue (name, body, updated_at) VALUES ($1, $2::text::json, to_timestamp($3))
 ON CONFLICT (name) DO UPDATE SET body = EXCLUDED.body, updated_at = EXCLUDED.updated_at RETURNING xmax = 0

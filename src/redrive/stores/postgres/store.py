@@ -1,4 +1,4 @@
-"""The PostgreSQL store: each verb is one statement where it can be; see `statements` and its neighbours for those."""
+"""The PostgreSQL store: most verbs are one statement, kept in the `*statement*` modules beside it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,19 +6,18 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from redrive.stores.errors import CommitUnknown, StoreError
-from redrive.stores.postgres import statements
-from redrive.stores.postgres.claiming import Claiming
+from redrive.stores.errors import CommitUnknown
+from redrive.stores.postgres import list_statements, statements
+from redrive.stores.postgres.add_flows import add_flows_on, add_flows_on_sync, add_flows_steps, run_steps
+from redrive.stores.postgres.claims import Claimer
 from redrive.stores.postgres.columns import flow_record
 from redrive.stores.postgres.commit_statement import commit_statement
-from redrive.stores.postgres.connections import BY_INDEX, PLANS_LAST, WITHOUT_WAITING, Lane, Lanes, Server
-from redrive.stores.postgres.faults import lease_lost
-from redrive.stores.postgres.listening import Listening
-from redrive.stores.postgres.listing import dead_list, flow_list, retry_list
-from redrive.stores.postgres.migrating import migrate, refuse_newer
-from redrive.stores.postgres.names import channel_of, checked_schema, literal
-from redrive.stores.postgres.pooling import refuse_shared_sessions
-from redrive.stores.postgres.start_in_transaction import add_flows_on, add_flows_on_sync, adding, answered
+from redrive.stores.postgres.connections import PLAN_LIFETIME, ConnectionPool, SharedConnection
+from redrive.stores.postgres.identifiers import channel_of, checked_schema, literal
+from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
+from redrive.stores.postgres.notifications import NotificationListener
+from redrive.stores.postgres.pooler_check import refuse_shared_sessions
+from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server
 from redrive.stores.records import (
     Batch,
     Claimed,
@@ -42,16 +41,20 @@ from redrive.stores.records import (
     StepRow,
     WorkerRecord,
 )
+from redrive.stores.refusals import key_exists, lease_lost
 
-MOST_OTHER_CONNECTIONS = 3
-OF_THE_LEASE = 0.6
-"""What a commit may take of it: the lease is renewed every third of it, through the same connection."""
-CLAIMED_WITHIN = 20.0
-"""Seconds that a claim may take; those of a worker that is gone may be many to hand on."""
+POOL_SIZE = 3
+COMMIT_TIMEOUT_PER_TTL = 0.6
+"""The share of a lease's ttl that a commit may take: the lease is extended on the same connection."""
+CLAIM_TIMEOUT = 20.0
+"""How many seconds a claim or a reap may take; a dead worker may leave many flows to release."""
 
 
 class PostgresStore:
-    """Up to six connections: one writes commits, one claims, one listens, and the rest do everything else."""
+    """Flows in a schema of a database.
+
+    Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.
+    """
 
     def __init__(self, url: str, schema: str = "redrive") -> None:
         self._schema = checked_schema(schema)
@@ -59,59 +62,64 @@ class PostgresStore:
         self.address = server.address
         self._channel = channel_of(schema)
         self._channel_literal = literal(self._channel)
-        self._commits = Lane(server, BY_INDEX, plans_last=PLANS_LAST)
-        self._claims = Lane(server, BY_INDEX + WITHOUT_WAITING, within=CLAIMED_WITHIN, plans_last=PLANS_LAST)
-        self._claiming = Claiming(self._claims)
-        self._others = Lanes(server, MOST_OTHER_CONNECTIONS)
-        self._listening = Listening(server, self._channel)
+        self._commits = SharedConnection(server, USE_INDEXES, plan_lifetime=PLAN_LIFETIME)
+        self._claims = SharedConnection(
+            server, USE_INDEXES + NO_FLUSH, timeout=CLAIM_TIMEOUT, plan_lifetime=PLAN_LIFETIME
+        )
+        self._claimer = Claimer(self._claims)
+        self._pool = ConnectionPool(server, POOL_SIZE)
+        self._notifications = NotificationListener(server, self._channel)
         self._fences: dict[int, int] = {}
-        """Epoch -> the fence that its commits must find."""
-        self._unsure: set[int] = set()
-        """The leases whose last commit may or may not have happened."""
+        """Epoch -> the fence that its commits must match."""
+        self._unknown_commits: set[int] = set()
+        """The epochs whose last commit may or may not have succeeded."""
 
     async def open(self) -> None:
-        lane = Lane(self._server, lengthy=True)
-        lane.open()
+        setup = SharedConnection(self._server, unlimited_use=True)
+        setup.open()
         try:
-            await lane.run(lambda connection: refuse_shared_sessions(self._server, connection))
-            await lane.run(lambda connection: migrate(connection, self._schema, self.address))
+            await setup.run(lambda connection: refuse_shared_sessions(self._server, connection))
+            await setup.run(lambda connection: migrate(connection, self._schema, self.address))
         finally:
-            await lane.close()
-        for lanes in (self._commits, self._claims, self._others):
-            lanes.open()
-        self._listening.open()
+            await setup.close()
+        for part in (self._commits, self._claims, self._pool, self._notifications):
+            part.open()
 
     async def close(self) -> None:
-        # A server that does not answer is waited for once, and not for each connection.
-        await asyncio.gather(*(one.close() for one in (self._listening, self._commits, self._claims, self._others)))
+        # All at once, so that a server which does not answer delays it only once.
+        await asyncio.gather(*(part.close() for part in (self._notifications, self._commits, self._claims, self._pool)))
 
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
-        return self._listening.on_wake(wake)
+        return self._notifications.on_wake(wake)
 
-    # Workers
+    # Leases
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
         queues = None if worker.queues is None else list(worker.queues)
-        # A connection that died without a word must be found out, and another one opened, while the lease lasts.
-        self._commits.within = min(self._commits.within, max(ttl * OF_THE_LEASE, 1.0))
-        await self._others.run(lambda connection: refuse_newer(connection, self._schema, self.address))
-        epoch = await self._write(statements.JOIN, worker.name, list(worker.definitions), queues, ttl)
-        return Lease(epoch[0][0], worker.name)
+        # A connection that died silently must be noticed and replaced before the lease expires.
+        self._commits.timeout = min(self._commits.timeout, max(ttl * COMMIT_TIMEOUT_PER_TTL, 1.0))
+        await self._pool.run(lambda connection: refuse_newer_schema(connection, self._schema, self.address))
+        rows = await self._write(statements.ACQUIRE_LEASE, worker.name, list(worker.definitions), queues, ttl)
+        return Lease(rows[0][0], worker.name)
 
     async def extend_lease(self, lease: Lease, ttl: float) -> bool:
-        # With the commits: nothing slow is ever in the way there.
-        return bool(await self._commits.run(lambda connection: connection.fetchval(statements.RENEW, lease.epoch, ttl)))
+        # On the connection for commits, where nothing slow can delay it.
+        return bool(
+            await self._commits.run(
+                lambda connection: connection.fetchval(statements.EXTEND_LEASE, lease.epoch, ttl),
+            )
+        )
 
     async def release_lease(self, lease: Lease) -> None:
-        await self._claims.run(lambda connection: self._end(connection, statements.LEAVE, lease.epoch, lost=0))
+        await self._claims.run(lambda connection: self._end(connection, statements.RELEASE_LEASE, lease.epoch, lost=0))
         self._fences.pop(lease.epoch, None)
-        self._unsure.discard(lease.epoch)
+        self._unknown_commits.discard(lease.epoch)
 
     async def reap_leases(self) -> list[Reaped]:
         async def reap(connection: Any) -> list[Reaped]:
             if not await connection.fetchval(statements.ANY_EXPIRED):
                 return []
-            return await self._end(connection, statements.REAP, lost=1)
+            return await self._end(connection, statements.REAP_LEASES, lost=1)
 
         return await self._claims.run(reap)
 
@@ -119,8 +127,8 @@ class PostgresStore:
         async with connection.transaction():
             ended = await connection.fetch(end, *parameters)
             epochs = [epoch for epoch, _ in ended]
-            handed_on = await connection.fetch(statements.HAND_ON, epochs, self._channel, lost)
-        flows = {owner: count for owner, count, _ in handed_on}
+            released = await connection.fetch(statements.RELEASE_FLOWS, epochs, self._channel, lost)
+        flows = {owner: count for owner, count, _ in released}
         return [Reaped(name, epoch, flows.get(epoch, 0)) for epoch, name in ended]
 
     async def list_workers(self) -> list[WorkerRecord]:
@@ -134,22 +142,22 @@ class PostgresStore:
     # Flows
 
     async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        return await answered(adding(self._schema, flows), self._write)
+        return await run_steps(add_flows_steps(self._schema, flows), self._write)
 
     async def add_flows_on(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        """Add flows in the caller's own transaction, on their connection of asyncpg or psycopg (async)."""
-        # Nothing else would be asked of this store, and the tables may not be there, or not as this code knows them.
-        self._others.check_open()
+        """Add flows in the caller's own transaction, on an asyncpg or psycopg connection."""
+        # Only an open store has checked that the tables exist and fit this version.
+        self._pool.check_open()
         return await add_flows_on(connection, self._schema, flows)
 
     def add_flows_on_sync(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        """The same on a psycopg connection without async."""
+        """Add flows in the caller's own transaction, on a synchronous psycopg connection."""
         return add_flows_on_sync(connection, self._schema, flows)
 
     async def claim(
         self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
     ) -> Claimed:
-        return await self._claiming.claim(lease, definitions, queues, limit, now)
+        return await self._claimer.claim(lease, definitions, queues, limit, now)
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         statement, parameters = commit_statement(batch, self._channel_literal)
@@ -160,29 +168,29 @@ class PostgresStore:
                 writes=True,
             )
         except (CommitUnknown, asyncio.CancelledError):
-            self._unsure.add(lease.epoch)
+            self._unknown_commits.add(lease.epoch)
             raise
         if status.endswith(" 0"):
             raise lease_lost(lease)
 
     async def committed(self, lease: Lease, batch: Batch) -> bool:
-        statement = statements.NUMBERED_FOR_SURE if lease.epoch in self._unsure else statements.NUMBERED
+        statement = statements.FENCE_AND_LAST_BATCH if lease.epoch in self._unknown_commits else statements.LAST_BATCH
 
         async def ask(connection: Any) -> tuple[bool, int]:
-            # Until the end nobody can take the lease away, and write lines of the same flows.
+            # The row lock keeps the lease from being taken away, and others from writing events of its flows.
             async with connection.transaction():
                 row = await connection.fetchrow(statement, lease.epoch)
                 if row is None:
                     raise lease_lost(lease)
                 number, fence = row
                 if batch.events:
-                    # As a statement of its own: it sees what was committed while the first one waited.
+                    # A statement of its own, which sees what was committed while the first one waited.
                     return await connection.fetchval(statements.HAS_EVENT, *batch.events[0][:2]), fence
                 return number >= batch.number, fence
 
-        is_there, self._fences[lease.epoch] = await self._commits.run(ask)
-        self._unsure.discard(lease.epoch)
-        return is_there
+        is_committed, self._fences[lease.epoch] = await self._commits.run(ask)
+        self._unknown_commits.discard(lease.epoch)
+        return is_committed
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
         logs: dict[str, list[EventRow]] = {flow_id: [] for flow_id in flow_ids}
@@ -204,14 +212,14 @@ class PostgresStore:
         return {flow.id: flow for flow in map(flow_record, rows)}
 
     async def list_flows(self, query: FlowQuery) -> list[FlowRecord]:
-        statement, parameters = flow_list(query)
+        statement, parameters = list_statements.list_flows(query)
         return [flow_record(row) for row in await self._read(statement, *parameters)]
 
     async def prune(self, finished_before: float, limit: int) -> int:
         pruned: int = (await self._write(statements.PRUNE, finished_before, limit))[0][0]
         return pruned
 
-    # Mail
+    # Inbox
 
     async def send(self, flow_id: str, body: str, now: float, reopens: bool = False) -> FlowStatus | None:
         rows = await self._write(statements.SEND, now, body, self._channel, flow_id, reopens)
@@ -228,20 +236,21 @@ class PostgresStore:
     # Retries, dead letters, queues
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]:
-        statement, parameters = retry_list(query)
+        statement, parameters = list_statements.list_retries(query)
         return [RetryRow(**row) for row in await self._read(statement, *parameters)]
 
     async def list_dead_letters(self, query: DeadQuery) -> list[DeadLetter]:
-        statement, parameters = dead_list(query)
+        statement, parameters = list_statements.list_dead_letters(query)
         return [DeadLetter(**row) for row in await self._read(statement, *parameters)]
 
     async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
         if message is None:
-            rows = await self._write(statements.SETTLE_DEAD, list(flow_ids), state, by, why, now)
+            rows = await self._write(statements.CLOSE_DEAD_LETTERS, list(flow_ids), state, by, why, now)
         else:
-            rows = await self._write(statements.REDRIVE, now, message, self._channel, list(flow_ids), state, by, why)
+            parameters = (now, message, self._channel, list(flow_ids), state, by, why)
+            rows = await self._write(statements.CLOSE_DEAD_LETTERS_AND_SEND, *parameters)
         return [flow_id for (flow_id,) in rows]
 
     async def set_queue_limit(self, queue: str, limit: int | None) -> None:
@@ -253,7 +262,7 @@ class PostgresStore:
     async def list_queues(self) -> list[QueueRecord]:
         return [QueueRecord(**row) for row in await self._read(statements.LIST_QUEUES)]
 
-    # The catalogue of steps, and the keys that let people in
+    # Registry: steps and access keys
 
     async def put_step(self, step: StepRow) -> bool:
         new: bool = (await self._write(statements.PUT_STEP, step.name, step.body, step.updated_at))[0][0]
@@ -267,7 +276,7 @@ class PostgresStore:
 
     async def add_key(self, key: KeyRow) -> None:
         if not await self._write(statements.ADD_KEY, *astuple(key)):
-            raise StoreError(f"{self.address}: there is a key {key.id} already; nothing was added")
+            raise key_exists(key.id)
 
     async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
         return bool(await self._write(statements.DROP_KEY, id))
@@ -276,11 +285,9 @@ class PostgresStore:
         return [KeyRow(**row) for row in await self._read(statements.LIST_KEYS)]
 
     async def _read(self, statement: str, *parameters: Any) -> list[Any]:
-        rows: list[Any] = await self._others.run(lambda connection: connection.fetch(statement, *parameters))
+        rows: list[Any] = await self._pool.run(lambda connection: connection.fetch(statement, *parameters))
         return rows
 
     async def _write(self, statement: str, *parameters: Any) -> list[Any]:
-        rows: list[Any] = await self._others.run(
-            lambda connection: connection.fetch(statement, *parameters), writes=True
-        )
+        rows: list[Any] = await self._pool.run(lambda connection: connection.fetch(statement, *parameters), writes=True)
         return rows

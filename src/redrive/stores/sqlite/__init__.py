@@ -1,1 +1,1 @@
-"""Flows in one SQLite file: nothing to set up, shared by the processes of one machine."""
+"""Flows in one SQLite file, which the processes of one machine share; nothing to set up."""

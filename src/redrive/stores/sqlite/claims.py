@@ -1,18 +1,18 @@
-"""Claims, lane by lane: a lane is a queue and a definition, and its flows stand in one stretch of an index.
+"""Claims, one partition at a time: a partition is the flows of one queue and one definition, adjacent in an index.
 
-No flow is looked at that is not due, is finished, or is in a lane that was not asked for, however many there are.
+A claim never reads flows that are not due, are finished, or lie in a partition it did not ask for.
 """
 
 import sqlite3
 from collections.abc import Callable, Sequence
 
 from redrive.stores.records import Claimed, FlowRecord, Lease
-from redrive.stores.sqlite.leases import check, note_definitions
+from redrive.stores.sqlite.leases import check_lease, update_definitions
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
 
-# From the first flow of a lane right to the first of the next one.
-_LANES = """
-WITH RECURSIVE lane (number) AS (
+# Jumps in the index from the first flow of a partition to the first flow of the next.
+_PARTITIONS = """
+WITH RECURSIVE first_of_partition (number) AS (
     SELECT (SELECT number FROM flows WHERE status = '{status}' ORDER BY queue, definition, {order} LIMIT 1)
     UNION ALL
     SELECT coalesce(
@@ -26,32 +26,32 @@ WITH RECURSIVE lane (number) AS (
             ORDER BY queue, definition, {order} LIMIT 1
         )
     )
-    FROM lane CROSS JOIN flows AS here ON here.number = lane.number
+    FROM first_of_partition AS f CROSS JOIN flows AS here ON here.number = f.number
 )
-SELECT queue, definition, wake_at FROM lane CROSS JOIN flows ON flows.number = lane.number
+SELECT queue, definition, wake_at FROM first_of_partition AS f CROSS JOIN flows ON flows.number = f.number
 """
-_WAITING_LANES = _LANES.format(status="waiting", order="wake_at")
-_READY_LANES = _LANES.format(status="ready", order="priority DESC, wake_at")
-_WAKE = """
+_WAITING_PARTITIONS = _PARTITIONS.format(status="waiting", order="wake_at")
+_READY_PARTITIONS = _PARTITIONS.format(status="ready", order="priority DESC, wake_at")
+_MAKE_READY = """
 UPDATE flows SET status = 'ready' WHERE number IN (
     SELECT number FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at <= ?
     ORDER BY wake_at LIMIT ?
 )
 """
 _NEXT_WAKE = "SELECT min(wake_at) FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at > ?"
-_FIRST = """
+_FIRST_READY = """
 SELECT -priority, wake_at, number FROM flows WHERE status = 'ready' AND queue = ? AND definition = ?
 ORDER BY priority DESC, wake_at LIMIT ?
 """
 _LIMITS = 'SELECT name, "limit" FROM queue_limits'
 _OWNED = "SELECT queue, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY queue"
-_OWN = "UPDATE flows SET status = 'running', owner = ?, claims = claims + 1 WHERE number = ?"
-_CLAIMED = f"SELECT number, {columns(FLOW_FIELDS)} FROM flows WHERE number IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
+_TAKE = "UPDATE flows SET status = 'running', owner = ?, claims = claims + 1 WHERE number = ?"
+_TAKEN = f"SELECT number, {columns(FLOW_FIELDS)} FROM flows WHERE number IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
 
-# A lane with a backlog of many thousands is made ready in pieces: other writers must get their turn.
-WOKEN_AT_ONCE = 5_000
+MAX_MADE_READY = 5_000
+"""How many due flows of a partition one claim makes ready: other writers must get their turn."""
 
-_Asked = Callable[[str, str], bool]
+_Matches = Callable[[str, str], bool]
 
 
 def claim(
@@ -62,40 +62,40 @@ def claim(
     limit: int,
     now: float,
 ) -> Claimed:
-    check(connection, lease)
-    note_definitions(connection, lease, definitions)
+    check_lease(connection, lease)
+    update_definitions(connection, lease, definitions)
 
-    def asked(queue: str, definition: str) -> bool:
+    def matches(queue: str, definition: str) -> bool:
         return definition in definitions and (queues is None or queue in queues)
 
-    next_wake, all_woken = _wake_due(connection, asked, now)
-    chosen = _choose(connection, asked, limit)
-    connection.executemany(_OWN, [(lease.epoch, number) for number in chosen])
+    next_wake, all_ready = _make_due_ready(connection, matches, now)
+    chosen = _choose(connection, matches, limit)
+    connection.executemany(_TAKE, [(lease.epoch, number) for number in chosen])
     rows: dict[int, FlowRecord] = {
-        number: flow_record(tuple(row)) for number, *row in connection.execute(_CLAIMED, (json_list(chosen),))
+        number: flow_record(tuple(row)) for number, *row in connection.execute(_TAKEN, (json_list(chosen),))
     }
     limited = connection.execute(_LIMITS).fetchone() is not None
-    return Claimed([rows[number] for number in chosen], next_wake, len(chosen) == limit or not all_woken, limited)
+    return Claimed([rows[number] for number in chosen], next_wake, len(chosen) == limit or not all_ready, limited)
 
 
-def _wake_due(connection: sqlite3.Connection, asked: _Asked, now: float) -> tuple[float | None, bool]:
-    """Make the flows ready whose time has come. When the next one's will, and whether all were woken."""
+def _make_due_ready(connection: sqlite3.Connection, matches: _Matches, now: float) -> tuple[float | None, bool]:
+    """Make the due flows ready; return when the next flow is due, and whether all due flows are ready."""
     wakes: list[float] = []
-    all_woken = True
-    for queue, definition, wake_at in connection.execute(_WAITING_LANES).fetchall():
-        if not asked(queue, definition):
+    all_ready = True
+    for queue, definition, wake_at in connection.execute(_WAITING_PARTITIONS).fetchall():
+        if not matches(queue, definition):
             continue
         if wake_at <= now:
-            woken = connection.execute(_WAKE, (queue, definition, now, WOKEN_AT_ONCE)).rowcount
-            all_woken = all_woken and woken < WOKEN_AT_ONCE
+            made_ready = connection.execute(_MAKE_READY, (queue, definition, now, MAX_MADE_READY)).rowcount
+            all_ready = all_ready and made_ready < MAX_MADE_READY
             (wake_at,) = connection.execute(_NEXT_WAKE, (queue, definition, now)).fetchone()
         if wake_at is not None:
             wakes.append(wake_at)
-    return min(wakes, default=None), all_woken
+    return min(wakes, default=None), all_ready
 
 
-def _choose(connection: sqlite3.Connection, asked: _Asked, limit: int) -> list[int]:
-    """The first of all lanes that were asked for and have room."""
+def _choose(connection: sqlite3.Connection, matches: _Matches, limit: int) -> list[int]:
+    """Return the first flows across all matching partitions, within the limits of their queues."""
     room: dict[str, int] = dict(connection.execute(_LIMITS))
     if room:
         for queue, owned in connection.execute(_OWNED):
@@ -103,9 +103,9 @@ def _choose(connection: sqlite3.Connection, asked: _Asked, limit: int) -> list[i
                 room[queue] -= owned
     candidates = [
         ((priority, wake_at or 0.0, number), queue)
-        for queue, definition, _ in connection.execute(_READY_LANES).fetchall()
-        if asked(queue, definition) and room.get(queue, 1) > 0
-        for priority, wake_at, number in connection.execute(_FIRST, (queue, definition, limit))
+        for queue, definition, _ in connection.execute(_READY_PARTITIONS).fetchall()
+        if matches(queue, definition) and room.get(queue, 1) > 0
+        for priority, wake_at, number in connection.execute(_FIRST_READY, (queue, definition, limit))
     ]
     candidates.sort()
     chosen: list[int] = []

@@ -1,4 +1,4 @@
-"""A thread that owns one connection and does what it is given, each piece of work as one transaction."""
+"""A thread that owns one connection and runs the work it is given, each piece in one transaction."""
 
 import asyncio
 import contextlib
@@ -11,32 +11,32 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, TypeVarTuple
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError
+from redrive.stores.refusals import not_open
 from redrive.stores.sqlite.faults import as_store_error, is_busy
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-_Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
-_Job = tuple[_Waiting, str, Callable[..., Any], tuple[Any, ...]]
-Look = Callable[[sqlite3.Connection], None]
+_Reply = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+_Job = tuple[_Reply, str, Callable[..., Any], tuple[Any, ...]]
+Poll = Callable[[sqlite3.Connection], None]
 
 
 class _Signal(enum.Enum):
-    LOOK = enum.auto()
+    POLL = enum.auto()
     STOP = enum.auto()
 
 
 _Jobs = SimpleQueue[_Job | _Signal]
 FLUSHED, UNFLUSHED = "FULL", "NORMAL"
-"""How a transaction ends, as SQLite calls it: with all on disk, or without waiting for that."""
-LOOK_EVERY = 0.005
-NAP = 0.001
+"""Values of `PRAGMA synchronous`: whether a commit waits until the data is on disk."""
+POLL_INTERVAL = 0.005
+BUSY_RETRY_INTERVAL = 0.001
 
 
 class DatabaseThread:
-    """Work comes in by a queue, and its outcome goes back to the event loop that asked.
+    """Takes work from a queue and posts its outcome to the event loop that asked for it.
 
-    That is two hops of a few microseconds; an executor's would cost several times that at every commit.
+    That costs a few microseconds; an executor would cost several times as much at every commit.
     """
 
     def __init__(
@@ -47,23 +47,23 @@ class DatabaseThread:
         check: Callable[[], None],
         busy_timeout: float = 0.0,
     ) -> None:
-        """`check` is called before each transaction; what it raises is the outcome."""
+        """`check` runs before each transaction and may raise to refuse it."""
         self._where = where
         self._begin_with = begin
         self.busy_timeout = busy_timeout
-        """How long a transaction may wait for its turn, in seconds."""
+        """How many seconds a transaction may wait for other writers."""
         self._connect = connect
         self._check = check
         self._jobs: _Jobs = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._stopping: _Waiting | None = None
-        self._look: Look | None = None
+        self._stopped: _Reply | None = None
+        self._poll: Poll | None = None
         self._flush = ""
-        """The setting `synchronous` of the connection, once it is known."""
+        """The connection's `synchronous` setting, once it was set."""
 
     async def start(self) -> None:
-        """Connect; raises what stands in the way."""
-        connected, self._jobs, self._flush = _waiting(), SimpleQueue(), ""
+        """Start the thread and connect."""
+        connected, self._jobs, self._flush = _new_reply(), SimpleQueue(), ""
         thread = threading.Thread(
             target=self._run, args=(self._jobs, connected), name=f"redrive {self._where}", daemon=True
         )
@@ -76,75 +76,75 @@ class DatabaseThread:
         self._thread = thread
 
     async def stop(self) -> None:
-        """Finish what was asked for, and close the connection."""
+        """Finish the queued work, close the connection and end the thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._stopping = _waiting()
+            self._stopped = _new_reply()
             self._jobs.put(_Signal.STOP)
-            await self._stopping[1]
+            await self._stopped[1]
             thread.join()
 
     def do(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> "asyncio.Future[T]":
-        """Have `work(connection, *args)` done as one transaction; what it raises undoes it."""
-        return self._ask(FLUSHED, work, args)
+        """Run `work(connection, *args)` in one transaction, rolled back if it raises."""
+        return self._submit(FLUSHED, work, args)
 
     def do_unflushed(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> "asyncio.Future[T]":
-        """The same for what need not outlive the machine: the next commit flushes it, or a power failure undoes it."""
-        return self._ask(UNFLUSHED, work, args)
+        """Do the same without waiting for the disk: a power failure may lose it, and the next `do` flushes it."""
+        return self._submit(UNFLUSHED, work, args)
 
-    def _ask(self, flush: str, work: Callable[..., Any], args: tuple[Any, ...]) -> "asyncio.Future[Any]":
+    def _submit(self, flush: str, work: Callable[..., Any], args: tuple[Any, ...]) -> "asyncio.Future[Any]":
         if self._thread is None:
-            raise StoreError(f"{self._where}: the store is not open; use it inside `async with redrive.open(...)`")
+            raise not_open(self._where)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._jobs.put(((loop, answer), flush, work, args))
         return answer
 
-    def look(self, look: Look | None) -> None:
-        """Call `look(connection)` every few milliseconds from now on, between pieces of work; None ends that."""
-        self._look = look
-        self._jobs.put(_Signal.LOOK)
+    def poll(self, poll: Poll | None) -> None:
+        """Call `poll(connection)` every few milliseconds from now on, between pieces of work; None ends it."""
+        self._poll = poll
+        self._jobs.put(_Signal.POLL)
 
-    def _run(self, jobs: _Jobs, connected: _Waiting) -> None:
+    def _run(self, jobs: _Jobs, connected: _Reply) -> None:
         try:
             connection = self._connect()
         except sqlite3.Error as error:
-            _answer(connected, None, as_store_error(error, self._where))
+            _post(connected, None, as_store_error(error, self._where))
             return
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits
-            _answer(connected, None, error)
+        except Exception as error:  # noqa: BLE001 - posted to the caller
+            _post(connected, None, error)
             return
-        _answer(connected, None, None)
+        _post(connected, None, None)
         try:
             self._serve(jobs, connection)
         finally:
             connection.close()
-            if self._stopping is not None:
-                _answer(self._stopping, None, None)
+            if self._stopped is not None:
+                _post(self._stopped, None, None)
 
     def _serve(self, jobs: _Jobs, connection: sqlite3.Connection) -> None:
-        monotonic, next_look = SYSTEM_CLOCK.monotonic, 0.0
+        monotonic, next_poll = SYSTEM_CLOCK.monotonic, 0.0
         while True:
-            look = self._look
+            poll = self._poll
             try:
-                job = jobs.get(timeout=None if look is None else LOOK_EVERY)
+                job = jobs.get(timeout=None if poll is None else POLL_INTERVAL)
                 if job is _Signal.STOP:
                     return
-                if job is not _Signal.LOOK:
-                    waiting, flush, work, args = job
-                    _answer(waiting, *self._transact(connection, flush, work, args, waiting[1]))
-                    # Not kept until the next job comes.
-                    del job, waiting, work, args
+                if job is not _Signal.POLL:
+                    reply, flush, work, args = job
+                    _post(reply, *self._transact(connection, flush, work, args, reply[1]))
+                    # Else they would stay alive until the next job comes.
+                    del job, reply, work, args
                     if flush != FLUSHED and jobs.empty():
-                        # Whoever comes next is in a hurry, now is nobody.
+                        # While idle, so that the next commit does not wait for it.
                         with contextlib.suppress(sqlite3.Error):
                             self._set_flush(connection, FLUSHED)
             except Empty:
                 pass
-            if look is not None and monotonic() >= next_look:
+            if poll is not None and monotonic() >= next_poll:
                 with contextlib.suppress(sqlite3.Error):
-                    look(connection)
-                next_look = monotonic() + LOOK_EVERY
+                    poll(connection)
+                next_poll = monotonic() + POLL_INTERVAL
 
     def _set_flush(self, connection: sqlite3.Connection, flush: str) -> None:
         if flush != self._flush:
@@ -152,9 +152,9 @@ class DatabaseThread:
             self._flush = flush
 
     def _begin(self, connection: sqlite3.Connection, answer: "asyncio.Future[Any]") -> None:
-        """Wait for our turn. SQLite's own wait is unfair: its naps grow, and who naps longest comes last again.
+        """Begin a transaction, waiting for other writers as long as the caller still wants the answer.
 
-        Not where nobody waits for the answer any more: all that comes after it would wait too.
+        SQLite's own busy handler is unfair: it sleeps longer each time, so whoever has waited longest comes last.
         """
         end = math.inf
         while True:
@@ -166,7 +166,7 @@ class DatabaseThread:
                 end = min(end, now + self.busy_timeout)
                 if not is_busy(error) or now >= end or answer.cancelled():
                     raise
-            SYSTEM_CLOCK.sleep_until(now + NAP)
+            SYSTEM_CLOCK.sleep_until(now + BUSY_RETRY_INTERVAL)
 
     def _transact(
         self,
@@ -185,7 +185,7 @@ class DatabaseThread:
             committing = True
             connection.execute("COMMIT")
             return result, None
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked
+        except Exception as error:  # noqa: BLE001 - posted to the caller
             with contextlib.suppress(sqlite3.Error):
                 connection.rollback()
             if not isinstance(error, sqlite3.Error):
@@ -193,19 +193,19 @@ class DatabaseThread:
             return None, as_store_error(error, self._where, committing)
 
 
-def _waiting() -> _Waiting:
+def _new_reply() -> _Reply:
     loop = asyncio.get_running_loop()
     return loop, loop.create_future()
 
 
-def _answer(waiting: _Waiting, result: Any, error: Exception | None) -> None:
-    loop, future = waiting
-    # Where the event loop is closed, nobody waits any more.
+def _post(reply: _Reply, result: Any, error: Exception | None) -> None:
+    loop, future = reply
+    # A closed loop has no callers left.
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_settle, future, result, error)
+        loop.call_soon_threadsafe(_resolve, future, result, error)
 
 
-def _settle(future: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
+def _resolve(future: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
     if future.done():
         return
     if error is None:

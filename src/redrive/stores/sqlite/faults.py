@@ -1,4 +1,4 @@
-"""Errors of sqlite3 as errors of a store: one line that says what, where and what to do."""
+"""Translates errors of sqlite3 into store errors: one line that says what is wrong, where, and what to do."""
 
 import sqlite3
 from collections.abc import Callable
@@ -7,22 +7,25 @@ from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, S
 
 _Kind = Callable[[str], StoreError]
 
-# Primary result codes; the upper bits of sqlite_errorcode only refine them.
+# The primary result code is in the lower byte; the upper bits of sqlite_errorcode refine it.
 _PRIMARY = 0xFF
-_BUSY = (StoreUnavailable, "another process has held the database for too long; nothing was changed, try again")
+_BUSY = (StoreUnavailable, "another process has locked the database for too long; nothing was changed, so try again")
 _BY_CODE: dict[int, tuple[_Kind, str]] = {
-    3: (StoreUnusable, "this user may not use it; allow reading and writing the file and its folder"),  # SQLITE_PERM
+    3: (StoreUnusable, "permission denied; allow this user to read and write the file and its folder"),  # SQLITE_PERM
     5: _BUSY,  # SQLITE_BUSY
     6: _BUSY,  # SQLITE_LOCKED
-    8: (StoreUnusable, "it is read-only for this user; allow writing the file and its folder"),  # SQLITE_READONLY
-    10: (StoreUnavailable, "the disk failed to read or write; look at the disk and the system's log"),  # SQLITE_IOERR
-    11: (StoreUnusable, "the database is damaged; restore a copy, or try sqlite3's `.recover`"),  # SQLITE_CORRUPT
-    13: (StoreUnavailable, "the disk is full; nothing was changed, make room"),  # SQLITE_FULL
-    14: (StoreUnavailable, "the file cannot be opened; look at its path and who may use it"),  # SQLITE_CANTOPEN
-    15: _BUSY,  # SQLITE_PROTOCOL: a race for the write-ahead log's lock
+    8: (StoreUnusable, "the database is read-only for this user; allow writing file and folder"),  # SQLITE_READONLY
+    10: (StoreUnavailable, "the disk failed to read or write; check the disk and the system log"),  # SQLITE_IOERR
+    11: (
+        StoreUnusable,
+        "the database is damaged; restore a backup, or try `.recover` in the sqlite3 shell",
+    ),  # SQLITE_CORRUPT
+    13: (StoreUnavailable, "the disk is full; nothing was changed, so free some space"),  # SQLITE_FULL
+    14: (StoreUnavailable, "the file cannot be opened; check its path and permissions"),  # SQLITE_CANTOPEN
+    15: _BUSY,  # SQLITE_PROTOCOL: lost a race for the write-ahead log's lock
     26: (StoreUnusable, "the file is not an SQLite database; use another path"),  # SQLITE_NOTADB
 }
-# The log was written but perhaps did not reach the disk.
+# The log was written but may not have reached the disk.
 _FLUSH_FAILED = (1034, 1290)  # SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC
 
 
@@ -37,8 +40,10 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 def as_store_error(error: sqlite3.Error, where: str, committing: bool = False) -> StoreError:
     if committing and getattr(error, "sqlite_errorcode", None) in _FLUSH_FAILED:
-        return CommitUnknown(f"{where}: the disk failed during a commit, which may or may not have happened ({error})")
+        return CommitUnknown(f"{where}: the disk failed during a commit, which may or may not have succeeded ({error})")
     if isinstance(error, sqlite3.IntegrityError):
-        return StoreError(f"{where}: it contradicts what is stored, and nothing was changed ({error})")
-    kind, meaning = _BY_CODE.get(primary_code(error) or 0, (StoreError, "the database refused; nothing was changed"))
+        return StoreError(f"{where}: the write conflicts with a stored row; nothing was changed ({error})")
+    kind, meaning = _BY_CODE.get(
+        primary_code(error) or 0, (StoreError, "the database reported an error; nothing was changed")
+    )
     return kind(f"{where}: {meaning} ({error})")

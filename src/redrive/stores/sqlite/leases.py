@@ -1,4 +1,4 @@
-"""Leases: rows of `workers`, judged by a clock of this machine that nobody sets."""
+"""Leases: rows of `workers`, which expire by this machine's monotonic clock."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -7,19 +7,22 @@ from io import FileIO
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import LeaseLost
 from redrive.stores.records import Lease, NewWorker, Reaped, WorkerRecord
+from redrive.stores.refusals import lease_lost
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 
-_JOIN = "INSERT INTO workers (name, definitions, queues, joined_at, expires_at, lapses_at) VALUES (?, ?, ?, ?, ?, ?)"
-_RENEW = "UPDATE workers SET expires_at = ?, lapses_at = ? WHERE epoch = ? AND lapses_at > ?"
-_KNOWS = "UPDATE workers SET definitions = ?1 WHERE epoch = ?2 AND definitions <> ?1"
-_VALID = "SELECT 1 FROM workers WHERE epoch = ? AND lapses_at > ?"
-_LEAVE = "DELETE FROM workers WHERE epoch = ?"
-_HAND_ON = "UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + ? WHERE owner = ?"
+_ACQUIRE = """
+INSERT INTO workers (name, definitions, queues, joined_at, expires_at, expires_at_monotonic) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_EXTEND = "UPDATE workers SET expires_at = ?, expires_at_monotonic = ? WHERE epoch = ? AND expires_at_monotonic > ?"
+_UPDATE_DEFINITIONS = "UPDATE workers SET definitions = ?1 WHERE epoch = ?2 AND definitions <> ?1"
+_VALID = "SELECT 1 FROM workers WHERE epoch = ? AND expires_at_monotonic > ?"
+_EXPIRIES = "SELECT epoch, name, expires_at, expires_at_monotonic FROM workers"
+_END = "DELETE FROM workers WHERE epoch = ?"
+_RELEASE_FLOWS = "UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + ? WHERE owner = ?"
 _WORKERS = """
 SELECT
-    epoch, name, definitions, queues, joined_at, expires_at, lapses_at,
+    epoch, name, definitions, queues, joined_at, expires_at, expires_at_monotonic,
     (SELECT count(*) FROM flows WHERE owner = epoch)
 FROM workers ORDER BY epoch
 """
@@ -28,12 +31,13 @@ FROM workers ORDER BY epoch
 def acquire_lease(
     connection: sqlite3.Connection, locks: WorkerLocks, worker: NewWorker, ttl: float, taken: list[FileIO]
 ) -> Lease:
-    """`taken` gets the worker's lock, to be dropped if the transaction fails."""
-    now, lapses_at = SYSTEM_CLOCK.wall(), SYSTEM_CLOCK.monotonic() + ttl
+    """Insert the worker's row and lock its file; `taken` gets the lock, to be dropped if the transaction fails."""
+    now, expires_at_monotonic = SYSTEM_CLOCK.wall(), SYSTEM_CLOCK.monotonic() + ttl
     definitions, queues = (msgspec.json.encode(one).decode() for one in (worker.definitions, worker.queues))
-    epoch = connection.execute(_JOIN, (worker.name, definitions, queues, now, now + ttl, lapses_at)).lastrowid
+    row = (worker.name, definitions, queues, now, now + ttl, expires_at_monotonic)
+    epoch = connection.execute(_ACQUIRE, row).lastrowid
     assert epoch is not None  # noqa: S101 - narrows for mypy: a row was inserted
-    # Before others can see the row: a worker whose lock is free counts as gone.
+    # Before others can see the row: a worker whose lock is free counts as dead.
     if lock := locks.hold(epoch):
         taken.append(lock)
     return Lease(epoch, worker.name)
@@ -41,57 +45,54 @@ def acquire_lease(
 
 def extend_lease(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
     now = SYSTEM_CLOCK.monotonic()
-    return connection.execute(_RENEW, (SYSTEM_CLOCK.wall() + ttl, now + ttl, lease.epoch, now)).rowcount == 1
+    return connection.execute(_EXTEND, (SYSTEM_CLOCK.wall() + ttl, now + ttl, lease.epoch, now)).rowcount == 1
 
 
-def check(connection: sqlite3.Connection, lease: Lease) -> None:
+def check_lease(connection: sqlite3.Connection, lease: Lease) -> None:
+    """Raise LeaseLost unless the lease is valid."""
     if connection.execute(_VALID, (lease.epoch, SYSTEM_CLOCK.monotonic())).fetchone() is None:
-        raise lost(lease)
+        raise lease_lost(lease)
 
 
-def note_definitions(connection: sqlite3.Connection, lease: Lease, definitions: Sequence[str]) -> None:
-    """What the worker can carry out, where that has changed."""
-    connection.execute(_KNOWS, (msgspec.json.encode(definitions).decode(), lease.epoch))
-
-
-def lost(lease: Lease) -> LeaseLost:
-    return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
+def update_definitions(connection: sqlite3.Connection, lease: Lease, definitions: Sequence[str]) -> None:
+    """Record the definitions that the worker runs, where they have changed."""
+    connection.execute(_UPDATE_DEFINITIONS, (msgspec.json.encode(definitions).decode(), lease.epoch))
 
 
 def release_lease(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> int:
-    """How many flows were handed on."""
+    """End the lease; return how many flows were released."""
     flows = _end(connection, locks, lease.epoch, lost=0)
-    locks.tidy({epoch for (epoch,) in connection.execute("SELECT epoch FROM workers")})
+    locks.remove_stale({epoch for (epoch,) in connection.execute("SELECT epoch FROM workers")})
     return flows
 
 
 def reap_leases(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Reaped]:
     reaped, alive = [], set()
-    for epoch, name, *times in connection.execute("SELECT epoch, name, expires_at, lapses_at FROM workers").fetchall():
+    for epoch, name, *expiry in connection.execute(_EXPIRIES).fetchall():
         is_running = locks.is_running(epoch)
-        if is_running is not False and _lasts(is_running, *times):
+        if is_running is not False and _is_valid(is_running, *expiry):
             alive.add(epoch)
         else:
             reaped.append(Reaped(name, epoch, _end(connection, locks, epoch, lost=1)))
-    locks.tidy(alive)
+    locks.remove_stale(alive)
     return reaped
 
 
-def _lasts(is_running: bool | None, expires_at: float, lapses_at: float | None) -> bool:
-    """Where nothing says that its holder runs, it may be a row of another machine, or from before this one started."""
-    if is_running and lapses_at is not None:
-        return lapses_at > SYSTEM_CLOCK.monotonic()
+def _is_valid(is_running: bool | None, expires_at: float, expires_at_monotonic: float) -> bool:
+    """Without a lock, the row may be from another machine or from before a reboot: only the wall clock compares."""
+    if is_running:
+        return expires_at_monotonic > SYSTEM_CLOCK.monotonic()
     return expires_at > SYSTEM_CLOCK.wall()
 
 
 def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int, lost: int) -> int:
-    connection.execute(_LEAVE, (epoch,))
-    locks.forget(epoch)
-    return connection.execute(_HAND_ON, (lost, epoch)).rowcount
+    connection.execute(_END, (epoch,))
+    locks.remove(epoch)
+    return connection.execute(_RELEASE_FLOWS, (lost, epoch)).rowcount
 
 
 def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[WorkerRecord]:
-    """Not those whose process has ended, though nobody has reaped them yet."""
+    rows = connection.execute(_WORKERS)
     return [
         WorkerRecord(
             epoch=epoch,
@@ -100,9 +101,9 @@ def list_workers(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Wor
             queues=msgspec.json.decode(queues, type=tuple[str, ...] | None),
             joined_at=joined_at,
             expires_at=expires_at,
-            alive=_lasts(is_running, expires_at, lapses_at),
+            alive=_is_valid(is_running, expires_at, expires_at_monotonic),
             flows=flows,
         )
-        for epoch, name, definitions, queues, joined_at, expires_at, lapses_at, flows in connection.execute(_WORKERS)
+        for epoch, name, definitions, queues, joined_at, expires_at, expires_at_monotonic, flows in rows
         if (is_running := locks.is_running(epoch)) is not False
     ]

@@ -1,11 +1,11 @@
-"""What is registered beside flows: the catalogue of steps, and the keys that let people in."""
+"""The catalogue of steps, and the access keys of the HTTP API."""
 
 import sqlite3
 
 from msgspec.structs import astuple
 
-from redrive.stores.errors import StoreError
 from redrive.stores.records import KeyRow, StepRow
+from redrive.stores.refusals import key_exists
 
 _IS_STEP = "SELECT 1 FROM step_catalogue WHERE name = ?"
 _PUT_STEP = "INSERT OR REPLACE INTO step_catalogue (name, body, updated_at) VALUES (?, ?, ?)"
@@ -36,7 +36,7 @@ def add_key(connection: sqlite3.Connection, key: KeyRow) -> None:
     try:
         connection.execute(_ADD_KEY, astuple(key))
     except sqlite3.IntegrityError:
-        raise StoreError(f"there is a key {key.id} already; nothing was added") from None
+        raise key_exists(key.id) from None
 
 
 def drop_key(connection: sqlite3.Connection, key_id: str) -> bool:

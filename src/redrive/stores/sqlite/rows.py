@@ -1,4 +1,4 @@
-"""Rows of tables as records, and records as rows."""
+"""Converts rows of tables into records, and names their columns."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,11 +13,11 @@ DEAD_FIELDS = DeadLetter.__struct_fields__
 
 
 def columns(fields: Iterable[str]) -> str:
-    """Quoted: one is called "by"."""
+    """Return the quoted column names; one of them is `by`, a keyword."""
     return ", ".join(f'"{field}"' for field in fields)
 
 
-def places(fields: Iterable[str]) -> str:
+def placeholders(fields: Iterable[str]) -> str:
     return ", ".join("?" for _ in fields)
 
 
@@ -37,5 +37,5 @@ def dead_letter(row: tuple[Any, ...]) -> DeadLetter:
 
 
 def json_list(values: Iterable[Any]) -> str:
-    """For `IN (SELECT value FROM json_each(?))`: any number of values in one parameter."""
+    """Return any number of values as one parameter, for `IN (SELECT value FROM json_each(?))`."""
     return msgspec.json.encode(list(values)).decode()

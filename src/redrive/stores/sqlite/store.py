@@ -1,7 +1,6 @@
-"""The SQLite store: one thread writes, another reads, and both belong to one file."""
+"""The SQLite store: one thread writes to the file, and another reads from it."""
 
 import asyncio
-import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -30,32 +29,32 @@ from redrive.stores.records import (
     StepRow,
     WorkerRecord,
 )
-from redrive.stores.sqlite import leases, reading, registry, writing
+from redrive.stores.sqlite import leases, reads, registry, writes
 from redrive.stores.sqlite.claims import claim
 from redrive.stores.sqlite.commits import commit, committed
+from redrive.stores.sqlite.connection import OpenedFile, connect
 from redrive.stores.sqlite.database_thread import DatabaseThread
-from redrive.stores.sqlite.log_room import make_room
-from redrive.stores.sqlite.opening import OpenedFile, connect, migrate, refuse_newer
+from redrive.stores.sqlite.migrator import migrate, refuse_newer_schema
+from redrive.stores.sqlite.wal_preallocation import preallocate_wal
 from redrive.stores.sqlite.worker_locks import WorkerLocks
+from redrive.stores.wake_listeners import WakeListeners
 
-BUSY_FROM = 10
-"""Commits after which a worker makes room in the log: once, for 20 ms, and each commit after it is a fifth quicker."""
+PREALLOCATE_AFTER = 10
+"""How many batches a worker commits before it preallocates the log: 20 ms once, and commits are a fifth faster."""
 
-SHORTEST_BUSY_TIMEOUT = 1.0
-
-_Listener = tuple[asyncio.AbstractEventLoop, Callable[[], None]]
+MIN_BUSY_TIMEOUT = 1.0
 
 
 class SqliteStore:
-    """Flows in the file at `path`, which other processes of this machine may use at the same time.
+    """Flows in the file at `path`, which other processes of this machine can use at the same time.
 
-    A write waits up to `busy_timeout` seconds for those of others, and then is StoreUnavailable; not so long beside a
-    worker whose lease is short.
+    A write waits up to `busy_timeout` seconds for other writers, or less while a worker has a short lease, and then
+    raises StoreUnavailable.
     """
 
     def __init__(self, path: str, busy_timeout: float = 5.0) -> None:
         self.address = f"sqlite:///{path}"
-        # The process may change its folder, and files are looked for at all times. What is no file is refused later.
+        # Absolute, since the process may change its folder. Whatever is not a file is refused when it is opened.
         self._path = path = path if path in ("", ":memory:") else os.path.abspath(path)
         self._busy_timeout = busy_timeout
         self._locks = WorkerLocks(path)
@@ -64,9 +63,9 @@ class SqliteStore:
             self.address, "BEGIN IMMEDIATE", self._connect_writer, self._check_file, busy_timeout
         )
         self._reader = DatabaseThread(self.address, "BEGIN", self._connect, self._check_file)
-        self._listeners: dict[object, _Listener] = {}
-        self._seen = 0
-        """The version of the data when it was last looked at."""
+        self._listeners = WakeListeners()
+        self._seen_version = 0
+        """The version of the data at the last poll."""
 
     async def open(self) -> None:
         await self._writer.start()
@@ -80,7 +79,7 @@ class SqliteStore:
         self._listeners.clear()
         await self._reader.stop()
         await self._writer.stop()
-        self._locks.let_go()
+        self._locks.close_all()
 
     def _connect(self) -> sqlite3.Connection:
         return connect(self._path, self._busy_timeout, self.address)
@@ -90,7 +89,7 @@ class SqliteStore:
         try:
             self._file = OpenedFile(self._path, self.address)
             migrate(connection, self.address)
-            self._seen = _data_version(connection)
+            self._seen_version = _data_version(connection)
             connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
             connection.close()
@@ -104,40 +103,30 @@ class SqliteStore:
     # Wake-ups
 
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
-        listener = object()
-        self._listeners[listener] = (asyncio.get_running_loop(), wake)
-        self._writer.look(self._look_for_changes_by_others)
+        remove = self._listeners.add(wake)
+        self._writer.poll(self._notice_changes)
 
         def end() -> None:
-            self._listeners.pop(listener, None)
+            remove()
             if not self._listeners:
-                self._writer.look(None)
+                self._writer.poll(None)
 
         return end
 
-    def _look_for_changes_by_others(self, connection: sqlite3.Connection) -> None:
+    def _notice_changes(self, connection: sqlite3.Connection) -> None:
+        """Notify the listeners when another connection has committed."""
         version = _data_version(connection)
-        if version != self._seen:
-            self._seen = version
-            self._wake()
+        if version != self._seen_version:
+            self._seen_version = version
+            self._listeners.notify()
 
-    def _wake(self) -> None:
-        here = asyncio._get_running_loop()
-        for loop, wake in list(self._listeners.values()):
-            if loop is here:
-                wake()
-                continue
-            # Where the event loop is closed, nobody listens any more.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(wake)
-
-    # Workers: leases and claims die with the machine, so they are not flushed to the disk by themselves.
+    # Leases. They and the claims die with the machine, so they need not be flushed to disk.
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
-        await self._reader.do(refuse_newer, self.address)
+        await self._reader.do(refuse_newer_schema, self.address)
         taken: list[FileIO] = []
-        # That another process holds the database must be found out, and told, while the lease lasts.
-        self._writer.busy_timeout = min(self._writer.busy_timeout, max(ttl / 2, SHORTEST_BUSY_TIMEOUT))
+        # A lock held by another process must be noticed and reported before the lease expires.
+        self._writer.busy_timeout = min(self._writer.busy_timeout, max(ttl / 2, MIN_BUSY_TIMEOUT))
         try:
             return await self._writer.do_unflushed(leases.acquire_lease, self._locks, worker, ttl, taken)
         except Exception:
@@ -150,12 +139,12 @@ class SqliteStore:
 
     async def release_lease(self, lease: Lease) -> None:
         if await self._writer.do_unflushed(leases.release_lease, self._locks, lease):
-            self._wake()
+            self._listeners.notify()
 
     async def reap_leases(self) -> list[Reaped]:
         reaped = await self._writer.do_unflushed(leases.reap_leases, self._locks)
         if any(one.flows for one in reaped):
-            self._wake()
+            self._listeners.notify()
         return reaped
 
     async def list_workers(self) -> list[WorkerRecord]:
@@ -164,8 +153,8 @@ class SqliteStore:
     # Flows
 
     async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        answers = await self._writer.do(writing.add_flows, flows)
-        self._wake()
+        answers = await self._writer.do(writes.add_flows, flows)
+        self._listeners.notify()
         return answers
 
     async def claim(
@@ -176,72 +165,72 @@ class SqliteStore:
     async def commit(self, lease: Lease, batch: Batch) -> None:
         await self._writer.do(commit, lease, batch)
         if batch.flows:
-            self._wake()
-        if batch.number == BUSY_FROM:
-            # Without waiting for it, and without a word where it fails: the log grows by itself then.
-            self._writer.do_unflushed(make_room, self._path).add_done_callback(asyncio.Future.exception)
+            self._listeners.notify()
+        if batch.number == PREALLOCATE_AFTER:
+            # Nobody waits for it, and a failure is ignored: the log then grows by itself.
+            self._writer.do_unflushed(preallocate_wal, self._path).add_done_callback(asyncio.Future.exception)
 
     async def committed(self, lease: Lease, batch: Batch) -> bool:
-        # By the writer: after a commit that is still on its way.
+        # On the writer's thread, so after a commit that is still in its queue.
         return await self._writer.do(committed, lease, batch)
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
-        return await self._reader.do(reading.read_events, flow_ids)
+        return await self._reader.do(reads.read_events, flow_ids)
 
     async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
-        return await self._reader.do(reading.read_events_after, flow_id, seq, limit)
+        return await self._reader.do(reads.read_events_after, flow_id, seq, limit)
 
     async def read_heartbeats(self, flow_ids: Sequence[str]) -> list[HeartbeatRow]:
-        return await self._reader.do(reading.read_heartbeats, flow_ids)
+        return await self._reader.do(reads.read_heartbeats, flow_ids)
 
     async def find_flow(self, flow_id: str) -> FlowRecord | None:
         return (await self.find_flows([flow_id])).get(flow_id)
 
     async def find_flows(self, flow_ids: Sequence[str]) -> dict[str, FlowRecord]:
-        return await self._reader.do(reading.find_flows, flow_ids)
+        return await self._reader.do(reads.find_flows, flow_ids)
 
     async def list_flows(self, query: FlowQuery) -> list[FlowRecord]:
-        return await self._reader.do(reading.list_flows, query)
+        return await self._reader.do(reads.list_flows, query)
 
     async def prune(self, finished_before: float, limit: int) -> int:
-        return await self._writer.do(writing.prune, finished_before, limit)
+        return await self._writer.do(writes.prune, finished_before, limit)
 
-    # Mail
+    # Inbox
 
     async def send(self, flow_id: str, body: str, now: float, reopens: bool = False) -> FlowStatus | None:
-        status = await self._writer.do(writing.send, flow_id, body, now, reopens)
-        self._wake()
+        status = await self._writer.do(writes.send, flow_id, body, now, reopens)
+        self._listeners.notify()
         return status
 
     async def read_inbox(self, lease: Lease) -> list[Message]:
-        return await self._reader.do(reading.read_inbox, lease)
+        return await self._reader.do(reads.read_inbox, lease)
 
     async def count_unread(self, flow_id: str) -> int:
-        return await self._reader.do(reading.count_unread, flow_id)
+        return await self._reader.do(reads.count_unread, flow_id)
 
     # Retries, dead letters, queues
 
     async def list_retries(self, query: RetryQuery) -> list[RetryRow]:
-        return await self._reader.do(reading.list_retries, query)
+        return await self._reader.do(reads.list_retries, query)
 
     async def list_dead_letters(self, query: DeadQuery) -> list[DeadLetter]:
-        return await self._reader.do(reading.list_dead_letters, query)
+        return await self._reader.do(reads.list_dead_letters, query)
 
     async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None
     ) -> list[str]:
-        settled = await self._writer.do(writing.close_dead_letters, flow_ids, state, by, why, now, message)
-        self._wake()
-        return settled
+        closed = await self._writer.do(writes.close_dead_letters, flow_ids, state, by, why, now, message)
+        self._listeners.notify()
+        return closed
 
     async def set_queue_limit(self, queue: str, limit: int | None) -> None:
-        await self._writer.do(writing.set_queue_limit, queue, limit)
-        self._wake()
+        await self._writer.do(writes.set_queue_limit, queue, limit)
+        self._listeners.notify()
 
     async def list_queues(self) -> list[QueueRecord]:
-        return await self._reader.do(reading.list_queues)
+        return await self._reader.do(reads.list_queues)
 
-    # The catalogue of steps, and the keys that let people in
+    # Registry: steps and access keys
 
     async def put_step(self, step: StepRow) -> bool:
         return await self._writer.do(registry.put_step, step)
@@ -263,6 +252,6 @@ class SqliteStore:
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
-    """A number that changes when another connection commits, be it of this process or another."""
+    """Return a number that changes when another connection commits, in this process or another."""
     (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)

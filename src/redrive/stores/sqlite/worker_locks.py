@@ -1,8 +1,8 @@
-"""Whether a worker of this machine is alive: it holds a lock on a file beside the database, until it ends.
+"""Tells whether a worker of this machine is alive: it locks a file beside the database until its process ends.
 
-The kernel lets the lock go when the process dies, however it dies. All but `let_go`, `drop` and `is_running` is called
-inside a write transaction, so that one process at a time does it; `is_running` is asked of workers whose rows can be
-seen, so that it never comes between a new worker and its lock.
+The kernel releases the lock when the process dies, however it dies. All methods but `close_all`, `drop` and
+`is_running` are called inside a write transaction, so by one process at a time. `is_running` is called for workers
+whose rows are visible, and a row becomes visible only after its worker has locked its file.
 """
 
 import contextlib
@@ -14,28 +14,28 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: there only the expiry of leases counts
-    fcntl = None  # type: ignore[assignment]  # asked for below
+except ImportError:  # Windows: only the expiry of leases counts there
+    fcntl = None  # type: ignore[assignment]  # checked below
 
 _SUFFIX = ".lock"
 
 
 class WorkerLocks:
-    """The locks that one store holds, and a look at those of others."""
+    """The locks that one store holds; it can also check those of other stores."""
 
     def __init__(self, database: str) -> None:
-        # Where the file itself lies: those who come to it through links must find the same locks.
+        # Beside the file itself, so that stores which open it through a link use the same locks.
         self._folder = Path(f"{os.path.realpath(database)}-workers")
         self._held: dict[int, FileIO] = {}
-        """Epoch -> the file that is locked for as long as it is open."""
-        _EVERYWHERE.add(self)
+        """Epoch -> the open file, which is locked until it is closed."""
+        _ALL.add(self)
 
     def hold(self, epoch: int) -> FileIO | None:
-        """Where that is not possible, the worker does without: only its lease's expiry counts then."""
+        """Lock the worker's file; None where that is not possible, so that only the lease's expiry counts."""
         if fcntl is None:
             return None
-        # The number may have been given before, to a worker that then could not join.
-        self.forget(epoch)
+        # The epoch may have been issued before, in a transaction that failed.
+        self.remove(epoch)
         try:
             self._folder.mkdir(exist_ok=True)
             lock = self._file(epoch).open("ab", buffering=0)
@@ -45,21 +45,21 @@ class WorkerLocks:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            # A file that nobody holds would say that the worker is gone.
-            self.forget(epoch)
+            # An unlocked file would mean that the worker is dead.
+            self.remove(epoch)
             return None
         self._held[epoch] = lock
         return lock
 
     def drop(self, lock: FileIO) -> None:
-        """Its worker could not join. The file stays: the number, and with it the file, may be another's by now."""
+        """Release the lock of a worker that got no lease; the file stays, since its epoch may be reused by now."""
         lock.close()
         for epoch, held in list(self._held.items()):
             if held is lock:
                 del self._held[epoch]
 
     def is_running(self, epoch: int) -> bool | None:
-        """Whether the process of the holder is there, frozen or not; None where there is no lock to tell by."""
+        """Return whether the worker's process exists, frozen or not; None where there is no lock to tell."""
         if fcntl is None:
             return None
         if epoch in self._held:
@@ -78,25 +78,25 @@ class WorkerLocks:
             os.close(descriptor)
         return False
 
-    def forget(self, epoch: int) -> None:
-        """The worker has ended: remove its file."""
+    def remove(self, epoch: int) -> None:
+        """Remove the file of a worker that has ended."""
         lock = self._held.pop(epoch, None)
         if lock is not None:
             lock.close()
         with contextlib.suppress(OSError):
             self._file(epoch).unlink()
 
-    def tidy(self, epochs: Collection[int]) -> None:
-        """Remove what is left of workers other than these."""
+    def remove_stale(self, epochs: Collection[int]) -> None:
+        """Remove the files of all workers but these."""
         with contextlib.suppress(OSError):
             for file in self._folder.glob(f"*{_SUFFIX}"):
                 if file.stem.isdecimal() and int(file.stem) not in epochs:
-                    self.forget(int(file.stem))
+                    self.remove(int(file.stem))
             if not epochs:
                 self._folder.rmdir()
 
-    def let_go(self) -> None:
-        """Hold nothing any more; the files stay, for others to see that their holder is gone."""
+    def close_all(self) -> None:
+        """Release all locks; the files stay and tell others that the workers are dead."""
         while self._held:
             self._held.popitem()[1].close()
 
@@ -104,14 +104,14 @@ class WorkerLocks:
         return self._folder / f"{epoch}{_SUFFIX}"
 
 
-_EVERYWHERE: "weakref.WeakSet[WorkerLocks]" = weakref.WeakSet()
+_ALL: "weakref.WeakSet[WorkerLocks]" = weakref.WeakSet()
 
 
-def _let_go_in_child() -> None:
-    """A forked child would hold its parent's locks beyond the parent's death."""
-    for locks in _EVERYWHERE:
-        locks.let_go()
+def _release_in_child() -> None:
+    """Release the locks in a forked child, which would otherwise hold them after its parent's death."""
+    for locks in _ALL:
+        locks.close_all()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)
+    os.register_at_fork(after_in_child=_release_in_child)

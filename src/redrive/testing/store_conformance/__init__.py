@@ -1,4 +1,4 @@
-"""The suite that every store must pass. For a store of your own, in a test module:
+"""The test suite that every store must pass. To run it on your own store, write in a test module:
 
     class TestMyStore(StoreConformance):
         @pytest.fixture
@@ -10,8 +10,8 @@
 
             return make_store
 
-`make_store` is called several times in a test: each call opens one more store on the same data, as another process
-would. The data is new for each test. Whatever was opened is closed at the end.
+A test calls `make_store` several times: each call opens another store on the same data, as another process would. Each
+test has new data, and the suite closes all stores at its end.
 """
 
 import pytest
@@ -38,12 +38,12 @@ class StoreConformance(
     RegistryConformance,
     WakeConformance,
 ):
-    """Everything that holds for every store."""
+    """The tests that every store must pass."""
 
     @pytest.fixture
     def make_store(self) -> MakeStore:
-        """Opens one more store on the data of this test."""
-        raise NotImplementedError("give the suite your store: override the fixture make_store")
+        """Return a function that opens another store on the data of this test."""
+        raise NotImplementedError("override the fixture make_store to give the suite your store")
 
 
 __all__ = ["MakeStore", "StoreConformance"]

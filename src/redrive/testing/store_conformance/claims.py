@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""Claims: each flow goes to one worker, in order, when its time has come and its queue has room."""
+# ruff: noqa: S101 - tests use assert
+"""Claims: each flow goes to one worker, in order of priority, when it is due and its queue's limit allows it."""
 
 import asyncio
 from collections import Counter
@@ -10,10 +10,10 @@ from redrive.testing.store_conformance.scenario import (
     NOW,
     WORK,
     Stores,
+    acquire,
     add,
     claim,
     finish,
-    join,
     new_flow,
     release,
     scenario,
@@ -28,10 +28,10 @@ async def queue(store: Store, name: str) -> QueueRecord:
 
 class ClaimConformance:
     @scenario
-    async def test_a_claimed_flow_is_owned_and_counted(self, stores: Stores) -> None:
+    async def test_a_claim_sets_the_owner_and_counts(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, new_flow("a", input='{"n": 1}', priority=2, key="k", queue="q"))
-        lease = await join(store)
+        lease = await acquire(store)
         (flow,) = (await store.claim(lease, [WORK], None, 10, NOW)).flows
         assert flow == await store.find_flow("a")
         assert (flow.id, flow.input, flow.priority, flow.key, flow.queue) == ("a", '{"n": 1}', 2, "k", "q")
@@ -52,17 +52,17 @@ class ClaimConformance:
             new_flow("high", priority=7, created_at=NOW, definition="action:other"),
             new_flow("high and due", priority=7, created_at=NOW - 9, start_at=NOW - 2, queue="b"),
         )
-        lease = await join(store)
+        lease = await acquire(store)
         both = (WORK, "action:other")
         first = await claim(store, lease, limit=3, definitions=both)
         second = await claim(store, lease, limit=3, definitions=both)
         assert first + second == ["high and due", "high", "older", "due", "newer", "low"]
 
     @scenario
-    async def test_a_waiting_flow_is_claimed_when_its_time_has_come(self, stores: Stores) -> None:
+    async def test_a_waiting_flow_is_claimed_when_it_is_due(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, new_flow("b", start_at=NOW + 20), new_flow("a", start_at=NOW + 10))
-        lease = await join(store)
+        lease = await acquire(store)
         early = await store.claim(lease, [WORK], None, 10, NOW + 9.75)
         assert (early.flows, early.next_wake) == ([], NOW + 10)
         due = await store.claim(lease, [WORK], None, 10, NOW + 10)
@@ -75,7 +75,7 @@ class ClaimConformance:
     @scenario
     async def test_only_flows_that_the_worker_can_run_are_claimed(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(
             store,
             new_flow("a", definition="action:a", queue="fast"),
@@ -96,9 +96,9 @@ class ClaimConformance:
         assert ([flow.id for flow in rest.flows], rest.next_wake) == (["b"], NOW + 10)
 
     @scenario
-    async def test_a_claim_says_whether_there_may_be_more(self, stores: Stores) -> None:
+    async def test_a_claim_tells_whether_there_may_be_more(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, *(f"f{number}" for number in range(5)), new_flow("late", start_at=NOW + 1))
         counts = []
         while (claimed := await store.claim(lease, [WORK], None, 2, NOW)).more:
@@ -109,7 +109,7 @@ class ClaimConformance:
     @scenario
     async def test_flows_that_are_paused_parked_or_finished_are_not_claimed(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         statuses: tuple[FlowStatus, ...] = ("paused", "parked", "completed", "failed", "cancelled")
         await add(store, *statuses)
         await claim(store, lease)
@@ -121,7 +121,7 @@ class ClaimConformance:
     @scenario
     async def test_no_two_claims_get_the_same_flow(self, stores: Stores) -> None:
         several = [await stores.open() for _ in range(4)]
-        leases = [await join(store) for store in several]
+        leases = [await acquire(store) for store in several]
         ids = [f"f{number}" for number in range(120)]
         await add(several[0], *(new_flow(one, start_at=NOW + number % 2) for number, one in enumerate(ids)))
 
@@ -136,9 +136,9 @@ class ClaimConformance:
         assert Counter(claimed) == Counter(ids)
 
     @scenario
-    async def test_a_queue_with_a_limit_is_never_overfull(self, stores: Stores) -> None:
+    async def test_a_queue_limit_is_never_exceeded(self, stores: Stores) -> None:
         several = [await stores.open() for _ in range(3)]
-        leases = [await join(store) for store in several]
+        leases = [await acquire(store) for store in several]
         await several[0].set_queue_limit("small", 3)
         await add(several[0], *(new_flow(f"s{number}", queue="small") for number in range(10)), "other")
         claimed = await asyncio.gather(
@@ -146,13 +146,15 @@ class ClaimConformance:
         )
         owned = [one for some in claimed for one in some]
         assert sorted(one[0] for one in owned) == ["o", "s", "s", "s"]
-        assert (await several[0].claim(leases[0], [WORK], None, 2, NOW)).limited, "there is more once one has ended"
+        assert (await several[0].claim(leases[0], [WORK], None, 2, NOW)).limited, (
+            "more can be claimed once one has ended"
+        )
         assert await queue(several[0], "small") == QueueRecord(name="small", limit=3, ready=7, waiting=0, running=3)
 
     @scenario
-    async def test_room_in_a_queue_is_used_as_it_comes(self, stores: Stores) -> None:
+    async def test_a_flow_that_ends_makes_room_in_its_queue(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease, others = await join(store), await join(other)
+        lease, others = await acquire(store), await acquire(other)
         await store.set_queue_limit("small", 2)
         await add(store, *(new_flow(f"s{number}", queue="small", created_at=NOW + number) for number in range(6)))
         assert await claim(store, lease, now=NOW + 9) == ["s0", "s1"]
@@ -168,17 +170,17 @@ class ClaimConformance:
         assert await claim(other, others, now=NOW + 99) == ["s5", "s1"]
 
     @scenario
-    async def test_the_highest_priority_comes_first_also_in_a_queue_with_a_limit(self, stores: Stores) -> None:
+    async def test_the_highest_priority_goes_first_in_a_queue_with_a_limit_too(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await store.set_queue_limit("small", 1)
         await add(store, "a", "b", new_flow("urgent", queue="small", priority=9))
         assert await claim(store, lease, limit=2) == ["urgent", "a"]
 
     @scenario
-    async def test_a_full_queue_holds_up_nobody_else(self, stores: Stores) -> None:
+    async def test_a_full_queue_does_not_block_others(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await store.set_queue_limit("closed", 0)
         await add(
             store,
@@ -188,14 +190,14 @@ class ClaimConformance:
         )
         claimed = await store.claim(lease, [WORK], None, 3, NOW)
         assert [flow.id for flow in claimed.flows] == ["open"]
-        # Whoever waits for a time that has passed asks again and again.
+        # A time in the past would make the worker claim in a busy loop.
         assert claimed.next_wake is None
         assert not claimed.more
 
     @scenario
     async def test_queues_are_listed_with_their_limits_and_their_flows(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, new_flow("a", queue="q"), new_flow("b", queue="q"))
         await claim(store, lease)
         await finish(store, lease, 1, "a", "completed")

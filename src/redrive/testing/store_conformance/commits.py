@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""Commits: all of a batch or nothing, and only by the owner."""
+# ruff: noqa: S101 - tests use assert
+"""Commits: all of a batch or nothing, and only under a valid lease."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,12 @@ from redrive.testing.store_conformance.scenario import (
     NOW,
     SHORT,
     Stores,
+    acquire,
     add,
     claim,
     event,
     expired,
     found,
-    join,
     new_flow,
     release,
     scenario,
@@ -37,7 +37,7 @@ class CommitConformance:
     @scenario
     async def test_events_are_read_back_in_order(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a", "b", "c")
         await claim(store, lease)
         await store.commit(lease, Batch(number=1, events=[event("a", 1, "1"), event("b", 1, "2"), event("a", 2, "3")]))
@@ -51,9 +51,9 @@ class CommitConformance:
         assert await store.read_events([]) == {}
 
     @scenario
-    async def test_a_batch_that_is_refused_leaves_nothing_behind(self, stores: Stores) -> None:
+    async def test_a_refused_batch_writes_nothing(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a", "b")
         await claim(store, lease)
         await store.send("a", "{}", NOW)
@@ -82,9 +82,9 @@ class CommitConformance:
         assert await store.read_inbox(lease) == [message]
 
     @scenario
-    async def test_a_worker_without_its_lease_writes_nothing(self, stores: Stores) -> None:
+    async def test_a_worker_without_a_valid_lease_writes_nothing(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a")
         await claim(store, lease)
         assert await store.extend_lease(lease, SHORT)
@@ -99,7 +99,7 @@ class CommitConformance:
         with pytest.raises(LeaseLost):
             await store.commit(lease, batch)
         await other.reap_leases()
-        successor = await join(other)
+        successor = await acquire(other)
         assert await claim(other, successor) == ["a"]
         with pytest.raises(LeaseLost):
             await store.commit(lease, batch)
@@ -109,19 +109,19 @@ class CommitConformance:
         assert await other.list_dead_letters(DeadQuery()) == []
 
     @scenario
-    async def test_a_flow_may_be_born_to_its_owner(self, stores: Stores) -> None:
+    async def test_a_commit_adds_flows_that_the_worker_owns(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease, others = await join(store), await join(other)
-        born = [new_flow(one, queue="q", priority=7) for one in ("runs", "waits", "is done", "goes back")]
+        lease, others = await acquire(store), await acquire(other)
+        new = [new_flow(one, queue="q", priority=7) for one in ("runs", "waits", "is done", "goes back")]
         changes = [
             FlowChange(flow_id="waits", status="waiting", wake_at=NOW + 5),
             FlowChange(flow_id="is done", status="completed", finished_at=NOW + 1),
             FlowChange(flow_id="goes back", status="ready"),
         ]
-        events = [event(flow.id, 1) for flow in born]
-        await store.commit(lease, Batch(number=1, new_flows=born, events=events, flows=changes))
-        assert await other.read_events([flow.id for flow in born]) == {row.flow_id: [row] for row in events}
-        runs, waits, done, ready = [await found(other, flow.id) for flow in born]
+        events = [event(flow.id, 1) for flow in new]
+        await store.commit(lease, Batch(number=1, new_flows=new, events=events, flows=changes))
+        assert await other.read_events([flow.id for flow in new]) == {row.flow_id: [row] for row in events}
+        runs, waits, done, ready = [await found(other, flow.id) for flow in new]
         assert (runs.status, runs.owner, runs.claims, runs.priority) == ("running", lease.epoch, 1, 7)
         assert (waits.status, waits.owner, waits.wake_at) == ("waiting", None, NOW + 5)
         assert (done.status, done.owner, done.finished_at) == ("completed", None, NOW + 1)
@@ -131,9 +131,9 @@ class CommitConformance:
         await release(store, lease, 3, "runs", "completed", finished_at=NOW)
 
     @scenario
-    async def test_no_flow_is_born_in_a_queue_with_a_limit_or_without_a_lease(self, stores: Stores) -> None:
+    async def test_a_commit_adds_no_flow_to_a_queue_with_a_limit_or_without_a_lease(self, stores: Stores) -> None:
         store = await stores.open()
-        lease, short = await join(store), await join(store, SHORT)
+        lease, short = await acquire(store), await acquire(store, SHORT)
         await store.set_queue_limit("small", 5)
         for queue, holder in (("small", lease), ("default", short)):
             if holder is short:
@@ -149,9 +149,9 @@ class CommitConformance:
             await store.commit(lease, Batch(number=2, new_flows=[new_flow("a")]))
 
     @scenario
-    async def test_whether_a_batch_was_committed_is_known(self, stores: Stores) -> None:
+    async def test_committed_tells_whether_a_batch_was_committed(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease, others = await join(store), await join(other)
+        lease, others = await acquire(store), await acquire(other)
         await add(store, "a", "b")
         await claim(store, lease)
         for batch in (
@@ -169,18 +169,18 @@ class CommitConformance:
         assert not await other.committed(others, Batch(number=1))
 
     @scenario
-    async def test_a_commit_renews_nothing(self, stores: Stores) -> None:
+    async def test_a_commit_extends_no_lease(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         (before,) = await store.list_workers()
         await store.commit(lease, Batch(number=1))
         (after,) = await store.list_workers()
         assert after.expires_at == before.expires_at
 
     @scenario
-    async def test_a_log_is_read_on_from_where_one_is(self, stores: Stores) -> None:
+    async def test_a_log_is_read_from_a_given_event_on(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a", "b")
         await claim(store, lease)
         log = [event("a", seq, f'{{"n":  {seq}}}', NOW + seq) for seq in range(1, 13)]
@@ -197,7 +197,7 @@ class CommitConformance:
     @scenario
     async def test_a_running_flow_stays_with_its_owner(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a")
         await claim(store, lease)
         await release(store, lease, 1, "a", "running")
@@ -206,9 +206,9 @@ class CommitConformance:
         assert await claim(store, lease, now=NOW + 99) == []
 
     @scenario
-    async def test_a_flow_is_not_taken_from_another_owner(self, stores: Stores) -> None:
+    async def test_a_commit_cannot_change_a_flow_of_another_owner(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease, others = await join(store), await join(other)
+        lease, others = await acquire(store), await acquire(other)
         await add(store, "a")
         await claim(store, lease)
         with contextlib.suppress(StoreError):
@@ -217,9 +217,9 @@ class CommitConformance:
         assert (flow.status, flow.owner) == ("running", lease.epoch)
 
     @scenario
-    async def test_a_finished_flow_has_no_owner_and_a_time(self, stores: Stores) -> None:
+    async def test_a_finished_flow_has_a_finish_time_and_no_owner(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a")
         await claim(store, lease)
         await release(store, lease, 1, "a", "cancelled", finished_at=NOW + 3)
@@ -227,9 +227,9 @@ class CommitConformance:
         assert (flow.status, flow.owner, flow.wake_at, flow.finished_at) == ("cancelled", None, None, NOW + 3)
 
     @scenario
-    async def test_retries_are_put_replaced_and_removed(self, stores: Stores) -> None:
+    async def test_retries_are_added_replaced_and_removed(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a", "b")
         await claim(store, lease)
         full = msgspec.structs.replace(
@@ -249,8 +249,8 @@ class CommitConformance:
         )
         await store.commit(lease, Batch(number=1, retries=[full, retry("b", 1), retry("b", 2)]))
         assert await store.list_retries(RetryQuery(flow_id="a")) == [full]
-        under_way = {"status": "dispatched", "timeout_at": NOW + 9, "delivery_token": "t-1"}
-        dispatched = msgspec.structs.replace(full, **under_way)
+        running = {"status": "dispatched", "timeout_at": NOW + 9, "delivery_token": "t-1"}
+        dispatched = msgspec.structs.replace(full, **running)
         await store.commit(lease, Batch(number=2, retries=[dispatched], retries_done=[("b", 1), ("b", 9)]))
         assert await store.list_retries(RetryQuery(flow_id="a")) == [dispatched]
         assert await store.list_retries(RetryQuery()) == [retry("b", 2), dispatched]
@@ -258,7 +258,7 @@ class CommitConformance:
     @scenario
     async def test_retries_are_listed_the_next_one_first(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a", "b")
         await claim(store, lease)
         rows = [
@@ -279,7 +279,7 @@ class CommitConformance:
     @scenario
     async def test_the_last_heartbeat_is_kept_until_the_item_is_done(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a", "b")
         await claim(store, lease)
         first = [HeartbeatRow("a", 1, NOW, "1"), HeartbeatRow("a", 2, NOW, "2"), HeartbeatRow("b", 1, NOW, "3")]
@@ -292,9 +292,9 @@ class CommitConformance:
         assert await store.read_heartbeats([]) == []
 
     @scenario
-    async def test_within_a_batch_the_last_row_stays_and_removals_come_last(self, stores: Stores) -> None:
+    async def test_within_a_batch_the_last_row_wins_and_removals_come_last(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a")
         await claim(store, lease)
         later = msgspec.structs.replace(retry("a", 1), attempt_number=2)
@@ -315,26 +315,26 @@ class CommitConformance:
         assert await store.list_dead_letters(DeadQuery()) == letters[1:]
 
     @scenario
-    async def test_commits_of_many_workers_do_not_disturb_each_other(self, stores: Stores) -> None:
+    async def test_concurrent_commits_of_several_workers_are_independent(self, stores: Stores) -> None:
         several = [await stores.open() for _ in range(3)]
-        leases = [await join(store) for store in several]
-        await add(several[0], *(f"f{place}" for place in range(3)))
+        leases = [await acquire(store) for store in several]
+        await add(several[0], *(f"f{index}" for index in range(3)))
         flows = [await claim(store, lease, limit=1) for store, lease in zip(several, leases, strict=True)]
 
-        async def work(place: int) -> None:
+        async def work(index: int) -> None:
             for number in range(1, 21):
-                batch = Batch(number=number, events=[event(flows[place][0], number, str(place))])
-                await several[place].commit(leases[place], batch)
+                batch = Batch(number=number, events=[event(flows[index][0], number, str(index))])
+                await several[index].commit(leases[index], batch)
 
-        await asyncio.gather(*(work(place) for place in range(3)))
-        for place, (flow_id,) in enumerate(flows):
+        await asyncio.gather(*(work(index) for index in range(3)))
+        for index, (flow_id,) in enumerate(flows):
             log = (await several[0].read_events([flow_id]))[flow_id]
-            assert [(row.seq, row.body) for row in log] == [(number, str(place)) for number in range(1, 21)]
+            assert [(row.seq, row.body) for row in log] == [(number, str(index)) for number in range(1, 21)]
 
     @scenario
     async def test_a_large_batch_is_one_commit(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         ids = [f"f{number}" for number in range(500)]
         await add(store, *ids)
         assert len(await claim(store, lease, limit=1000)) == 500

@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""Dead letters: listed, and settled once by someone with a reason."""
+# ruff: noqa: S101 - tests use assert
+"""Dead letters: they are listed, and closed once, with a name and a reason."""
 
 import asyncio
 
@@ -11,17 +11,17 @@ from redrive.testing.store_conformance.flows import letter
 from redrive.testing.store_conformance.scenario import (
     NOW,
     Stores,
+    acquire,
     add,
     claim,
     found,
-    join,
     scenario,
     status_of,
 )
 
 
 async def fail(store: Store, lease: Lease, number: int, *letters: DeadLetter) -> None:
-    """Add flows, and have them fail with these letters."""
+    """Add flows and let them fail with these letters."""
     ids = [one.flow_id for one in letters]
     await add(store, *ids)
     await claim(store, lease)
@@ -31,9 +31,9 @@ async def fail(store: Store, lease: Lease, number: int, *letters: DeadLetter) ->
 
 class DeadLetterConformance:
     @scenario
-    async def test_a_letter_is_kept_whole_and_replaced_by_the_next_of_its_flow(self, stores: Stores) -> None:
+    async def test_a_letter_is_stored_as_it_is_and_replaced_by_the_next_of_its_flow(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         first = msgspec.structs.replace(letter("a"), message="ü 🦊 'quoted' \"twice\"", payload='{"x": "\\u0000"}')
         await fail(store, lease, 1, first)
         assert await store.list_dead_letters(DeadQuery()) == [first]
@@ -46,7 +46,7 @@ class DeadLetterConformance:
     @scenario
     async def test_letters_are_listed_oldest_first_and_page_by_page(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         letters = [msgspec.structs.replace(letter(f"f{number}"), at=NOW + 9 - number // 2) for number in range(7)]
         await fail(store, lease, 1, *letters)
         everything = await store.list_dead_letters(DeadQuery())
@@ -56,16 +56,16 @@ class DeadLetterConformance:
         while page := await store.list_dead_letters(DeadQuery(limit=3, after=paged[-1].cursor if paged else None)):
             assert len(page) <= 3
             paged += page
-            # Settling what was seen does not lose the place.
+            # Closing the letters of a page must not shift the next page.
             await store.close_dead_letters([one.flow_id for one in page], "discarded", "me", "seen", NOW, None)
         assert paged == everything
 
     @scenario
-    async def test_a_page_follows_the_one_before_though_its_last_letter_died_again_or_is_gone(
+    async def test_the_next_page_starts_in_the_right_spot_when_the_last_letter_was_replaced_or_removed(
         self, stores: Stores
     ) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await fail(store, lease, 1, *(msgspec.structs.replace(letter(f"f{one}"), at=NOW + one / 7) for one in range(6)))
         last = (await store.list_dead_letters(DeadQuery(limit=3)))[-1]
         assert last.flow_id == "f2"
@@ -84,9 +84,9 @@ class DeadLetterConformance:
         assert [one.flow_id for one in following] == ["f3", "f4", "f5"]
 
     @scenario
-    async def test_letters_are_narrowed_by_what_is_asked(self, stores: Stores) -> None:
+    async def test_letters_are_filtered_by_the_query(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await fail(
             store,
             lease,
@@ -116,14 +116,14 @@ class DeadLetterConformance:
         assert await ids(DeadQuery(queue="slow", kind="poison")) == []
 
     @scenario
-    async def test_settling_says_who_and_why_and_reopens_with_a_message(self, stores: Stores) -> None:
+    async def test_closing_records_who_and_why_and_reopens_the_flow_with_a_message(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await fail(store, lease, 1, letter("a"), letter("b"), letter("c"))
-        settled = await store.close_dead_letters(
+        closed = await store.close_dead_letters(
             ["a", "b", "unknown"], "redriven", "ü@ops", "it's back", NOW + 5, '"go"'
         )
-        assert sorted(settled) == ["a", "b"]
+        assert sorted(closed) == ["a", "b"]
         redriven = await store.list_dead_letters(DeadQuery(state="redriven"))
         assert sorted(one.flow_id for one in redriven) == ["a", "b"]
         for one in redriven:
@@ -133,13 +133,13 @@ class DeadLetterConformance:
             assert (flow.status, flow.finished_at, flow.messages_sent) == ("ready", None, 1)
         assert await status_of(store, "c") == "failed"
         assert sorted(await claim(store, lease)) == ["a", "b"]
-        mail = await store.read_inbox(lease)
-        assert sorted((one.flow_id, one.body) for one in mail) == [("a", '"go"'), ("b", '"go"')]
+        messages = await store.read_inbox(lease)
+        assert sorted((one.flow_id, one.body) for one in messages) == [("a", '"go"'), ("b", '"go"')]
 
     @scenario
-    async def test_a_letter_is_settled_once(self, stores: Stores) -> None:
+    async def test_a_letter_is_closed_once(self, stores: Stores) -> None:
         several = [await stores.open() for _ in range(3)]
-        lease = await join(several[0])
+        lease = await acquire(several[0])
         await fail(several[0], lease, 1, letter("a"), letter("b"))
         answers = await asyncio.gather(
             *(store.close_dead_letters(["a"], "redriven", "me", "why", NOW, "{}") for store in several * 2)

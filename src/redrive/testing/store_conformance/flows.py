@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""Flows: added once, found, listed and, when they have long finished, removed."""
+# ruff: noqa: S101 - tests use assert
+"""Flows: they are added once, found, listed, and pruned some time after they finished."""
 
 import asyncio
 
@@ -11,12 +11,12 @@ from redrive.testing.store_conformance.scenario import (
     NOW,
     WORK,
     Stores,
+    acquire,
     add,
     claim,
     event,
     finish,
     found,
-    join,
     new_flow,
     release,
     scenario,
@@ -57,11 +57,11 @@ class FlowConformance:
         assert await store.find_flows([]) == {}
 
     @scenario
-    async def test_bodies_come_back_as_they_were(self, stores: Stores) -> None:
+    async def test_bodies_are_returned_unchanged(self, stores: Stores) -> None:
         store, large = await stores.open(), '"' + "ü" * 2**19 + '"'
         bodies = [*TEXTS, large]
         await add(store, *(new_flow(f"f{index}", input=body) for index, body in enumerate(bodies)))
-        lease = await join(store)
+        lease = await acquire(store)
         await claim(store, lease)
         events = [event("f0", seq, body) for seq, body in enumerate(bodies, start=1)]
         beats = [HeartbeatRow("f0", item, NOW, body) for item, body in enumerate(bodies)]
@@ -74,7 +74,7 @@ class FlowConformance:
         assert [message.body for message in await store.read_inbox(lease)] == bodies
 
     @scenario
-    async def test_a_definition_has_one_flow_of_a_key(self, stores: Stores) -> None:
+    async def test_a_definition_has_one_flow_with_a_key(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, new_flow("a", key="k", input="1"))
         added, same, third, none, none_either = await store.add_flows(
@@ -89,7 +89,7 @@ class FlowConformance:
         assert (added, third, none, none_either) == (None, None, None, None)
         assert same == await found(store, "a")
         assert await store.find_flow("b") is None
-        lease = await join(store)
+        lease = await acquire(store)
         await claim(store, lease)
         await finish(store, lease, 1, "a", "completed")
         (finished,) = await store.add_flows([new_flow("f", key="k")])
@@ -97,20 +97,20 @@ class FlowConformance:
         assert (finished.id, finished.status) == ("a", "completed")
 
     @scenario
-    async def test_the_first_of_a_call_has_the_key(self, stores: Stores) -> None:
+    async def test_the_first_flow_of_a_call_gets_the_key(self, stores: Stores) -> None:
         store = await stores.open()
         first, second = await store.add_flows([new_flow("a", key="k"), new_flow("b", key="k")])
         assert first is None
         assert second == await found(store, "a")
 
     @scenario
-    async def test_many_who_add_the_same_key_at_once_share_one_flow(self, stores: Stores) -> None:
+    async def test_concurrent_adds_of_a_key_share_one_flow(self, stores: Stores) -> None:
         several = [await stores.open() for _ in range(3)]
         for round_ in range(10):
             answers = await asyncio.gather(
                 *(
-                    store.add_flows([new_flow(f"{round_}-{place}-{copy}", key=f"k{round_}")])
-                    for place, store in enumerate(several)
+                    store.add_flows([new_flow(f"{round_}-{index}-{copy}", key=f"k{round_}")])
+                    for index, store in enumerate(several)
                     for copy in range(3)
                 )
             )
@@ -144,9 +144,9 @@ class FlowConformance:
         assert paged == everything
 
     @scenario
-    async def test_the_next_page_comes_though_the_last_flow_of_this_one_was_removed(self, stores: Stores) -> None:
+    async def test_the_next_page_starts_in_the_right_spot_when_the_last_flow_was_removed(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, *(new_flow(f"f{number}", created_at=NOW + number) for number in range(7)))
         await claim(store, lease, now=NOW + 9)
         *_, last = await store.list_flows(FlowQuery(limit=3))
@@ -156,10 +156,10 @@ class FlowConformance:
         assert [flow.id for flow in following] == ["f3", "f2", "f1"]
 
     @scenario
-    async def test_lists_are_narrowed_by_what_is_asked(self, stores: Stores) -> None:
+    async def test_lists_are_filtered_by_the_query(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, "done", "bad")
-        lease = await join(store)
+        lease = await acquire(store)
         await claim(store, lease)
         await finish(store, lease, 1, "done", "completed")
         await finish(store, lease, 2, "bad", "failed")
@@ -183,9 +183,9 @@ class FlowConformance:
         assert await ids(FlowQuery(key="none")) == []
 
     @scenario
-    async def test_pruning_removes_what_finished_before_in_small_batches(self, stores: Stores) -> None:
+    async def test_pruning_removes_finished_flows_in_batches(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, *(f"f{number}" for number in range(6)), "running")
         await claim(store, lease)
         for number in range(6):
@@ -199,9 +199,9 @@ class FlowConformance:
         assert left == {"f5", "running", "ready", "waiting"}
 
     @scenario
-    async def test_pruning_takes_all_that_belongs_to_a_flow_and_its_key_is_free_again(self, stores: Stores) -> None:
+    async def test_pruning_removes_all_rows_of_a_flow_and_frees_its_key(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, new_flow("a", key="k"), "b")
         await claim(store, lease)
         await store.send("a", '"unread"', NOW)
@@ -224,22 +224,22 @@ class FlowConformance:
         assert await store.read_inbox(lease) == []
 
     @scenario
-    async def test_a_flow_with_an_unsettled_dead_letter_is_not_pruned(self, stores: Stores) -> None:
+    async def test_a_flow_with_an_open_dead_letter_is_not_pruned(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
-        await add(store, "dead", "settled", "letterless")
+        lease = await acquire(store)
+        await add(store, "dead", "closed", "letterless")
         await claim(store, lease)
-        await store.commit(lease, Batch(number=1, dead=[letter("dead"), letter("settled")]))
-        for number, flow_id in enumerate(("dead", "settled", "letterless"), start=2):
+        await store.commit(lease, Batch(number=1, dead=[letter("dead"), letter("closed")]))
+        for number, flow_id in enumerate(("dead", "closed", "letterless"), start=2):
             await finish(store, lease, number, flow_id, "failed")
-        await store.close_dead_letters(["settled"], "discarded", "me", "old", NOW, None)
+        await store.close_dead_letters(["closed"], "discarded", "me", "old", NOW, None)
         assert await store.prune(NOW + 1, 10) == 2
         assert [flow.id for flow in await store.list_flows(FlowQuery())] == ["dead"]
 
     @scenario
-    async def test_a_released_flow_says_when_it_wakes(self, stores: Stores) -> None:
+    async def test_a_released_flow_has_its_wake_up_time(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a")
         await claim(store, lease)
         assert (await found(store, "a")).owner == lease.epoch

@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""Mail: what is sent is read by the flow's owner, and no flow sleeps over it."""
+# ruff: noqa: S101 - tests use assert
+"""The inbox: a flow's owner reads its messages, and no flow sleeps while it has unread ones."""
 
 import asyncio
 
@@ -12,14 +12,14 @@ from redrive.testing.store_conformance.scenario import (
     NOW,
     MakeStore,
     Stores,
+    acquire,
     add,
     claim,
     finish,
     found,
-    join,
     new_flow,
-    played,
     release,
+    run_test,
     scenario,
     status_of,
 )
@@ -29,10 +29,12 @@ FAR = NOW + 1e6
 
 class InboxConformance:
     @scenario
-    async def test_the_owner_reads_its_mail_oldest_first_until_it_is_marked_as_read(self, stores: Stores) -> None:
+    async def test_the_owner_reads_its_messages_oldest_first_until_they_are_committed_as_read(
+        self, stores: Stores
+    ) -> None:
         store, other = await stores.open(), await stores.open()
         await add(store, "a", "b", new_flow("c", priority=-1))
-        lease, others = await join(store), await join(other)
+        lease, others = await acquire(store), await acquire(other)
         await claim(store, lease, limit=2)
         await claim(other, others)
         for number, flow_id in enumerate(["a", "b", "c", "a"]):
@@ -44,15 +46,15 @@ class InboxConformance:
             ("a", "3", NOW + 3),
         ]
         assert [one.body for one in await other.read_inbox(others)] == ["2"]
-        await store.commit(lease, Batch(number=1, messages_read={first.id: "a", third.id: "b"}))
+        await store.commit(lease, Batch(number=1, messages_read={first.id: "a", third.id: "a"}))
         assert await store.read_inbox(lease) == [second]
         assert [await store.count_unread(flow_id) for flow_id in ("a", "b", "c", "unknown")] == [0, 1, 1, 0]
         assert ((await found(store, "a")).messages_sent, (await found(store, "b")).messages_sent) == (2, 1)
 
     @scenario
-    async def test_a_message_wakes_a_flow_that_nobody_owns(self, stores: Stores) -> None:
+    async def test_a_message_wakes_a_flow_without_an_owner(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         asleep: list[FlowStatus] = ["waiting", "paused", "parked"]
         await add(store, *asleep)
         await claim(store, lease)
@@ -68,10 +70,10 @@ class InboxConformance:
         assert len(await store.read_inbox(lease)) == 5
 
     @pytest.mark.parametrize("status", ["waiting", "paused", "parked", "ready"])
-    def test_a_flow_is_not_released_over_unread_mail(self, make_store: MakeStore, status: FlowStatus) -> None:
+    def test_a_flow_with_unread_messages_is_released_as_ready(self, make_store: MakeStore, status: FlowStatus) -> None:
         async def play(stores: Stores) -> None:
             store = await stores.open()
-            lease = await join(store)
+            lease = await acquire(store)
             await add(store, "a")
             await claim(store, lease)
             await store.send("a", "1", NOW)
@@ -88,12 +90,12 @@ class InboxConformance:
             await store.commit(lease, Batch(number=2, flows=[change], messages_read={message.id: message.flow_id}))
             assert await status_of(store, "a") == status
 
-        played(make_store, play)
+        run_test(make_store, play)
 
     @scenario
-    async def test_a_finished_flow_gets_no_mail(self, stores: Stores) -> None:
+    async def test_a_finished_flow_gets_no_messages(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         finished: list[FlowStatus] = ["completed", "failed", "cancelled"]
         await add(store, *finished)
         await claim(store, lease)
@@ -111,9 +113,9 @@ class InboxConformance:
         assert await store.find_flows(finished) == before
 
     @scenario
-    async def test_a_failed_flow_is_reopened_by_a_message_that_says_so(self, stores: Stores) -> None:
+    async def test_a_message_that_reopens_makes_a_failed_flow_ready(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a")
         await claim(store, lease)
         await finish(store, lease, 1, "a", "failed")
@@ -125,9 +127,9 @@ class InboxConformance:
         assert [message.body for message in await store.read_inbox(lease)] == ['"again"', '"and again"']
 
     @scenario
-    async def test_mail_is_kept_for_the_next_owner(self, stores: Stores) -> None:
+    async def test_unread_messages_are_kept_for_the_next_owner(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease, others = await join(store), await join(other)
+        lease, others = await acquire(store), await acquire(other)
         await add(store, "a")
         await claim(store, lease)
         await store.send("a", "{}", NOW)
@@ -138,8 +140,8 @@ class InboxConformance:
         assert await store.read_inbox(lease) == []
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_nothing_is_left_asleep_with_unread_mail(self, make_store: MakeStore, seed: int) -> None:
-        """Owners put their flows to sleep while others send: all mail is read all the same."""
+    def test_no_flow_sleeps_with_unread_messages(self, make_store: MakeStore, seed: int) -> None:
+        """Owners put their flows to sleep while others send; every message is read all the same."""
         flows, messages = 4, 12
 
         async def play(stores: Stores) -> None:
@@ -160,20 +162,20 @@ class InboxConformance:
                     await sender.send(flow_id, str(number), NOW)
 
             async def own(store: Store) -> None:
-                lease = await join(store)
+                lease = await acquire(store)
                 number = 0
                 while any(len(bodies) < messages for bodies in read.values()):
                     for flow_id in await claim(store, lease, limit=2):
                         await some_turns()
-                        mail = [one for one in await store.read_inbox(lease) if one.flow_id == flow_id]
-                        read[flow_id] += [one.body for one in mail]
+                        unread = [one for one in await store.read_inbox(lease) if one.flow_id == flow_id]
+                        read[flow_id] += [one.body for one in unread]
                         await some_turns()
                         status: FlowStatus = "waiting" if dice() < 0.7 else "paused"
                         change = FlowChange(
                             flow_id=flow_id, status=status, wake_at=FAR, messages_read=len(read[flow_id])
                         )
                         number += 1
-                        marked = {one.id: flow_id for one in mail}
+                        marked = {one.id: flow_id for one in unread}
                         await store.commit(lease, Batch(number=number, flows=[change], messages_read=marked))
                     await asyncio.sleep(0)  # noqa: TID251 - a turn of the event loop, not a wait
 
@@ -184,4 +186,4 @@ class InboxConformance:
                 assert (flow.messages_sent, flow.messages_read) == (messages, messages)
                 assert flow.status in ("waiting", "paused")
 
-        played(make_store, play)
+        run_test(make_store, play)

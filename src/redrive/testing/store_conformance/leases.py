@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""Leases: who may own flows, for how long, and what happens to those of a worker that is gone."""
+# ruff: noqa: S101 - tests use assert
+"""Leases: who may own flows, for how long, and what happens to the flows of a dead worker."""
 
 import asyncio
 
@@ -15,12 +15,12 @@ from redrive.testing.store_conformance.scenario import (
     SHORT,
     WORK,
     Stores,
+    acquire,
     add,
     claim,
     event,
     expired,
     finish,
-    join,
     scenario,
     status_of,
     until,
@@ -28,7 +28,7 @@ from redrive.testing.store_conformance.scenario import (
 
 
 async def is_fenced(store: Store, lease: Lease) -> None:
-    """Whoever holds the lease can do nothing with it any more."""
+    """Check that the lease no longer allows anything."""
     assert not await store.extend_lease(lease, LONG)
     with pytest.raises(LeaseLost):
         await store.commit(lease, Batch(number=1, events=[event("a", 1)]))
@@ -39,17 +39,17 @@ async def is_fenced(store: Store, lease: Lease) -> None:
 
 class LeaseConformance:
     @scenario
-    async def test_no_epoch_is_given_twice(self, stores: Stores) -> None:
+    async def test_no_epoch_is_issued_twice(self, stores: Stores) -> None:
         one, other = await stores.open(), await stores.open()
-        first = await join(one)
+        first = await acquire(one)
         await one.release_lease(first)
-        leases = [first, await join(one), await join(other), await join(one)]
+        leases = [first, await acquire(one), await acquire(other), await acquire(one)]
         await stores.close(one)
-        leases.append(await join(await stores.open()))
+        leases.append(await acquire(await stores.open()))
         assert len({lease.epoch for lease in leases}) == len(leases)
 
     @scenario
-    async def test_workers_are_listed_with_what_they_do_and_own(self, stores: Stores) -> None:
+    async def test_workers_are_listed_with_their_definitions_queues_and_flows(self, stores: Stores) -> None:
         store = await stores.open()
         before = SYSTEM_CLOCK.wall()
         every = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK, "action:ü")), LONG)
@@ -62,32 +62,32 @@ class LeaseConformance:
         first, second = workers[every.epoch], workers[some.epoch]
         assert (first.name, first.definitions, first.queues, first.flows) == ("host:1", (WORK, "action:ü"), None, 0)
         assert (second.name, second.queues, second.flows) == ("host:2", ("fast", "slow"), 2)
-        # The store's clock may be another machine's.
+        # The store's clock may be that of another machine.
         assert abs(first.joined_at - before) < LONG
         assert first.expires_at == pytest.approx(first.joined_at + LONG, abs=5)
         assert first.alive
         assert second.alive
 
     @scenario
-    async def test_a_worker_is_listed_with_what_it_asks_for(self, stores: Stores) -> None:
+    async def test_a_worker_is_listed_with_the_definitions_of_its_last_claim(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await store.claim(lease, [WORK, "action:later"], None, 1, NOW)
         (worker,) = await (await stores.open()).list_workers()
         assert worker.definitions == (WORK, "action:later")
 
     @scenario
-    async def test_a_lease_that_ran_out_fences_its_holder_before_anyone_notices(self, stores: Stores) -> None:
+    async def test_an_expired_lease_fences_its_holder_before_it_is_reaped(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, "a")
-        lease = await join(store, SHORT)
+        lease = await acquire(store, SHORT)
         await expired(store, lease)
         await is_fenced(store, lease)
 
     @scenario
-    async def test_a_renewed_lease_goes_on_from_now(self, stores: Stores) -> None:
+    async def test_an_extended_lease_expires_from_now(self, stores: Stores) -> None:
         store = await stores.open()
-        lease = await join(store, LONG)
+        lease = await acquire(store, LONG)
         assert await store.extend_lease(lease, 3 * LONG)
         (longer,) = await store.list_workers()
         assert longer.expires_at >= longer.joined_at + 3 * LONG
@@ -98,15 +98,15 @@ class LeaseConformance:
         await store.commit(lease, Batch(number=1))
 
     @scenario
-    async def test_the_flows_of_a_worker_that_is_gone_are_handed_on(self, stores: Stores) -> None:
+    async def test_the_flows_of_a_reaped_worker_become_ready(self, stores: Stores) -> None:
         gone, other = await stores.open(), await stores.open()
         await add(gone, "a", "b", "c")
-        lost = await join(gone, name="gone:1")
+        lost = await acquire(gone, name="gone:1")
         assert sorted(await claim(gone, lost)) == ["a", "b", "c"]
         await finish(gone, lost, 1, "c", "completed")
         assert await gone.extend_lease(lost, SHORT)
         await expired(other, lost)
-        alive = await join(other)
+        alive = await acquire(other)
         (reaped,) = await other.reap_leases()
         assert (reaped.worker, reaped.epoch, reaped.flows) == ("gone:1", lost.epoch, 2)
         assert await other.reap_leases() == []
@@ -115,10 +115,10 @@ class LeaseConformance:
         assert sorted(await claim(other, alive)) == ["a", "b"]
 
     @scenario
-    async def test_a_lease_that_was_taken_away_fences_its_holder(self, stores: Stores) -> None:
+    async def test_a_reaped_lease_fences_its_holder(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         await add(store, "a")
-        lease = await join(store, SHORT)
+        lease = await acquire(store, SHORT)
         await expired(store, lease)
         assert len(await other.reap_leases()) == 1
         await is_fenced(store, lease)
@@ -127,28 +127,28 @@ class LeaseConformance:
         assert await status_of(store, "a") == "ready"
 
     @scenario
-    async def test_owners_that_were_lost_are_counted_until_a_commit_says_otherwise(self, stores: Stores) -> None:
+    async def test_lost_owners_are_counted_until_a_commit_resets_the_count(self, stores: Stores) -> None:
         store = await stores.open()
         await add(store, "a", "b")
         for lost in range(3):
             assert {flow.lost_owners for flow in (await store.find_flows(["a", "b"])).values()} == {lost}
-            lease = await join(store, SHORT)
+            lease = await acquire(store, SHORT)
             assert {flow.lost_owners for flow in (await store.claim(lease, [WORK], None, 10, NOW)).flows} == {lost}
             await expired(store, lease)
             assert len(await store.reap_leases()) == 1
-        lease = await join(store)
+        lease = await acquire(store)
         await claim(store, lease)
         changes = [FlowChange(flow_id="a", status="running", lost_owners=2), FlowChange(flow_id="b", status="ready")]
         await store.commit(lease, Batch(number=1, flows=changes))
-        # Who leaves is not lost.
+        # An owner that releases its lease is not lost.
         await store.release_lease(lease)
         flows = await store.find_flows(["a", "b"])
         assert (flows["a"].lost_owners, flows["b"].lost_owners) == (2, 0)
 
     @scenario
-    async def test_a_worker_that_is_gone_is_reaped_once(self, stores: Stores) -> None:
+    async def test_a_dead_worker_is_reaped_once(self, stores: Stores) -> None:
         reapers = [await stores.open() for _ in range(4)]
-        leases = [await join(reapers[0], SHORT) for _ in range(5)]
+        leases = [await acquire(reapers[0], SHORT) for _ in range(5)]
         for lease in leases:
             await expired(reapers[0], lease)
         reaped = [
@@ -157,20 +157,20 @@ class LeaseConformance:
         assert sorted(reaped) == sorted(lease.epoch for lease in leases)
 
     @scenario
-    async def test_workers_that_are_alive_are_left_alone(self, stores: Stores) -> None:
+    async def test_live_workers_are_not_reaped(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         await add(store, "a")
-        lease = await join(store)
+        lease = await acquire(store)
         await claim(store, lease)
         assert await other.reap_leases() == []
         assert await store.reap_leases() == []
         await finish(store, lease, 1, "a", "completed")
 
     @scenario
-    async def test_leaving_makes_the_flows_ready(self, stores: Stores) -> None:
+    async def test_releasing_a_lease_makes_its_flows_ready(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         await add(store, "a", "b")
-        lease = await join(store)
+        lease = await acquire(store)
         await claim(store, lease)
         await finish(store, lease, 1, "b", "completed")
         await store.release_lease(lease)
@@ -178,21 +178,21 @@ class LeaseConformance:
         assert await status_of(other, "b") == "completed"
         assert await other.reap_leases() == []
         assert await other.list_workers() == []
-        assert await claim(other, await join(other)) == ["a"]
+        assert await claim(other, await acquire(other)) == ["a"]
         await is_fenced(store, lease)
         await store.release_lease(lease)
         assert await status_of(other, "a") == "running"
 
     @scenario
-    async def test_a_process_that_ended_without_leaving_keeps_its_flows_only_as_long_as_its_lease(
+    async def test_a_process_that_ended_without_releasing_its_lease_keeps_its_flows_only_until_it_expires(
         self, stores: Stores
     ) -> None:
         gone, other = await stores.open(), await stores.open()
         await add(gone, "a")
-        lease = await join(gone)
+        lease = await acquire(gone)
         await claim(gone, lease)
         await gone.extend_lease(lease, 2 * SHORT)
         await stores.close(gone)
         (reaped,) = await until(other.reap_leases)
         assert reaped.flows == 1
-        assert await claim(other, await join(other)) == ["a"]
+        assert await claim(other, await acquire(other)) == ["a"]

@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""What is registered beside flows: the catalogue of steps, and the keys that let people in."""
+# ruff: noqa: S101 - tests use assert
+"""The registry: the catalogue of steps, and the access keys of the HTTP API."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ def key(id: str, created_at: float = NOW) -> KeyRow:  # noqa: A002 - named as th
 
 class RegistryConformance:
     @scenario
-    async def test_steps_are_put_replaced_and_dropped(self, stores: Stores) -> None:
+    async def test_steps_are_added_replaced_and_removed(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         assert await store.list_steps() == []
         assert await store.put_step(step("ship", '{"mode": "sync"}'))
@@ -38,7 +38,7 @@ class RegistryConformance:
         assert await store.put_step(step("ship"))
 
     @scenario
-    async def test_steps_are_listed_by_name_with_their_bodies_as_they_were(self, stores: Stores) -> None:
+    async def test_steps_are_listed_by_name_with_unchanged_bodies(self, stores: Stores) -> None:
         store = await stores.open()
         names = ["Z", "a", "a-1", "a_1", "b", "ä", "漢字", "🦊", 'it\'s "quoted"']
         steps = [step(name, TEXTS[place % len(TEXTS)], NOW + place) for place, name in enumerate(names)]
@@ -47,14 +47,14 @@ class RegistryConformance:
         assert await store.list_steps() == sorted(steps, key=lambda one: one.name)
 
     @scenario
-    async def test_a_step_put_by_many_at_once_is_new_to_one_of_them(self, stores: Stores) -> None:
+    async def test_of_concurrent_puts_of_a_step_one_adds_it(self, stores: Stores) -> None:
         several = [await stores.open() for _ in range(3)]
         new = await asyncio.gather(*(one.put_step(step("ship", str(n))) for n, one in enumerate(several * 3)))
         assert sorted(new) == [False] * 8 + [True]
         assert len(await several[0].list_steps()) == 1
 
     @scenario
-    async def test_keys_are_added_listed_and_dropped(self, stores: Stores) -> None:
+    async def test_keys_are_added_listed_and_removed(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         assert await store.list_keys() == []
         for one in (key("k3", NOW + 2), key("k2", NOW + 1.5), key("k4", NOW + 1.5), key("k1", NOW + 3)):
@@ -72,7 +72,7 @@ class RegistryConformance:
         store = await stores.open()
         await store.add_key(key("k1"))
         stronger = msgspec.structs.replace(key("k1"), role="admin", digest="another-d1g3st")
-        with pytest.raises(StoreError, match="there is a key k1 already; nothing was added") as raised:
+        with pytest.raises(StoreError, match="key k1 already exists; nothing was written") as raised:
             await store.add_key(stronger)
         assert "d1g3st" not in str(raised.value)
         assert await store.list_keys() == [key("k1")]

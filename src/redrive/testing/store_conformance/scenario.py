@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""How the tests of the suite are played: opened stores, workers that join them, and flows to try them with."""
+# ruff: noqa: S101 - tests use assert
+"""What the suite's tests share: opened stores, leases, and flows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,21 +11,21 @@ from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, FlowChange, FlowRecord, FlowStatus, Lease, NewFlow, NewWorker
 
 MakeStore = Callable[[], Awaitable[Store]]
-"""Opens one more store on the same data."""
+"""Opens another store on the same data."""
 
 LONG = 60.0
-"""A lease that does not run out during a test, in seconds,"""
+"""The ttl of a lease that does not expire during a test."""
 SHORT = 0.05
-"""and one that does."""
+"""The ttl of a lease that expires during a test."""
 NOW = 1_700_000_000.0
-"""The time that flows are given; only leases go by the real one."""
+"""The time that flows are given; only leases use the real clock."""
 WORK = "workflow:Work"
 
 Suite = TypeVar("Suite")
 
 
-def played(make_store: MakeStore, play: Callable[["Stores"], Awaitable[None]]) -> None:
-    """Play a test, and close what it opened."""
+def run_test(make_store: MakeStore, play: Callable[["Stores"], Awaitable[None]]) -> None:
+    """Run a test and close the stores that it opened."""
 
     async def with_stores() -> None:
         async with AsyncExitStack() as opened:
@@ -35,18 +35,18 @@ def played(make_store: MakeStore, play: Callable[["Stores"], Awaitable[None]]) -
 
 
 def scenario(play: Callable[[Suite, "Stores"], Awaitable[None]]) -> Callable[[Suite, MakeStore], None]:
-    """A test written as `async def test_it(self, stores)`, as pytest calls it."""
+    """Turn `async def test_it(self, stores)` into a test that pytest can run."""
 
     def test(self: Suite, make_store: MakeStore) -> None:
-        played(make_store, lambda stores: play(self, stores))
+        run_test(make_store, lambda stores: play(self, stores))
 
-    # Not functools.wraps: pytest would look through it and ask for a fixture `stores`.
+    # Not functools.wraps: pytest would see the wrapped signature and ask for a fixture `stores`.
     test.__name__, test.__doc__ = play.__name__, play.__doc__
     return test
 
 
 class Stores:
-    """The stores a test opens; each stands for a process."""
+    """The stores that a test opens; each stands for a process."""
 
     def __init__(self, make_store: MakeStore, opened: AsyncExitStack) -> None:
         self._make_store = make_store
@@ -70,26 +70,26 @@ async def pause(seconds: float) -> None:
 
 
 async def until(met: Callable[[], Awaitable[Any]], within: float = 10.0) -> Any:
-    """Ask again until the answer is true; that is the answer."""
+    """Poll until the answer is true, and return it."""
     end = SYSTEM_CLOCK.monotonic() + within
     while not (answer := await met()):
-        assert SYSTEM_CLOCK.monotonic() < end, "it did not happen in time"
+        assert SYSTEM_CLOCK.monotonic() < end, "the condition was not met in time"
         await pause(0.01)
     return answer
 
 
-async def join(store: Store, ttl: float = LONG, name: str = "host:1") -> Lease:
+async def acquire(store: Store, ttl: float = LONG, name: str = "host:1") -> Lease:
     return await store.acquire_lease(NewWorker(name=name, definitions=(WORK,)), ttl)
 
 
 async def expired(store: Store, lease: Lease) -> None:
-    """Wait until the lease, taken for SHORT, has run out."""
+    """Wait until the lease, acquired for SHORT, has expired."""
 
-    async def has_run_out() -> bool:
+    async def has_expired() -> bool:
         return not any(one.epoch == lease.epoch and one.alive for one in await workers())
 
     workers = store.list_workers
-    await until(has_run_out)
+    await until(has_expired)
     await pause(0.01)
 
 
@@ -112,7 +112,7 @@ async def claim(
     definitions: Sequence[str] = (WORK,),
     queues: Sequence[str] | None = None,
 ) -> list[str]:
-    """The ids of the flows claimed."""
+    """Claim flows and return their ids."""
     return [flow.id for flow in (await store.claim(lease, definitions, queues, limit, now)).flows]
 
 
@@ -127,7 +127,7 @@ async def status_of(store: Store, flow_id: str) -> FlowStatus:
 
 
 async def release(store: Store, lease: Lease, number: int, flow_id: str, status: FlowStatus, **fields: Any) -> None:
-    """Commit batch `number`, which gives the flow up with this status."""
+    """Commit batch `number`, which releases the flow with this status."""
     change = FlowChange(flow_id=flow_id, status=status, **fields)
     await store.commit(lease, Batch(number=number, flows=[change]))
 

@@ -1,5 +1,5 @@
-# ruff: noqa: S101 - assert is how a test speaks
-"""Wake-ups: whoever listens hears that there may be something to do."""
+# ruff: noqa: S101 - tests use assert
+"""Wake-ups: listeners are called when there may be something to do."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,18 +8,18 @@ from typing import Any
 from redrive.stores.interface import Store
 from redrive.testing.store_conformance.dead_letters import fail
 from redrive.testing.store_conformance.flows import letter
-from redrive.testing.store_conformance.scenario import NOW, Stores, add, claim, join, pause, release, scenario
+from redrive.testing.store_conformance.scenario import NOW, Stores, acquire, add, claim, pause, release, scenario
 
 PATIENCE = 10.0
 QUIET = 0.03
 
 
-async def heard(listeners: list[Store], change: Callable[[], Awaitable[Any]]) -> None:
-    """Each of these stores tells of the change."""
+async def wakes(listeners: list[Store], change: Callable[[], Awaitable[Any]]) -> None:
+    """Check that each of these stores calls its listener after the change."""
     events = [asyncio.Event() for _ in listeners]
     ends = [store.on_wake(event.set) for store, event in zip(listeners, events, strict=True)]
     try:
-        # A store may have something older left to tell: wait until it has.
+        # Earlier changes may still cause wake-ups: wait until it is quiet.
         await pause(QUIET)
         while any(event.is_set() for event in events):
             for event in events:
@@ -35,37 +35,37 @@ async def heard(listeners: list[Store], change: Callable[[], Awaitable[Any]]) ->
 
 class WakeConformance:
     @scenario
-    async def test_new_flows_and_mail_are_heard_of_everywhere(self, stores: Stores) -> None:
+    async def test_new_flows_and_messages_wake_all_stores(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease = await join(other)
+        lease = await acquire(other)
         everywhere = [store, other]
-        await heard(everywhere, lambda: add(store, "a"))
+        await wakes(everywhere, lambda: add(store, "a"))
         await claim(other, lease)
-        await heard(everywhere, lambda: store.send("a", "{}", NOW))
-        await heard(everywhere, lambda: release(other, lease, 1, "a", "waiting", wake_at=NOW + 9))
+        await wakes(everywhere, lambda: store.send("a", "{}", NOW))
+        await wakes(everywhere, lambda: release(other, lease, 1, "a", "waiting", wake_at=NOW + 9))
 
     @scenario
-    async def test_flows_that_are_handed_on_are_heard_of_everywhere(self, stores: Stores) -> None:
+    async def test_released_flows_wake_all_stores(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
-        lease = await join(store)
+        lease = await acquire(store)
         await add(store, "a")
         await claim(store, lease)
-        await heard([store, other], lambda: store.release_lease(lease))
-        successor = await join(other)
+        await wakes([store, other], lambda: store.release_lease(lease))
+        successor = await acquire(other)
         await claim(other, successor)
         await release(other, successor, 1, "a", "completed", finished_at=NOW)
         await fail(other, successor, 2, letter("b"))
-        await heard([store, other], lambda: store.close_dead_letters(["b"], "redriven", "me", "why", NOW, "{}"))
+        await wakes([store, other], lambda: store.close_dead_letters(["b"], "redriven", "me", "why", NOW, "{}"))
 
     @scenario
-    async def test_who_no_longer_listens_is_not_called(self, stores: Stores) -> None:
+    async def test_a_removed_listener_is_not_called(self, stores: Stores) -> None:
         store = await stores.open()
         calls: list[str] = []
         end = store.on_wake(lambda: calls.append("one"))
         store.on_wake(lambda: calls.append("other"))
         end()
         end()
-        await heard([store], lambda: add(store, "a"))
+        await wakes([store], lambda: add(store, "a"))
         await asyncio.sleep(0)  # noqa: TID251 - a turn of the event loop, not a wait
         assert "one" not in calls
         assert "other" in calls

@@ -1,4 +1,4 @@
-"""Adding flows, also on a caller's own connection: they exist if, and only if, that transaction commits."""
+"""Adds flows, also in a caller's own transaction: they exist if and only if that transaction commits."""
 
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
@@ -9,63 +9,63 @@ import msgspec
 
 from redrive.stores.errors import StoreError
 from redrive.stores.postgres.columns import FLOW, NEW_FLOW, flow_record, named, rows_of_json, selected, written
-from redrive.stores.postgres.names import channel_of, literal, quoted
+from redrive.stores.postgres.identifiers import channel_of, literal, quoted
 from redrive.stores.records import FlowRecord, NewFlow
 
 Rows = Sequence[Sequence[Any]]
 Steps = Generator[tuple[str, str], Rows, list[FlowRecord | None]]
-"""Each step is a statement and its only parameter, to be answered with the rows."""
+"""Yields statements with their only parameter, and is sent the rows; the protocol is written once, sans-IO."""
 
-# The flow that has the key may be pruned between the two statements: once, if ever.
-_ROUNDS = 5
+# The flow that has the key may be pruned between the two statements.
+_MAX_ROUNDS = 5
 
 
 class ParameterStyle(NamedTuple):
-    """How a driver is told where the parameter goes, and that a percent sign is just that."""
+    """How a driver writes a parameter and a literal percent sign."""
 
     parameter: str
     percent: str
 
 
 ASYNCPG, PSYCOPG = ParameterStyle("$1", "%"), ParameterStyle("%s", "%%")
-# No name has it in it.
+# Occurs in no name.
 _PARAMETER = "\x00"
 
 
 @cache
 def _statements(schema: str, style: ParameterStyle) -> tuple[str, ...]:
-    """One adds flows; the other finds those that had the keys before."""
+    """Return two statements: one adds flows, the other finds the flows that already have their keys."""
     new = rows_of_json(_PARAMETER, NEW_FLOW, "new")
-    # In the order of their keys: two who add the same keys wait for each other, instead of each for the other.
+    # Sorted by key, so that two transactions which add the same keys cannot deadlock.
     add = f"""
         WITH added AS (
             INSERT INTO {quoted(schema)}.flows ({named(NEW_FLOW)}, status, wake_at)
             SELECT {written(NEW_FLOW, "new")},
                 CASE WHEN new.start_at > new.created_at THEN 'waiting' ELSE 'ready' END, to_timestamp(new.start_at)
-            FROM (SELECT *, row_number() OVER () AS place FROM {new}) AS new
-            ORDER BY new.definition, new.key, new.place
+            FROM (SELECT *, row_number() OVER () AS position FROM {new}) AS new
+            ORDER BY new.definition, new.key, new.position
             ON CONFLICT (definition, key) WHERE key IS NOT NULL DO NOTHING
             RETURNING id
-        ), told AS (
+        ), notified AS (
             SELECT count(pg_notify({literal(channel_of(schema))}, '')) FROM (SELECT FROM added LIMIT 1) AS one
         )
-        SELECT added.id FROM added, told
-    """  # noqa: S608 - the names are quoted, and all else is a parameter
+        SELECT added.id FROM added, notified
+    """  # noqa: S608 - the names are quoted, and the rest is a parameter
     holders = f"""
         SELECT {selected(FLOW, "flows")}
         FROM {new} JOIN {quoted(schema)}.flows AS flows ON flows.definition = new.definition AND flows.key = new.key
-    """  # noqa: S608 - the names are quoted, and all else is a parameter
+    """  # noqa: S608 - the names are quoted, and the rest is a parameter
     return tuple(one.replace("%", style.percent).replace(_PARAMETER, style.parameter) for one in (add, holders))
 
 
-def adding(schema: str, flows: Sequence[NewFlow], style: ParameterStyle = ASYNCPG) -> Steps:
-    """Add flows; answers as the store's `add_flows`. Written once for all ways to talk to a database."""
+def add_flows_steps(schema: str, flows: Sequence[NewFlow], style: ParameterStyle = ASYNCPG) -> Steps:
+    """Add flows; returns what the store's `add_flows` returns."""
     left = {flow.id: flow for flow in flows}
     if len(left) < len(flows):
-        raise StoreError("two of the flows to be added have the same id; nothing was added")
+        raise StoreError("two of the flows to add have the same id; nothing was written")
     answers: dict[str, FlowRecord | None] = {}
     add, holders = _statements(schema, style)
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         if left:
             for (flow_id,) in _as_text((yield add, _json(left.values()))):
                 answers[flow_id] = None
@@ -76,22 +76,22 @@ def adding(schema: str, flows: Sequence[NewFlow], style: ParameterStyle = ASYNCP
         by_key = {(flow.definition, flow.key): flow for flow in found}
         answers |= {flow.id: by_key[key] for flow in left.values() if (key := (flow.definition, flow.key)) in by_key}
         left = {flow_id: flow for flow_id, flow in left.items() if flow_id not in answers}
-    raise StoreError(f"flow {next(iter(left))} was not added: its key belongs to a flow that comes and goes; try again")
+    raise StoreError(f"flow {next(iter(left))} was not added: other flows keep taking and freeing its key; try again")
 
 
-async def answered(steps: Steps, fetch: Callable[[str, str], Awaitable[Rows]]) -> list[FlowRecord | None]:
+async def run_steps(steps: Steps, fetch: Callable[[str, str], Awaitable[Rows]]) -> list[FlowRecord | None]:
     try:
         statement, parameter = next(steps)
         while True:
             statement, parameter = steps.send(await fetch(statement, parameter))
     except StopIteration as done:
-        return _answer(done)
+        return _result(done)
 
 
 async def add_flows_on(connection: Any, schema: str, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-    """Add flows in the transaction of this connection, of asyncpg or psycopg. Workers hear of them when it commits."""
+    """Add flows in the transaction of an asyncpg or psycopg connection; workers are notified when it commits."""
     if _is_one_of("asyncpg", "Connection", connection):
-        return await answered(adding(schema, flows), connection.fetch)
+        return await run_steps(add_flows_steps(schema, flows), connection.fetch)
     if _is_one_of("psycopg", "Connection", connection):
         return add_flows_on_sync(connection, schema, flows)
     if not _is_one_of("psycopg", "AsyncConnection", connection):
@@ -102,18 +102,18 @@ async def add_flows_on(connection: Any, schema: str, flows: Sequence[NewFlow]) -
 
         async def fetch(statement: str, parameter: str) -> Rows:
             await cursor.execute(statement, (parameter,))
-            return await cursor.fetchall()  # type: ignore[no-any-return]  # a connection is only known at run time
+            return await cursor.fetchall()  # type: ignore[no-any-return]  # the connection is untyped
 
-        return await answered(adding(schema, flows, PSYCOPG), fetch)
+        return await run_steps(add_flows_steps(schema, flows, PSYCOPG), fetch)
 
 
 def add_flows_on_sync(connection: Any, schema: str, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-    """The same on a connection without async: that of psycopg."""
+    """Add flows in the transaction of a synchronous psycopg connection."""
     if not _is_one_of("psycopg", "Connection", connection):
         raise _refused(connection, "a psycopg.Connection")
     from psycopg.rows import tuple_row
 
-    steps = adding(schema, flows, PSYCOPG)
+    steps = add_flows_steps(schema, flows, PSYCOPG)
     with connection.cursor(row_factory=tuple_row) as cursor:
         try:
             statement, parameter = next(steps)
@@ -121,15 +121,15 @@ def add_flows_on_sync(connection: Any, schema: str, flows: Sequence[NewFlow]) ->
                 cursor.execute(statement, (parameter,))
                 statement, parameter = steps.send(cursor.fetchall())
         except StopIteration as done:
-            return _answer(done)
+            return _result(done)
 
 
-def _answer(done: StopIteration) -> list[FlowRecord | None]:
-    return done.value  # type: ignore[no-any-return]  # what `adding` returned
+def _result(done: StopIteration) -> list[FlowRecord | None]:
+    return done.value  # type: ignore[no-any-return]  # what the generator returned
 
 
 def _as_text(rows: Rows) -> Rows:
-    """psycopg gives bytes where the encoding is SQL_ASCII; what redrive writes is UTF-8 there, too."""
+    """Decode bytes, which psycopg returns where the encoding is SQL_ASCII; redrive writes UTF-8 there too."""
     return [[value.decode() if isinstance(value, bytes) else value for value in row] for row in rows]
 
 
@@ -138,10 +138,10 @@ def _json(flows: Iterable[NewFlow]) -> str:
 
 
 def _is_one_of(library: str, name: str, connection: Any) -> bool:
-    """Without importing a library that the caller does not use."""
+    """Check the type without importing a library that the caller does not use."""
     module = sys.modules.get(library)
     return module is not None and isinstance(connection, getattr(module, name))
 
 
 def _refused(connection: Any, wanted: str) -> TypeError:
-    return TypeError(f"flows cannot be started on a {type(connection).__qualname__}; give {wanted}")
+    return TypeError(f"flows cannot be started on a {type(connection).__qualname__}; pass {wanted}")

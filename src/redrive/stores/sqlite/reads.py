@@ -1,4 +1,4 @@
-"""What is only read, on a connection of its own: a long look holds up no commit."""
+"""The read-only verbs. They run on a connection of their own, so that a long read holds up no commit."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -35,8 +35,8 @@ _HEARTBEATS = f"SELECT flow_id, item, at, details FROM heartbeats WHERE flow_id 
 _FLOWS = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE true"  # noqa: S608 - our own names
 _RETRIES = f"SELECT {columns(RETRY_FIELDS)} FROM retry_queue WHERE true"  # noqa: S608 - our own names
 _DEAD = f"SELECT {columns(DEAD_FIELDS)} FROM dead_letters WHERE true"  # noqa: S608 - our own names
-# Unread messages are few, and the flows of an owner may be many: begin with the messages.
-_MAIL = """
+# Starts from the messages: they are few, while a worker may own many flows.
+_INBOX = """
 SELECT messages.id, flow_id, at, body FROM messages CROSS JOIN flows ON flows.id = flow_id
 WHERE owner = ? ORDER BY messages.id
 """
@@ -69,7 +69,7 @@ def read_heartbeats(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> 
 
 
 def read_inbox(connection: sqlite3.Connection, lease: Lease) -> list[Message]:
-    return [Message(*row) for row in connection.execute(_MAIL, (lease.epoch,))]
+    return [Message(*row) for row in connection.execute(_INBOX, (lease.epoch,))]
 
 
 def count_unread(connection: sqlite3.Connection, flow_id: str) -> int:
@@ -88,7 +88,7 @@ def list_flows(connection: sqlite3.Connection, query: FlowQuery) -> list[FlowRec
         ("definition = ?", query.definition),
         ("queue = ?", query.queue),
         ("key = ?", query.key),
-        # Ids are in the order of time; and the flow itself may be gone.
+        # Ids sort by time. The flow that ended the last page may be gone.
         ("id < ?", query.before),
     ]
     return [flow_record(row) for row in _select(connection, _FLOWS, filters, "id DESC", query.limit)]
@@ -122,7 +122,7 @@ def list_queues(connection: sqlite3.Connection) -> list[QueueRecord]:
 
 
 def _select(connection: sqlite3.Connection, rows: str, filters: _Filters, order: str, limit: int) -> sqlite3.Cursor:
-    """The first rows that pass the filters; those with None let everything pass, those with a tuple take several."""
+    """Return the first rows that match all filters. A None matches everything; a tuple fills several parameters."""
     used = [(condition, value) for condition, value in filters if value is not None]
     conditions = "".join(f" AND {condition}" for condition, _ in used)
     values = [one for _, value in used for one in (value if isinstance(value, tuple) else (value,))]

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from redrive.stores.postgres.turns import Turns
+from redrive.stores.postgres.fair_lock import FairLock
 
 USERS = 12
 
@@ -14,13 +14,13 @@ USERS = 12
 def test_turns_are_taken_one_at_a_time_in_order_and_none_is_lost(seed: int) -> None:
     """Whoever is cancelled, while it waits, when its turn has just come or in its turn, holds nobody up."""
     chance = random.Random(seed)
-    turns, order, inside = Turns(), list[int](), 0
+    turns, order, inside = FairLock(), list[int](), 0
 
     async def use(number: int, steps: int) -> None:
         nonlocal inside
-        if turns.taken:
+        if turns.locked:
             await turns.wait()
-        turns.taken = True
+        turns.locked = True
         try:
             inside += 1
             assert inside == 1
@@ -29,7 +29,7 @@ def test_turns_are_taken_one_at_a_time_in_order_and_none_is_lost(seed: int) -> N
                 await asyncio.sleep(0)
         finally:
             inside -= 1
-            turns.hand_on()
+            turns.release()
 
     async def scenario() -> None:
         users = [asyncio.create_task(use(number, chance.randrange(3))) for number in range(USERS)]
@@ -45,4 +45,4 @@ def test_turns_are_taken_one_at_a_time_in_order_and_none_is_lost(seed: int) -> N
     asyncio.run(scenario())
     assert order == sorted(order)
     assert order[-1] == USERS
-    assert not turns.taken
+    assert not turns.locked

@@ -1,31 +1,31 @@
-"""What is written beside commits, claims and leases: new flows, mail, settled dead letters, limits, pruning."""
+"""The other writes: new flows, messages, closed dead letters, queue limits, pruning."""
 
 import sqlite3
 from collections.abc import Sequence
 
-from redrive.stores.errors import StoreError
 from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
+from redrive.stores.refusals import flow_exists
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record
 
 _ADD = """
 INSERT INTO flows (id, definition, input, queue, priority, key, status, created_at, start_at, wake_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_OF_KEY = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE key = ? AND definition = ?"  # noqa: S608 - our own names
+_FIND_BY_KEY = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE key = ? AND definition = ?"  # noqa: S608 - our own names
 _STATUS = "SELECT status FROM flows WHERE id = ?"
 _MESSAGE = "INSERT INTO messages (flow_id, at, body) VALUES (?, ?, ?)"
-_MAIL_FOR_OWNER = "UPDATE flows SET messages_sent = messages_sent + 1 WHERE id = ?"
-_MAIL_THAT_WAKES = """
+_COUNT_MESSAGE = "UPDATE flows SET messages_sent = messages_sent + 1 WHERE id = ?"
+_COUNT_MESSAGE_AND_WAKE = """
 UPDATE flows SET
     messages_sent = messages_sent + 1, status = 'ready', wake_at = iif(status = 'ready', wake_at, ?), finished_at = NULL
 WHERE id = ?
 """
-_SETTLE = """
+_CLOSE_LETTER = """
 UPDATE dead_letters SET state = ?, "by" = ?, why = ?, closed_at = ? WHERE flow_id = ? AND state = 'dead'
 """
 _SET_LIMIT = 'INSERT OR REPLACE INTO queue_limits (name, "limit") VALUES (?, ?)'
-_NO_LIMIT = "DELETE FROM queue_limits WHERE name = ?"
-_PRUNED = """
+_DROP_LIMIT = "DELETE FROM queue_limits WHERE name = ?"
+_PRUNABLE = """
 SELECT id FROM flows
 WHERE finished_at < ? AND status IN ('completed', 'failed', 'cancelled')
     AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE flow_id = flows.id AND state = 'dead')
@@ -42,15 +42,15 @@ _REMOVALS = [
         ("flows", "id"),
     )
 ]
-MOST_PAGES_PRUNED = 1_000
-"""Pages with which a transaction has enough to set free: meanwhile nobody can write, or renew a lease."""
+MAX_PAGES_PRUNED = 1_000
+"""How many pages one transaction frees at most: meanwhile nobody else can write or extend a lease."""
 
 
 def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
     answers: list[FlowRecord | None] = []
     for flow in flows:
         if flow.key is not None:
-            row = connection.execute(_OF_KEY, (flow.key, flow.definition)).fetchone()
+            row = connection.execute(_FIND_BY_KEY, (flow.key, flow.definition)).fetchone()
             if row is not None:
                 answers.append(flow_record(row))
                 continue
@@ -64,14 +64,14 @@ def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[
                     flow.queue,
                     flow.priority,
                     flow.key,
-                    "waiting" if flow.start_at > flow.created_at else "ready",
+                    flow.initial_status,
                     flow.created_at,
                     flow.start_at,
                     flow.start_at,
                 ),
             )
         except sqlite3.IntegrityError:
-            raise StoreError(f"there is a flow {flow.id} already; nothing was added") from None
+            raise flow_exists(flow.id) from None
         answers.append(None)
     return answers
 
@@ -85,9 +85,9 @@ def send(connection: sqlite3.Connection, flow_id: str, body: str, now: float, re
         return status
     connection.execute(_MESSAGE, (flow_id, now, body))
     if status == "running":
-        connection.execute(_MAIL_FOR_OWNER, (flow_id,))
+        connection.execute(_COUNT_MESSAGE, (flow_id,))
     else:
-        connection.execute(_MAIL_THAT_WAKES, (now, flow_id))
+        connection.execute(_COUNT_MESSAGE_AND_WAKE, (now, flow_id))
     return status
 
 
@@ -100,27 +100,27 @@ def close_dead_letters(
     now: float,
     message: str | None,
 ) -> list[str]:
-    settled = [one for one in flow_ids if connection.execute(_SETTLE, (state, by, why, now, one)).rowcount]
+    closed = [one for one in flow_ids if connection.execute(_CLOSE_LETTER, (state, by, why, now, one)).rowcount]
     if message is not None:
-        for flow_id in settled:
+        for flow_id in closed:
             send(connection, flow_id, message, now, reopens=True)
-    return settled
+    return closed
 
 
 def set_queue_limit(connection: sqlite3.Connection, queue: str, limit: int | None) -> None:
     if limit is None:
-        connection.execute(_NO_LIMIT, (queue,))
+        connection.execute(_DROP_LIMIT, (queue,))
     else:
         connection.execute(_SET_LIMIT, (queue, limit))
 
 
 def prune(connection: sqlite3.Connection, finished_before: float, limit: int) -> int:
-    most_free, pruned = _free_pages(connection) + MOST_PAGES_PRUNED, 0
-    for flow_id in connection.execute(_PRUNED, (finished_before, limit)).fetchall():
+    max_free, pruned = _free_pages(connection) + MAX_PAGES_PRUNED, 0
+    for flow_id in connection.execute(_PRUNABLE, (finished_before, limit)).fetchall():
         for removal in _REMOVALS:
             connection.execute(removal, flow_id)
         pruned += 1
-        if _free_pages(connection) >= most_free:
+        if _free_pages(connection) >= max_free:
             break
     return pruned
 

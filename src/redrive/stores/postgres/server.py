@@ -1,0 +1,123 @@
+"""Connects to the server and sets up the session."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from redrive.stores.errors import StoreUnusable
+from redrive.stores.postgres.address import public_address
+from redrive.stores.postgres.faults import CONNECTING_FAULTS, DRIVER_FAULTS, connecting_failed
+from redrive.stores.postgres.identifiers import quoted
+
+try:
+    import asyncpg  # type: ignore[import-untyped]  # it has no annotations
+except ImportError:
+    asyncpg = None
+
+CONNECT_TIMEOUT = 10
+CANCEL_GRACE = 0.5
+"""How many seconds a connection attempt that is cancelled may still take."""
+COMMAND_TIMEOUT = 60.0
+"""How many seconds the server may take to answer before the connection counts as lost."""
+CLOSE_TIMEOUT = 2.0
+IDLE_IN_TRANSACTION_TIMEOUT = "5s"
+"""A client that hangs inside a transaction must not block others for longer than a lease lasts."""
+MIN_SERVER_VERSION = 14
+ENCODINGS = ("UTF8", "SQL_ASCII")
+"""The encodings that can store any text; SQL_ASCII stores the bytes as they are."""
+
+# The locking rules that the statements rely on are those of READ COMMITTED, whatever the database's default is.
+_SESSION = """
+SET standard_conforming_strings TO on;
+SET search_path TO {schema};
+SET jit TO off;
+SET default_transaction_isolation TO 'read committed';
+SET idle_in_transaction_session_timeout TO '{idle_in_transaction}';
+SET idle_session_timeout TO 0
+"""
+
+USE_INDEXES = """;
+SET plan_cache_mode TO force_generic_plan;
+SET enable_seqscan TO off;
+SET enable_hashjoin TO off;
+SET enable_mergejoin TO off
+"""
+"""Session settings for the engine's statements: use indexes, whatever the table statistics say."""
+
+# Safe for claims: no work of a claimed flow is done before a commit that waits for the disk, and that flushes the
+# claim too.
+NO_FLUSH = """;
+SET synchronous_commit TO off
+"""
+"""Session settings for a connection whose commits do not wait for the disk."""
+
+
+class Server:
+    """Opens connections to one database."""
+
+    def __init__(self, url: str, schema: str) -> None:
+        self.address = public_address(url)
+        self._url = url
+        self._session = _SESSION.format(schema=quoted(schema), idle_in_transaction=IDLE_IN_TRANSACTION_TIMEOUT)
+
+    async def connect(self, setup: str = "", command_timeout: bool = True) -> Any:
+        """Open a connection; with `command_timeout`, the driver limits the time of each command."""
+        if asyncpg is None:
+            raise StoreUnusable("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
+        try:
+            connection = await _finish_connecting(
+                asyncpg.connect(
+                    self._url,
+                    timeout=CONNECT_TIMEOUT,
+                    command_timeout=COMMAND_TIMEOUT if command_timeout else None,
+                    max_cached_statement_lifetime=0,
+                    max_cacheable_statement_size=0,
+                )
+            )
+        except CONNECTING_FAULTS as error:
+            raise connecting_failed(self.address, error) from None
+        try:
+            version: int = connection.get_server_version().major
+            if version < MIN_SERVER_VERSION:
+                raise StoreUnusable(
+                    f"{self.address}: the server is PostgreSQL {version}; use {MIN_SERVER_VERSION} or newer"
+                )
+            encoding: str = connection.get_settings().server_encoding
+            if encoding not in ENCODINGS:
+                raise StoreUnusable(
+                    f"{self.address}: the database's encoding {encoding} cannot store all text;"
+                    " create the database with ENCODING 'UTF8'"
+                )
+            await connection.execute(self._session + setup, timeout=CONNECT_TIMEOUT)
+        except BaseException as error:
+            connection.terminate()
+            if isinstance(error, DRIVER_FAULTS):
+                raise connecting_failed(self.address, error) from None
+            raise
+        return connection
+
+
+async def _finish_connecting(connect: Coroutine[Any, Any, Any]) -> Any:
+    """Await the connection; when cancelled, let the driver finish for a moment.
+
+    A driver that is cut off midway leaves an exception that nobody retrieves, and the event loop prints it.
+    """
+    connecting = asyncio.ensure_future(connect)
+    try:
+        await asyncio.wait([connecting])
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait([connecting], timeout=CANCEL_GRACE)
+        finally:
+            if not connecting.cancel() and not connecting.cancelled() and connecting.exception() is None:
+                connecting.result().terminate()
+        raise
+    return connecting.result()
+
+
+async def close_quietly(connection: Any) -> None:
+    """Close the connection; terminate it when the server does not answer."""
+    try:
+        await connection.close(timeout=CLOSE_TIMEOUT)
+    except DRIVER_FAULTS:
+        connection.terminate()

@@ -1,0 +1,75 @@
+"""Opens connections to the database file, and notices when the file is replaced."""
+
+import os
+import sqlite3
+
+from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.errors import StoreUnusable
+from redrive.stores.sqlite.faults import is_busy
+
+WAL_PAGES = 2_000
+"""How many pages the write-ahead log holds before a checkpoint; a larger log copies busy pages less often."""
+_MAX_WAL_BYTES = 64 * 2**20
+_RETRY_AFTER = 0.005
+
+
+def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
+    """Open a connection to the file, creating the file when there is none."""
+    folder = os.path.dirname(path) or "."
+    if path in ("", ":memory:"):
+        raise StoreUnusable(f"{where}: not a file; use memory:// for a store in memory")
+    if not os.path.isdir(folder):
+        raise StoreUnusable(f"{where}: folder {folder} does not exist; create it")
+    if os.path.isdir(path):
+        raise StoreUnusable(f"{where}: this is a folder; name a file in it")
+    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=256)
+    try:
+        _use_write_ahead_log(connection, busy_timeout, where)
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {_MAX_WAL_BYTES}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class OpenedFile:
+    """Identifies the file that was opened. SQLite itself keeps writing to a file that was deleted or replaced."""
+
+    def __init__(self, path: str, where: str) -> None:
+        self._path = os.path.abspath(path)
+        self._where = where
+        opened = os.stat(self._path)
+        self._opened = (opened.st_ino, opened.st_dev)
+
+    def check(self) -> None:
+        """Raise StoreUnusable when the path no longer leads to the file."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            found = None
+        except OSError:
+            # The statement that follows meets the same error and reports it.
+            return
+        if found is None or (found.st_ino, found.st_dev) != self._opened:
+            raise StoreUnusable(
+                f"{self._where}: the file was deleted, moved or replaced while it was in use;"
+                " put it back and open the store again"
+            )
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout: float, where: str) -> None:
+    end = SYSTEM_CLOCK.monotonic() + busy_timeout
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait by itself here while other processes open the same new file.
+            if not is_busy(error) or SYSTEM_CLOCK.monotonic() >= end:
+                raise
+            SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.monotonic() + _RETRY_AFTER)
+            continue
+        if mode != "wal":
+            raise StoreUnusable(f"{where}: this file system supports no write-ahead log; use a file on a local disk")
+        return
