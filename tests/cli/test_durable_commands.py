@@ -213,7 +213,7 @@ def test_a_message_that_nobody_can_read_is_told_of(run: Command) -> None:
     flow_id = started(run)
     said = run("flows", "cancel", flow_id, "--why", "its code is gone").out
     assert "but no live worker knows workflow:CliOrder, so it stays as it is until one does: redrive worker" in said
-    assert "a worker to read 1 message (to cancel it, to resume it, or the like)" in run("explain", flow_id).out
+    assert "a worker to read 1 message (a request to cancel, to resume, or the like)" in run("explain", flow_id).out
 
 
 def test_explain_shows_text_and_data(run: Command) -> None:

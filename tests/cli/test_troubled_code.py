@@ -122,12 +122,12 @@ def test_a_run_of_a_flow_whose_code_has_changed_explains_it_and_ends(changed: Co
         ran = changed("new")
         assert (ran.code, ran.out) == (1, "")
         assert ran.err.startswith("CliChanged: parked: line 1 of the log says: ")
-        assert "once the code is mended and its workers run it, go on:\n      redrive flows resume " in ran.err
+        assert "once the code is fixed and its workers run it, go on:\n      redrive flows resume " in ran.err
         assert "is kept (parked); once it is resumed it goes on with: redrive worker changed_flows.py" in ran.err
 
 
 def test_a_flow_that_was_resumed_is_waited_for(run: Command, changed: Command) -> None:
-    assert run("flows", "resume", flow_named(changed("new")), "--why", "the code is mended").code == 0
+    assert run("flows", "resume", flow_named(changed("new")), "--why", "the code is fixed").code == 0
     ran = changed("old")
     assert (ran.code, ran.out) == (0, '"done"\n'), ran.err
 

@@ -19,7 +19,7 @@ from redrive.cli.definitions import find
 from redrive.cli.flow_input import read_input
 from redrive.cli.worker_process import work
 from redrive.client.app import App
-from redrive.explain.explanation import AttemptStory, Explanation, ItemStory
+from redrive.explain.explanation import AttemptSummary, Explanation, ItemEntry
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Lease, NewWorker, WorkerRecord
@@ -81,9 +81,9 @@ class Shell:
     def explain(self, flow_id: str) -> Explanation:
         return self.ask(lambda app: app.explain(flow_id))
 
-    def attempts(self, flow_id: str) -> list[AttemptStory]:
+    def attempts(self, flow_id: str) -> list[AttemptSummary]:
         (item, *_) = self.explain(flow_id).timeline
-        assert isinstance(item, ItemStory)
+        assert isinstance(item, ItemEntry)
         return item.attempts
 
     def becomes(self, flow_id: str, status: str) -> None:

@@ -50,12 +50,12 @@ def doctor_command(store: StoreOption = "", as_json: JsonOption = False) -> int:
 
 
 async def _examine(app: "App") -> list[Check]:
-    from redrive.explain.worker_eligibility import workers_in
+    from redrive.explain.store_reader import all_workers
 
     checks = [Check("ok", "store", f"{app.store.address} can be reached, and its schema is up to date")]
     checks += await _visit(app)
     now = SYSTEM_CLOCK.wall()
-    workers = await workers_in(app.store)
+    workers = await all_workers(app.store)
     queues = await app.queues()
     open_flows = [flow async for flow in _flows(app, ("ready", "waiting", "running"))]
     parked = [flow async for flow in _flows(app, ("parked",))]
@@ -72,14 +72,14 @@ async def _examine(app: "App") -> list[Check]:
 
 async def _visit(app: "App") -> list[Check]:
     """Write for real, as a worker that takes nothing; the store's clock shows in when it joined."""
-    from redrive.explain.worker_eligibility import VISITOR
+    from redrive.explain.worker_eligibility import DOCTOR
     from redrive.formatting.times import format_duration
     from redrive.stores.errors import StoreError
     from redrive.stores.records import NewWorker
 
     try:
         before = SYSTEM_CLOCK.wall()
-        lease = await app.store.join(NewWorker(name=VISITOR, definitions=()), _VISIT)
+        lease = await app.store.join(NewWorker(name=DOCTOR, definitions=()), _VISIT)
         after = SYSTEM_CLOCK.wall()
         joined = [worker.joined_at for worker in await app.store.list_workers() if worker.epoch == lease.epoch]
         await app.store.leave(lease)
@@ -140,16 +140,16 @@ def _queues(queues: "list[QueueRecord]") -> list[Check]:
 
 
 def _unknown_to_all(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> Check:
-    from redrive.explain.worker_eligibility import WhoCan
+    from redrive.explain.worker_eligibility import WorkerEligibility
     from redrive.flows.needed_actions import needed_actions
 
     alike = [(flow.definition, flow.queue, needed_actions(flow.definition, flow.input)) for flow in flows]
     one_of = dict(zip(alike, flows, strict=True))
     nobody: Counter[str] = Counter()
     for kind, number in Counter(alike).items():
-        who = WhoCan(one_of[kind], alive)
-        if not who:
-            lacks = f" (it waits for {who.missing_in_words})" if who.missing else ""
+        who = WorkerEligibility(one_of[kind], alive)
+        if not who.any_eligible():
+            lacks = f" (it waits for {who.missing_worker()})" if who.missing_actions else ""
             nobody[f"{kind[0]} in queue {kind[1]}{lacks}"] += number
     if not nobody:
         return Check("ok", "reachable", "no flow lies where no live worker can run it")

@@ -189,19 +189,19 @@ def _tell(flow: str, what: str, why: str, by: str, store: str, as_json: bool, **
     said, name = reason(why), who(by)
 
     async def tell(app: "App") -> str:
-        from redrive.explain.worker_eligibility import WhoCan
+        from redrive.explain.worker_eligibility import WorkerEligibility
 
         record, handle = await app.find(flow), app.handle(flow)
-        can = WhoCan(record, await alive(app))
+        can = WorkerEligibility(record, await alive(app))
         # None of its code has to run, so that none of its actions must be known.
-        without_code = what == "cancel" and can.missing and (more or not await app.log(flow))
+        without_code = what == "cancel" and can.missing_actions and (more or not await app.log(flow))
         verbs: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
         await verbs[what](by=name, why=said, **more)
-        if can.able or without_code:
+        if can.capable or without_code:
             return "its worker does so"
-        if can.missing:
+        if can.missing_actions:
             end = "; only --force needs none of them" if what == "cancel" else ""
-            return f"but it waits for {can.missing_in_words}, and none that is alive does{end}"
+            return f"but it waits for {can.missing_worker()}, and none that is alive does{end}"
         return (
             f"but no live worker knows {record.definition}, so it stays as it is until one does: redrive worker MODULE"
         )
@@ -247,9 +247,9 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
 
 async def alive(app: "App") -> "list[WorkerRecord]":
     """The workers whose lease is valid."""
-    from redrive.explain.worker_eligibility import workers_in
+    from redrive.explain.store_reader import live_workers
 
-    return [one for one in await workers_in(app.store) if one.alive]
+    return await live_workers(app.store)
 
 
 def _known_statuses(given: Sequence[str]) -> Any:
@@ -293,12 +293,12 @@ def ago(seconds: float) -> str:
 
 
 def _then(flow: "FlowRecord", workers: "list[WorkerRecord]", now: float) -> str:
-    from redrive.explain.worker_eligibility import WhoCan
+    from redrive.explain.worker_eligibility import WorkerEligibility
     from redrive.formatting.times import format_duration
 
     if flow.finished_at is not None:
         return f"ended {ago(now - flow.finished_at)}"
-    if flow.status in ("ready", "waiting") and (missing := WhoCan(flow, workers).missing_in_words):
+    if flow.status in ("ready", "waiting") and (missing := WorkerEligibility(flow, workers).missing_worker()):
         return f"waits for {missing}"
     if flow.wake_at is not None and flow.status == "waiting":
         left = flow.wake_at - now

@@ -15,9 +15,9 @@ from redrive.client.handle import FlowNotFound, Handle, NotPossible
 from redrive.client.new_flows import FlowSettings, check_queue, new_flow
 from redrive.client.starting import Starter, started
 from redrive.determinism.clock import whole_microseconds
-from redrive.explain.compensation_words import not_undone, undone_in_words
+from redrive.explain.compensation import describe_compensation, uncompensated_steps
 from redrive.explain.explanation import Explanation
-from redrive.explain.reading import explained
+from redrive.explain.store_reader import explain_from_store
 from redrive.flows.action import ActionCall
 from redrive.flows.history import Line
 from redrive.flows.job import write_job
@@ -274,7 +274,8 @@ class App(AppLife):
 
     async def explain(self, flow_id: str) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next."""
-        return await explained(self.store, await self.find(flow_id), await self.log(flow_id), self._clock.wall())
+        record, lines = await self.find(flow_id), await self.log(flow_id)
+        return await explain_from_store(self.store, record, lines, self._clock.wall())
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return await self.store.list_flows(query or FlowQuery())
@@ -312,7 +313,7 @@ class App(AppLife):
             left_alone = {letter.flow_id for letter in undone}
             ids = [one for one in ids if one not in left_alone]
             if not ids:
-                how = undone_in_words(not_undone(await self.log(undone[0].flow_id)))
+                how = describe_compensation(uncompensated_steps(await self.log(undone[0].flow_id)))
                 raise NotPossible(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
         return await self.store.settle_dead(ids, "redriven", by, why, self._clock.wall(), message)

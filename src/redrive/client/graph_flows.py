@@ -14,7 +14,7 @@ from redrive.client.completions import (
 )
 from redrive.client.handle import FlowFinished, Handle, NotPossible
 from redrive.client.step_views import StepView, indexes_of, steps_of
-from redrive.explain.compensation_words import not_undone, undone_in_words
+from redrive.explain.compensation import describe_compensation, uncompensated_steps
 from redrive.flows.events import ItemAdded
 from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.graphs.builder import Graph
@@ -90,8 +90,8 @@ class GraphFlows:
         items = fold(lines).items
         item = _item_of(record, items, step, index)
         if any(one.undoes for one in items.values()):
-            left = not_undone(lines)
-            how = "what had succeeded is being undone, or was undone" if not left else undone_in_words(left)
+            failed = uncompensated_steps(lines)
+            how = describe_compensation(failed) if failed else "its completed steps are being or were compensated"
             raise NotPossible(f"flow {flow_id} cannot go on: {how}. Start another flow")
         message = msgspec.structs.replace(said, item=item.number)
         if isinstance(message, CompleteItem) and record.definition.startswith(GRAPH):

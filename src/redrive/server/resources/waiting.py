@@ -9,7 +9,7 @@ from msgspec import Meta
 from redrive.client.app import LARGEST_LIMIT
 from redrive.client.new_flows import QUEUE_NAME, is_queue
 from redrive.determinism.clock import current_clock
-from redrive.explain.worker_eligibility import workers_in
+from redrive.explain.store_reader import all_workers
 from redrive.formatting.times import utc_datetime
 from redrive.server.operations import Answer, Ask, Limit, Name, Says, answer, opt
 from redrive.server.problems import Refused
@@ -199,7 +199,7 @@ def _queue(record: QueueRecord) -> QueueAnswer:
 )
 async def workers(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    found = await workers_in(app_of(request).store)
+    found = await all_workers(app_of(request).store)
     shown = [
         WorkerAnswer(
             name=one.name,
