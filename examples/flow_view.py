@@ -32,7 +32,7 @@ class FlowView:
 
     async def look(self) -> bool:
         """Show what is new in the log; False once the flow has ended."""
-        for seq, at, event in (await self._app.log(self._flow_id))[self._shown :]:
+        for seq, at, event in (await self._app.read_lines(self._flow_id))[self._shown :]:
             self._shown = seq
             self._began = self._began or at
             self.history.apply(at, event)

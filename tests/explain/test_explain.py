@@ -665,7 +665,7 @@ def stories() -> Stories:
         for flow_id in dead:
             await app.outcome(flow_id)
         flows = await app.flows()
-        return [(flow, await app.log(flow.id)) for flow in flows]
+        return [(flow, await app.read_lines(flow.id)) for flow in flows]
 
     answer: Stories = told(scenario)
     return answer

@@ -17,6 +17,7 @@ from redrive.client.starting import Starter, started
 from redrive.determinism.clock import whole_microseconds
 from redrive.explain.compensation import describe_compensation, uncompensated_steps
 from redrive.explain.explanation import Explanation
+from redrive.explain.log_line import LogLine, public_lines
 from redrive.explain.store_reader import explain_from_store
 from redrive.flows.action import ActionCall
 from redrive.flows.history import Line
@@ -268,13 +269,17 @@ class App(AppLife):
             raise FlowNotFound(flow_id, self.store.address)
         return record
 
-    async def log(self, flow_id: str) -> list[Line]:
-        """The flow's log, in order."""
+    async def log(self, flow_id: str) -> list[LogLine]:
+        """Return the flow's log, in order; its lines print and encode as the server's `/events` shows them."""
+        return public_lines(await self.read_lines(flow_id))
+
+    async def read_lines(self, flow_id: str) -> list[Line]:
+        """Return the flow's log as the engine keeps it, with delivery tokens."""
         return lines_of((await self.store.read_events([flow_id]))[flow_id])
 
     async def explain(self, flow_id: str) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next."""
-        record, lines = await self.find(flow_id), await self.log(flow_id)
+        record, lines = await self.find(flow_id), await self.read_lines(flow_id)
         return await explain_from_store(self.store, record, lines, self._clock.wall())
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
@@ -313,7 +318,7 @@ class App(AppLife):
             left_alone = {letter.flow_id for letter in undone}
             ids = [one for one in ids if one not in left_alone]
             if not ids:
-                how = describe_compensation(uncompensated_steps(await self.log(undone[0].flow_id)))
+                how = describe_compensation(uncompensated_steps(await self.read_lines(undone[0].flow_id)))
                 raise NotPossible(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
         return await self.store.settle_dead(ids, "redriven", by, why, self._clock.wall(), message)

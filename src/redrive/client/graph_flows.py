@@ -86,7 +86,7 @@ class GraphFlows:
     async def tell_step(self, flow_id: str, step: str, index: int | None, said: ByHand) -> None:
         """`said` is about the item that step and index name; its own number is filled in."""
         record = await self._app.find(flow_id)
-        lines = await self._app.log(flow_id)
+        lines = await self._app.read_lines(flow_id)
         items = fold(lines).items
         item = _item_of(record, items, step, index)
         if any(one.undoes for one in items.values()):
@@ -129,7 +129,7 @@ class GraphFlows:
         record = await self._app.store.find_flow(read.flow_id) if read is not None else None
         if read is None or record is None:
             return "unknown"
-        lines = await self._app.log(read.flow_id)
+        lines = await self._app.read_lines(read.flow_id)
         standing = standing_of(lines, read)
         if standing == "unknown":
             return standing
@@ -151,7 +151,7 @@ class GraphFlows:
 
     async def steps_of(self, flow_id: str) -> list[StepView]:
         record = await self._app.find(flow_id)
-        return steps_of(record, await self._app.log(flow_id), self._app.now())
+        return steps_of(record, await self._app.read_lines(flow_id), self._app.now())
 
 
 def _item_of(record: FlowRecord, items: dict[int, Item], step: str, index: int | None) -> Item:

@@ -43,8 +43,8 @@ class ItemAdded(Event, frozen=True, kw_only=True):
 class ItemStarted(ItemAdded, frozen=True, kw_only=True):
     """... and its first attempt began at once."""
 
-    delivery: str
-    """The token of the attempt."""
+    delivery: str = ""
+    """The token of the attempt; left out where a log is shown."""
     timeout_at: float | None = None
 
 
@@ -109,7 +109,7 @@ class AttemptStarted(Event, frozen=True):
     item: int
     attempt: int
     """From 1."""
-    delivery: str
+    delivery: str = ""
     timeout_at: float | None = None
 
 

@@ -35,7 +35,7 @@ def add_command(
     \b
     redrive keys add --role operate --name ci
     """
-    from redrive.server.keys import new_key
+    from redrive.server.api_keys import new_key
 
     if role not in ROLES:
         raise BadInput(f"--role: {role!r} is not a role; use one of {', '.join(ROLES)}")

@@ -15,8 +15,8 @@ from redrive.cli.processes.loop_watchdog import watch_loop
 from redrive.cli.processes.registered_definitions import count_definitions
 from redrive.formatting.text import format_count
 from redrive.server.api import Api
+from redrive.server.http_server import HttpServer, bind, url_of, wait_until_started
 from redrive.server.loopback import is_loopback_address
-from redrive.server.running import Server, bind, started, url_of
 from redrive.stores.errors import StoreError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def serve(
                     f"--host {host} accepts requests from other machines, but there is no API key; create one first: "
                     "redrive keys add --role admin --name NAME"
                 )
-            server = Server(Api(app, on_loopback=on_loopback))
+            server = HttpServer(Api(app, on_loopback=on_loopback))
             serving = asyncio.create_task(server.serve(sockets=[bound]))
             working = asyncio.create_task(app.work()) if with_worker else None
             return await _until_stopped(
@@ -54,7 +54,7 @@ async def serve(
 
 async def _until_stopped(
     app: "App",
-    server: Server,
+    server: HttpServer,
     serving: "asyncio.Task[None]",
     working: "asyncio.Task[None] | None",
     ready: str,
@@ -67,7 +67,7 @@ async def _until_stopped(
     restore_signals = stop_on_signals(stop)
     stop_watchdog = watch_loop()
     try:
-        if await started(server, serving):
+        if await wait_until_started(server, serving):
             typer.echo(ready)
             sys.stdout.flush()
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The server as a process: from an address to bind to until it is told to stop."""
+"""Serve the API with uvicorn."""
 
 import asyncio
 import contextlib
@@ -10,13 +10,13 @@ import uvicorn
 from redrive.server.api import Api
 
 GRACE = 5
-"""Seconds that requests get to end when the server stops."""
+"""Seconds that running requests may take to finish when the server stops."""
 LARGEST_HEADERS = 32 * 1024
 MOST_CONNECTIONS = 2000
 
 
-class Server(uvicorn.Server):
-    """uvicorn, whose signals are someone else's business."""
+class HttpServer(uvicorn.Server):
+    """A uvicorn server that leaves signals to its caller."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -41,15 +41,15 @@ class Server(uvicorn.Server):
         yield
 
     def stop(self) -> None:
-        """Take no more requests; those that run may end, and event streams end at once."""
+        """Accept no more requests; running ones may finish, and event streams end."""
         self._api.stop()
         self.should_exit = True
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket for the server, which will listen there; OSError when the address cannot be had."""
+    """Return a socket bound to the address; OSError if it is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once (no Nagle) only where the protocol is named.
+    # asyncio disables Nagle's algorithm only if the protocol is given.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,8 +66,8 @@ def url_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def started(server: Server, serving: "asyncio.Task[None]") -> bool:
-    """Wait until it answers; False when it ended before."""
+async def wait_until_started(server: HttpServer, serving: "asyncio.Task[None]") -> bool:
+    """Wait until the server accepts requests; False if it ended before."""
     while not server.started and not serving.done():
         await asyncio.wait([serving], timeout=0.01)
     return server.started

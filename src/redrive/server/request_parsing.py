@@ -1,4 +1,4 @@
-"""What comes in: bodies and queries by their types, refused with the place of what does not fit."""
+"""Parse request bodies, queries and headers by type; errors name the field that is wrong."""
 
 import asyncio
 import re
@@ -9,8 +9,8 @@ from litestar import Request
 from litestar.exceptions import InternalServerException
 
 from redrive.notation.place import similar
-from redrive.server.problems import Refused, json_pointer
-from redrive.server.served import served
+from redrive.server.context import context_of
+from redrive.server.problems import ProblemError, json_pointer
 
 T = TypeVar("T")
 AnyRequest = Request[Any, Any, Any]
@@ -21,22 +21,22 @@ _FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
 
 
 async def read_body(request: AnyRequest, kind: type[T]) -> T:
-    """The JSON body as its type."""
+    """Return the JSON body, decoded as its type."""
     return decode(await read_bytes(request), kind)
 
 
 async def read_bytes(request: AnyRequest) -> bytes:
     kind, _ = request.content_type
     if kind and kind != "application/json" and not kind.endswith("+json"):
-        raise Refused(415, "send the body as application/json", parameter="Content-Type")
+        raise ProblemError(415, "send the body as application/json", parameter="Content-Type")
     try:
-        async with asyncio.timeout(served(request).settings.body_within):
+        async with asyncio.timeout(context_of(request).settings.body_timeout):
             return await request.body()
     except TimeoutError:
-        raise Refused(408, "the body took too long to arrive", headers={"Connection": "close"}) from None
+        raise ProblemError(408, "the request body took too long to arrive", headers={"Connection": "close"}) from None
     except InternalServerException:
-        # The client went away: nobody reads this, and nothing here is at fault.
-        raise Refused(400, "the body ended too soon") from None
+        # The client has disconnected.
+        raise ProblemError(400, "the request body ended too soon") from None
 
 
 def decode(body: bytes, kind: type[T]) -> T:
@@ -45,30 +45,32 @@ def decode(body: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         return _with_whole_numbers(body, kind, error)
     except RecursionError:
-        raise Refused(400, "the JSON is nested too deeply") from None
+        raise ProblemError(400, "the JSON in the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the body is no JSON: {error}") from None
+        raise ProblemError(400, f"the body is not valid JSON: {error}") from None
 
 
 def read_query(request: AnyRequest, kind: type[T]) -> T:
-    """The parameters behind the question mark as a struct; a list takes its parameter several times."""
+    """Return the query parameters as a struct; a list field takes its parameter several times."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name not in fields:
-            raise Refused(400, f"no parameter is named {name!r}{similar(name, tuple(fields))}", parameter=name[:100])
+            raise ProblemError(
+                400, f"there is no parameter {name!r}{similar(name, tuple(fields))}", parameter=name[:100]
+            )
         if _is_list(fields[name].type):
             given.setdefault(name, []).append(value)
         elif name in given:
-            raise Refused(400, f"{name} is given twice", parameter=name)
+            raise ProblemError(400, f"{name} is given more than once", parameter=name)
         else:
             given[name] = value
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        text, path = said_and_path(str(error))
+        text, path = split_message(str(error))
         name = str(path[0]) if path else ""
-        raise Refused(400, f"{name}: {text}", parameter=name) from None
+        raise ProblemError(400, f"{name}: {text}", parameter=name) from None
 
 
 def path_parameter(request: AnyRequest, name: str) -> str:
@@ -76,30 +78,30 @@ def path_parameter(request: AnyRequest, name: str) -> str:
     return value
 
 
-def header(request: AnyRequest, name: str, longest: int) -> str | None:
+def read_header(request: AnyRequest, name: str, longest: int) -> str | None:
     value = request.headers.get(name)
     if value is None:
         return None
     if not value or len(value) > longest or not (value.isascii() and value.isprintable()):
-        raise Refused(400, f"use a text of 1 to {longest} ASCII characters", parameter=name)
+        raise ProblemError(400, f"use 1 to {longest} printable ASCII characters", parameter=name)
     return value
 
 
 def _with_whole_numbers(body: bytes, kind: type[T], error: msgspec.ValidationError) -> T:
-    """To JSON 5.0 is a whole number, as 5 is. Refused when that is not what was wrong."""
+    """Decode again, taking 5.0 for the integer 5, as JSON does; ProblemError if that was not the problem."""
     data: Any = None
     while "got `float`" in str(error):
         data = msgspec.json.decode(body) if data is None else data
-        if not _made_whole(data, said_and_path(str(error))[1]):
+        if not _make_whole(data, split_message(str(error))[1]):
             break
         try:
             return msgspec.convert(data, kind)
         except msgspec.ValidationError as next_error:
             error = next_error
-    raise _misfit(error, kind) from None
+    raise _type_error(error, kind) from None
 
 
-def _made_whole(data: Any, path: tuple[str | int, ...]) -> bool:
+def _make_whole(data: Any, path: tuple[str | int, ...]) -> bool:
     for step in path[:-1]:
         data = data[step]
     value = data[path[-1]] if path else None
@@ -113,23 +115,23 @@ def _is_list(kind: Any) -> bool:
     return getattr(kind, "__origin__", kind) is list or any(_is_list(one) for one in get_args(kind))
 
 
-def _misfit(error: msgspec.ValidationError, kind: Any) -> Refused:
-    text, path = said_and_path(str(error))
+def _type_error(error: msgspec.ValidationError, kind: Any) -> ProblemError:
+    text, path = split_message(str(error))
     if field := _FIELD.search(text):
         if "unknown" in text and not path and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             text += similar(field[1], kind.__struct_encode_fields__)
         path = (*path, field[1])
-    return Refused(400, text, pointer=json_pointer(path))
+    return ProblemError(400, text, pointer=json_pointer(path))
 
 
-def said_and_path(said: str) -> tuple[str, tuple[str | int, ...]]:
-    """A message of msgspec: what is wrong, and the way to where."""
-    found = _WHERE.search(said)
+def split_message(message: str) -> tuple[str, tuple[str | int, ...]]:
+    """Split a message of msgspec into what is wrong, and the path to the field."""
+    found = _WHERE.search(message)
     if found is None:
-        return said, ()
+        return message, ()
     path: list[str | int] = []
     for step in _STEP.finditer(found[1]):
         if step[3]:
             break
         path.append(step[1] if step[1] is not None else int(step[2]))
-    return said[: found.start()], tuple(path)
+    return message[: found.start()], tuple(path)

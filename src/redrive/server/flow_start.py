@@ -1,4 +1,4 @@
-"""From what someone sent to a flow that runs."""
+"""Start a flow from a request body."""
 
 from typing import Annotated, Any
 
@@ -19,125 +19,124 @@ from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.script import Script
 from redrive.flows.values import UnusableHints
 from redrive.flows.workflow import Workflow
-from redrive.server.operations import Ask, Name
-from redrive.server.problems import Flaw, Refused, json_pointer, unfit
-from redrive.server.reading import said_and_path
+from redrive.server.models import Name, RequestModel
+from redrive.server.problems import ProblemError, SingleProblem, json_pointer, unprocessable, unprocessable_all
+from redrive.server.request_parsing import split_message
 from redrive.stores.records import FlowRecord
 
 LONGEST_DELAY = 1e9
-WAYS = ("goals", "graph", "workflow", "action", "script")
+KINDS = ("goals", "graph", "workflow", "action", "script")
 
 
-class Start(Ask, frozen=True):
+class StartRequest(RequestModel, frozen=True):
     """What to start: exactly one of goals, graph, workflow, action and script."""
 
     goals: Annotated[list[Name], Meta(min_length=1, max_length=1000)] | msgspec.UnsetType = msgspec.UNSET
-    """Steps of the catalogue that are to be reached; with a graph, those of its steps."""
+    """Steps of the catalogue to reach; with a graph, steps of that graph."""
     graph: Name | msgspec.UnsetType = msgspec.UNSET
     workflow: Name | msgspec.UnsetType = msgspec.UNSET
     action: Name | msgspec.UnsetType = msgspec.UNSET
     script: Name | msgspec.UnsetType = msgspec.UNSET
     function: Name | msgspec.UnsetType = msgspec.UNSET
-    """Of a script: the function to run, in place of `main`."""
+    """For a script: the function to run; by default `main`."""
     inputs: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What it takes, by name."""
+    """The arguments or inputs, by name."""
     key: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")] | None = None
-    """Starting again with the same key and inputs gives the same flow; with other inputs it is refused."""
+    """Starting again with the same key and inputs returns the same flow; other inputs are refused."""
     queue: Name = "default"
     priority: Annotated[int, Meta(ge=-LARGEST_PRIORITY, le=LARGEST_PRIORITY)] = 0
-    """Higher goes first."""
+    """Flows with a higher priority are claimed first."""
     delay: Annotated[float, Meta(ge=0, le=LONGEST_DELAY)] | Annotated[str, Meta(max_length=50)] | None = None
-    """Begin later: seconds, or a text such as "2h"."""
+    """Begin later: seconds, or text such as "2h"."""
 
 
-class Started(msgspec.Struct, frozen=True):
+class StartedFlow(msgspec.Struct, frozen=True):
     record: FlowRecord
     is_new: bool
 
 
-async def start_flow(app: App, body: Start, key: str | None) -> Started:
-    ways = [way for way in WAYS if getattr(body, way) is not msgspec.UNSET]
-    if ways not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"], ["script"]):
-        given = " and ".join(ways) or "none"
-        raise Refused(422, f"name one of {', '.join(WAYS)}; this has {given}", pointer=_pointer(ways))
-    if isinstance(body.function, str) and ways != ["script"]:
-        raise Refused(422, "function is for scripts; leave it out", pointer="/function")
+async def start_flow(app: App, body: StartRequest, key: str | None) -> StartedFlow:
+    kinds = [kind for kind in KINDS if getattr(body, kind) is not msgspec.UNSET]
+    if kinds not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"], ["script"]):
+        given = " and ".join(kinds) or "none of them"
+        raise ProblemError(422, f"name one of {', '.join(KINDS)}; this body has {given}", pointer=_pointer(kinds))
+    if isinstance(body.function, str) and kinds != ["script"]:
+        raise ProblemError(422, "`function` is only for scripts; leave it out", pointer="/function")
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
     try:
-        handle = await _started(app, body, settings)
+        handle = await _start(app, body, settings)
     except KeyTaken:
         raise
     except WrongArguments as error:
-        text, path = said_and_path(str(error))
-        raise Refused(422, text, pointer="/inputs" + json_pointer((error.name,) if error.name else path)) from None
+        text, path = split_message(str(error))
+        raise ProblemError(422, text, pointer="/inputs" + json_pointer((error.name,) if error.name else path)) from None
     except InputError as error:
-        raise Refused(422, error.problem, pointer=f"/inputs{error.pointer}") from None
+        raise ProblemError(422, error.problem, pointer=f"/inputs{error.pointer}") from None
     except PlanError as error:
         raise _unreachable(error) from None
     except GraphError as error:
-        # Of a graph or of the catalogue, not of what was sent.
-        raise Refused(422, str(error).replace("\n", "; "), pointer=_pointer(ways)) from None
+        # The graph or the catalogue is wrong, not the request.
+        raise ProblemError(422, str(error).replace("\n", "; "), pointer=_pointer(kinds)) from None
     except ScriptError as error:
-        # Of a script that is registered here.
-        raise Refused(422, str(error).replace("\n", "; "), pointer="/script") from None
+        # The registered script is wrong, not the request.
+        raise ProblemError(422, str(error).replace("\n", "; "), pointer="/script") from None
     except UnusableHints as error:
-        # Of code that is registered here.
-        raise unfit(error, _pointer(ways)) from None
+        # The registered code is wrong, not the request.
+        raise unprocessable(error, _pointer(kinds)) from None
     except (ValueError, TypeError) as error:
-        raise unfit(error, "/inputs") from None
-    return Started(await app.find(handle.id), handle.is_new)
+        raise unprocessable(error, "/inputs") from None
+    return StartedFlow(await app.find(handle.id), handle.is_new)
 
 
-async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[Any]:
+async def _start(app: App, body: StartRequest, settings: dict[str, Any]) -> Handle[Any]:
     if isinstance(body.workflow, str):
-        workflow: type[Workflow] = _known(workflow_named, body.workflow, "/workflow")
+        workflow: type[Workflow] = _registered(workflow_named, body.workflow, "/workflow")
         args, kwargs = call_by_names(workflow, body.inputs, "inputs")
         return await app.start(workflow, *args, **settings, **kwargs)
     if isinstance(body.action, str):
-        action = _known(action_named, body.action, "/action")
+        action = _registered(action_named, body.action, "/action")
         args, kwargs = call_by_names(action, body.inputs, "inputs")
         return await app.submit(action(*args, **kwargs), **settings)
     if isinstance(body.script, str):
-        script: Script = _known(script_named, body.script, "/script")
+        script: Script = _registered(script_named, body.script, "/script")
         return await start_script(app, script, body.inputs, _function(script, body), **settings)
     goals = body.goals if isinstance(body.goals, list) else None
     if isinstance(body.graph, str):
-        graph = _known(graph_named, body.graph, "/graph")
+        graph = _registered(graph_named, body.graph, "/graph")
         return await app.start_graph(graph, body.inputs, goals=goals, **settings)
     return await app.start_goals(goals or [], body.inputs, **settings)
 
 
-def _function(script: Script, body: Start) -> str:
+def _function(script: Script, body: StartRequest) -> str:
     try:
         return script.function(body.function if isinstance(body.function, str) else None).name
     except ValueError as error:
-        raise unfit(error, "/function") from None
+        raise unprocessable(error, "/function") from None
 
 
-def _unreachable(error: PlanError) -> Refused:
+def _unreachable(error: PlanError) -> ProblemError:
     pointers = ["/inputs" + json_pointer((name,)) for name in error.missing]
-    flaws = [Flaw(line) for line in error.lines]
-    return Refused(422, error.lines[0], pointer=(pointers or ["/goals"])[0], problems=flaws if len(flaws) > 1 else None)
+    return unprocessable_all([SingleProblem(line) for line in error.lines], (pointers or ["/goals"])[0])
 
 
-def _known(find: Any, name: str, pointer: str) -> Any:
+def _registered(find: Any, name: str, pointer: str) -> Any:
     try:
         return find(name)
     except UnknownDefinition as error:
-        raise unfit(error, pointer) from None
+        raise unprocessable(error, pointer) from None
 
 
-def _delay(body: Start) -> float | None:
+def _delay(body: StartRequest) -> float | None:
     if body.delay is None:
         return None
     try:
         seconds = read_duration(body.delay)
         if seconds > LONGEST_DELAY:
-            raise ValueError(f"{body.delay!r} is too long; use {LONGEST_DELAY:.0e} seconds at most")
+            raise ValueError(f"{body.delay!r} is too long; use at most {LONGEST_DELAY:.0e} seconds")
         return seconds
     except ValueError as error:
-        raise unfit(error, "/delay") from None
+        raise unprocessable(error, "/delay") from None
 
 
-def _pointer(ways: list[str]) -> str:
-    return f"/{ways[-1]}" if ways else ""
+def _pointer(kinds: list[str]) -> str:
+    return f"/{kinds[-1]}" if kinds else ""

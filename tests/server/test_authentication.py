@@ -13,8 +13,8 @@ from tests.server.serving import NO_FLOW, Serving, problem, serving
 
 from redrive.client.app import App
 from redrive.explain.explanation import Explanation, Note
-from redrive.server.keys import Role, new_key
-from redrive.server.running import bind
+from redrive.server.api_keys import Role, new_key
+from redrive.server.http_server import bind
 from redrive.stores.errors import StoreUnavailable
 
 WHY = {"why": "because"}
@@ -223,7 +223,7 @@ def test_headers_that_are_too_large_end_the_connection(guarded: Serving) -> None
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    with serving(worker=False, body_within=0.1) as server:
+    with serving(worker=False, body_timeout=0.1) as server:
         host, _, port = server.url.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port)), timeout=10) as raw:
             raw.sendall(b"POST /v1/flows HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")

@@ -1,4 +1,4 @@
-"""API keys: `rdk_<id>_<secret>`. The store keeps a digest only, so that whoever reads it cannot get in."""
+"""API keys: `rdk_<id>_<secret>`. The store keeps only a digest of the secret."""
 
 import hashlib
 import hmac
@@ -18,38 +18,38 @@ _KEY = re.compile(r"rdk_([0-9a-f]{12})_([0-9a-f]{64})")
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The authenticated sender of a request."""
 
     role: Role
     id: str = ""
-    """Of the key; empty for someone on this machine, where no keys are needed."""
+    """The id of the API key; empty for a caller on this machine, where no keys are needed."""
     name: str = ""
 
-    def may(self, role: Role) -> bool:
+    def has_role(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
 def new_key(name: str, role: Role, now: float) -> tuple[KeyRow, str]:
-    """The row to keep, and the key itself, which is nowhere else."""
+    """Return the row to store, and the key itself, which is kept nowhere."""
     id_, secret = random_token()[:12], random_token() + random_token()
     return KeyRow(id=id_, name=name, role=role, digest=_digest(secret), created_at=now), f"rdk_{id_}_{secret}"
 
 
-class KeyRing:
-    """The keys of the store, looked up at most every few seconds: so long a revoked one may still get in."""
+class ApiKeys:
+    """The store's API keys, cached for a few seconds: a revoked key may be accepted for that long."""
 
-    def __init__(self, store: Store, keep: float) -> None:
+    def __init__(self, store: Store, cache_for: float) -> None:
         self._store = store
-        self._keep = keep
+        self._cache_for = cache_for
         self._keys: dict[str, KeyRow] = {}
-        self._until = float("-inf")
+        self._expires = float("-inf")
 
-    async def any(self) -> bool:
+    async def exist(self) -> bool:
         await self._refresh()
         return bool(self._keys)
 
-    async def holder(self, token: str) -> Caller | None:
-        """Who has this key; None when nobody does."""
+    async def caller(self, token: str) -> Caller | None:
+        """Return the holder of a key, or None if the key is unknown."""
         await self._refresh()
         found = _KEY.fullmatch(token)
         row = self._keys.get(found[1]) if found else None
@@ -58,8 +58,8 @@ class KeyRing:
             return None
         return Caller(row.role, row.id, row.name)
 
-    async def lets_in(self, caller: Caller) -> bool:
-        """Whether who got in would still."""
+    async def still_valid(self, caller: Caller) -> bool:
+        """Whether the caller's key has not been revoked."""
         if not caller.id:
             return True
         await self._refresh()
@@ -67,11 +67,11 @@ class KeyRing:
 
     async def _refresh(self) -> None:
         now = SYSTEM_CLOCK.monotonic()
-        if now >= self._until:
+        if now >= self._expires:
             self._keys = {row.id: row for row in await self._store.list_keys()}
-            self._until = now + self._keep
+            self._expires = now + self._cache_for
 
 
 def _digest(secret: str) -> str:
-    # A secret of 256 random bits needs no slow hash: there is nothing to guess.
+    # A secret of 256 random bits cannot be guessed, so it needs no slow hash.
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the fields of a struct are for: the texts that stand below them in the code."""
+"""Read the docstrings below the fields of a struct from its source."""
 
 import ast
 import inspect
@@ -11,7 +11,7 @@ import msgspec
 
 
 def struct_classes(kinds: list[Any]) -> dict[str, type]:
-    """The structs in these types, however deep, by their names."""
+    """Return all structs within these types, by name."""
     found: dict[str, type] = {}
     waiting: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
     while waiting:
@@ -22,39 +22,37 @@ def struct_classes(kinds: list[Any]) -> dict[str, type]:
             found[one.cls.__name__] = one.cls
             waiting += [field.type for field in one.fields]
         else:
-            waiting += _inner(one)
+            waiting += _inner_types(one)
     return found
 
 
-def field_texts(struct: type) -> dict[str, str]:
-    """Field -> its text, of the struct and of those it is made from."""
-    texts: dict[str, str] = {}
+def field_docs(struct: type) -> dict[str, str]:
+    """Map each field of a struct and of its bases to its docstring."""
+    docs: dict[str, str] = {}
     for cls in reversed(struct.__mro__):
         if cls is not msgspec.Struct and issubclass(cls, msgspec.Struct):
-            texts |= _own_texts(cls)
-    return texts
+            docs |= _own_docs(cls)
+    return docs
 
 
-def _own_texts(cls: type) -> dict[str, str]:
+def _own_docs(cls: type) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):
-        # An installation without its sources.
+        # Installed without its sources.
         return {}
     definition = tree.body[0]
     body = definition.body if isinstance(definition, ast.ClassDef) else []
-    texts: dict[str, str] = {}
-    for field, text in pairwise(body):
-        is_text = (
-            isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
-        )
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
-            texts[field.target.id] = inspect.cleandoc(text.value.value)  # type: ignore[attr-defined]  # as was seen
-    return texts
+    docs: dict[str, str] = {}
+    for field, doc in pairwise(body):
+        is_doc = isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_doc:
+            docs[field.target.id] = inspect.cleandoc(doc.value.value)  # type: ignore[attr-defined]  # a constant, see is_doc
+    return docs
 
 
-def _inner(kind: Any) -> Iterator[Any]:
-    """The types that a type is made of."""
+def _inner_types(kind: Any) -> Iterator[Any]:
+    """Yield the types that a type is made of."""
     for name in ("item_type", "key_type", "value_type", "type"):
         inner = getattr(kind, name, None)
         if isinstance(inner, msgspec.inspect.Type):
