@@ -140,12 +140,7 @@ router = Router(
     "/v1/flows",
     route_handlers=[
         _endpoint("reset", ResolutionRequest, "Try a step again, with a fresh allowance of attempts", WHY),
-        _endpoint(
-            "complete",
-            CompletionRequest,
-            "Complete a step manually, with outputs",
-            {"outputs": {"reservation": "r-17"}, **WHY},
-        ),
+        _endpoint("complete", CompletionRequest, "Complete a step manually, with outputs", {**OUTPUTS, **WHY}),
         _endpoint("resolve", ResolutionRequest, "Resolve a step manually, without outputs", WHY),
     ],
 )
