@@ -31,8 +31,8 @@ class FlowView:
         keep_showing(self._now)
 
     async def look(self) -> bool:
-        """Show the new events; return False once the flow has ended."""
-        for seq, at, event in (await self._app.log(self._flow_id))[self._shown :]:
+        """Show what is new in the log; False once the flow has ended."""
+        for seq, at, event in (await self._app.read_lines(self._flow_id))[self._shown :]:
             self._shown = seq
             self._began = self._began or at
             self.history.apply(at, event)

@@ -1,4 +1,4 @@
-"""The only place that picks a driver: from an address to a store, and from a store to an app."""
+"""Open stores and apps by URL. The only module that picks a store driver."""
 
 import os
 from typing import Any
@@ -14,17 +14,17 @@ ALLOWED = "write sqlite:///file.db, sqlite:////absolute/file.db, postgresql://us
 
 
 def store_at(address: str | None = None) -> Store:
-    """The store at an address; without one that of REDRIVE_STORE, or redrive.db in the current folder."""
+    """Return the store at a URL; by default that of REDRIVE_STORE, or redrive.db in the current folder."""
     address = address or os.environ.get("REDRIVE_STORE") or DEFAULT_ADDRESS
     scheme, separator, rest = address.partition("://")
     if not separator:
-        raise StoreUnusable(f"{redact(address, 200)} is no address of a store; {ALLOWED}")
+        raise StoreUnusable(f"{redact(address, 200)} is not the URL of a store; {ALLOWED}")
     if scheme == "sqlite":
         from redrive.stores.sqlite.store import SqliteStore
 
         path = rest.removeprefix("/")
         if not path or not rest.startswith("/"):
-            raise StoreUnusable(f"{redact(address, 200)} names no file; {ALLOWED}")
+            raise StoreUnusable(f"{redact(address, 200)} does not name a file; {ALLOWED}")
         return SqliteStore(path)
     if scheme in ("postgresql", "postgres"):
         from redrive.stores.postgres.store import PostgresStore
@@ -34,21 +34,21 @@ def store_at(address: str | None = None) -> Store:
         from redrive.stores.memory.store import MemoryStore
 
         return MemoryStore()
-    raise StoreUnusable(f"{redact(scheme, 40)}:// is no store; {ALLOWED}")
+    raise StoreUnusable(f"{redact(scheme, 40)}:// is not a kind of store; {ALLOWED}")
 
 
 def open(address: str | Store | None = None, *, worker: bool = True, **settings: Any) -> App:  # noqa: A001 - it is called redrive.open
-    """Open a store for `async with`: `async with redrive.open("sqlite:///app.db") as app: ...`.
+    """Open a store: `async with redrive.open("sqlite:///app.db") as app: ...`.
 
-    address: sqlite:///file.db, postgresql://..., or memory:// (gone when closed); by default that of REDRIVE_STORE, or
+    address: sqlite:///file.db, postgresql://..., or memory:// (lost when closed); by default that of REDRIVE_STORE, or
     redrive.db in the current folder.
-    worker: work on flows in this process too; False where other processes do.
-    settings: of the worker: concurrency, threads, processes, queues, lease, grace, keep_finished... Times are seconds,
-    a timedelta, or text such as "30s".
+    worker: whether to run flows in this process; False if other processes do.
+    settings: settings of the worker: concurrency, threads, processes, queues, lease, grace, keep_finished, ...
+    Durations are seconds, a timedelta, or text such as "30s".
     """
     try:
-        made = WorkerSettings(**settings)
+        worker_settings = WorkerSettings(**settings)
     except TypeError as error:
         raise TypeError(f"open: {error}; settings are {', '.join(WorkerSettings.__struct_fields__)}") from None
     store = store_at(address) if address is None or isinstance(address, str) else address
-    return App(store, worker, made)
+    return App(store, worker, worker_settings)

@@ -139,7 +139,7 @@ def test_an_action_is_run_as_a_job_and_memory_is_enough_for_it(run: Command) -> 
 def test_a_run_that_takes_too_long_keeps_the_flow_and_says_how_to_go_on(run: Command) -> None:
     ran = run("run", f"{SHOP}:CliNaps", "--input", '{"seconds": 1}', "--timeout", "100ms")
     assert (ran.code, ran.out) == (124, "")
-    assert f"it goes on with: redrive worker {SHOP}; where it stands: redrive explain " in ran.err
+    assert f"it continues with: redrive worker {SHOP}; to see where it stands: redrive explain " in ran.err
     (flow,) = run("flows", "--json").data["flows"]
     assert run("flows", "result", flow["id"]).code == 124
     work_off()
@@ -178,14 +178,14 @@ def test_flows_are_listed_page_by_page_and_by_filters(run: Command) -> None:
     assert (ids[0] in rest.out, rest.err) == (True, "")
     assert [flow["id"] for flow in run("flows", "--queue", "other", "--json").data["flows"]] == [other]
     assert len(run("flows", "--definition", "CliOrder", "--status", "ready", "--json").data["flows"]) == 4
-    assert run("flows", "--definition", "CliDelivery").out == "no such flows\n"
+    assert run("flows", "--definition", "CliDelivery").out == "No flows match.\n"
 
 
 def test_flows_are_told_to_pause_resume_and_cancel_with_who_and_why(run: Command) -> None:
     flow_id = run("start", f"{SHOP}:CliNaps", "--input", '{"seconds": 3600}').out.strip()
     for verb, status in (("pause", "paused"), ("resume", None), ("cancel", "cancelled")):
         ran = run("flows", verb, flow_id, "--why", f"to {verb} it", "--by", "ann", "--json")
-        assert ran.data == {"id": flow_id, "told": verb, "by": "ann", "why": f"to {verb} it"}
+        assert ran.data == {"id": flow_id, "requested": verb, "by": "ann", "why": f"to {verb} it"}
         if status:
             work_off()
             assert run("explain", flow_id, "--json").data["status"] == status
@@ -206,14 +206,14 @@ def test_who_did_it_is_by_default_the_login_name(run: Command, monkeypatch: pyte
 @pytest.mark.parametrize("group", ["flows", "dead"])
 def test_a_group_says_that_it_lists_when_nothing_else_is_asked(run: Command, group: str) -> None:
     said = " ".join(run(group, "--help").out.split())
-    assert "Without a command it lists, with the options of `list`: redrive" in said
+    assert "Without a command, list them with the options of `list`: redrive" in said
 
 
 def test_a_message_that_nobody_can_read_is_told_of(run: Command) -> None:
     flow_id = started(run)
     said = run("flows", "cancel", flow_id, "--why", "its code is gone").out
-    assert "but no live worker knows workflow:CliOrder, so it stays as it is until one does: redrive worker" in said
-    assert "a worker to read 1 message (to cancel it, to resume it, or the like)" in run("explain", flow_id).out
+    assert "but no live worker knows workflow:CliOrder, so nothing happens until you start one: redrive worker" in said
+    assert "a worker to read 1 message (a request to cancel, to resume, or the like)" in run("explain", flow_id).out
 
 
 def test_explain_shows_text_and_data(run: Command) -> None:
@@ -229,7 +229,7 @@ def test_explain_shows_text_and_data(run: Command) -> None:
 
 def test_dead_letters_are_listed_and_shown(run: Command) -> None:
     started(run)
-    assert run("dead").out == "no such dead letters\n"
+    assert run("dead").out == "No dead letters match.\n"
     flow_id = dead(run)
     refused = run("start", f"{SHOP}:refuse", "--input", '{"why": "no"}').out.strip()
     work_off()
@@ -255,7 +255,7 @@ def test_dead_letters_are_listed_and_shown(run: Command) -> None:
     assert (
         run("dead", "--kind", "bogus")
         .refused()
-        .startswith("--kind: 'bogus' is none; use one of permanent, unknown, unmatched,")
+        .startswith("--kind: 'bogus' is not a kind of failure; use one of permanent, unknown, unmatched,")
     )
     shown = run("dead", "show", flow_id, "--json").data
     assert shown["dead_letter"]["payload"] == '{"user":"u1","failures":9}'
@@ -267,7 +267,7 @@ def test_dead_letters_are_listed_and_shown(run: Command) -> None:
 def test_a_dead_flow_is_put_back_to_work_and_its_story_says_by_whom(run: Command) -> None:
     flow_id = dead(run, failures=4)
     assert run("dead", "redrive", flow_id, "--why", "the bank is back", "--by", "ann").out == (
-        "put back to work: 1 dead flow\n"
+        "1 dead letter redriven\n"
     )
     work_off()
     assert run("flows", "result", flow_id).data == {"user": "u1", "paid": "paid 100"}
@@ -278,7 +278,9 @@ def test_a_dead_flow_is_put_back_to_work_and_its_story_says_by_whom(run: Command
 def test_many_are_settled_by_filters_after_a_question(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [dead(run) for _ in range(3)]
     ran = run("dead", "discard", "--all", "--why", "too late")
-    assert ran.refused() == "discard 3 dead flows? nothing was done, since nobody can be asked here; add --yes"
+    assert (
+        ran.refused() == "discard 3 dead letters? nothing was done, because there is no terminal to ask on; add --yes"
+    )
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -286,11 +288,11 @@ def test_many_are_settled_by_filters_after_a_question(run: Command, monkeypatch:
 
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
     assert run("dead", "discard", "--all", "--why", "too late").refused() == (
-        "discard 3 dead flows? [y/N] redrive: stopped; nothing was done"
+        "discard 3 dead letters? [y/N] redrive: stopped; nothing was done"
     )
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     ran = run("dead", "discard", "--step", "cli_pay", "--error", "ConnectionError", "--why", "too late")
-    assert (ran.code, ran.out) == (0, "discarded: 3 dead flows\n")
+    assert (ran.code, ran.out) == (0, "3 dead letters discarded\n")
     assert run("dead", "--json").data["dead_letters"] == []
     assert run("dead", "--state", "any").out.count(" discarded") == 3
     assert "discarded" not in run("dead", "--state", "discarded").out
@@ -330,13 +332,15 @@ def test_arguments_that_are_no_text_are_refused_in_one_line(run: Command) -> Non
     ):
         said = run(*words).refused()
         assert said.startswith("the argument '")
-        assert said.endswith("has bytes that are not UTF-8; write it in UTF-8")
+        assert said.endswith("is not valid UTF-8")
 
 
 def test_several_ids_are_settled_together_or_not_at_all(run: Command) -> None:
     ids = [dead(run) for _ in range(2)]
     alive = started(run)
-    assert f"flow {alive} is no dead letter, it is ready" in run("dead", "redrive", *ids, alive, "--why", "x").refused()
+    assert (
+        f"flow {alive} is not a dead letter: it is ready" in run("dead", "redrive", *ids, alive, "--why", "x").refused()
+    )
     assert run("dead", "redrive", *ids, "--why", "x", "--json").data["settled"] == ids
 
 
@@ -366,8 +370,8 @@ def test_doctor_finds_what_nobody_takes_up(run: Command, store: str) -> None:
     assert found["parked"] == (
         "warn",
         (
-            f"1 parked until their code is mended: redrive explain {flow_id}; "
-            "then: redrive flows resume --parked --why 'the code is mended'"
+            f"1 parked until their code is fixed: redrive explain {flow_id}; "
+            "then: redrive flows resume --parked --why 'the code is fixed'"
         ),
     )
     assert f"redrive explain {waiting}" in found["ready"][1]
@@ -419,7 +423,7 @@ def test_the_whole_round_on_postgresql(run: Command, monkeypatch: pytest.MonkeyP
     flow_id = dead(run)
     assert run("dead", "discard", flow_id, "--why", "x").code == 0
     assert run("explain", flow_id).out.startswith("CliOrder: failed for good")
-    assert checks(run("doctor", "--json"))["clock"] == ("ok", "this machine's and the store's agree")
+    assert checks(run("doctor", "--json"))["clock"] == ("ok", "this machine's clock and the store's agree")
 
 
 @pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
@@ -441,7 +445,7 @@ def test_who_is_alive_is_told_by_the_clock_of_the_store(
     assert found.code == 0
     assert checks(found)["clock"][0] == "warn"
     assert checks(found)["workers"] == ("ok", "1 alive: here:1 (0 flows, queues all)")
-    assert checks(found)["lease"][1].startswith("lease of gone:2 has run out")
+    assert checks(found)["lease"][1].startswith("the lease of gone:2 has expired")
 
 
 MADE_IN_PYTHON = """
@@ -479,33 +483,33 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("run", "no_such_module:Billing"), "no module is named 'no_such_module'"),
+        (("run", "no_such_module:Billing"), "there is no module 'no_such_module'"),
         (("run", "missing.py:Billing"), "missing.py: there is no such file"),
-        (("run", f"{SHOP}:CliOder"), "nothing that can be run is named 'CliOder'; did you mean CliOrder?"),
-        (("run", f"{SHOP}:zzz"), "nothing that can be run is named 'zzz'; known: "),
-        (("run", f"{SHOP}:not_a_workflow"), "'not_a_workflow' is nothing that can be run"),
+        (("run", f"{SHOP}:CliOder"), "there is no definition named 'CliOder'; did you mean CliOrder?"),
+        (("run", f"{SHOP}:zzz"), "there is no definition named 'zzz'; known: "),
+        (("run", f"{SHOP}:not_a_workflow"), "'not_a_workflow' is not a definition"),
         (("run", "CliOrder"), "CliOrder: write MODULE:NAME"),
         (("run", f"{SHOP}:CliOrder"), "CliOrder: --input lacks user"),
         (("run", f"{SHOP}:CliOrder", "--input", '{"usr": "u1"}'), "no argument is named 'usr'; did you mean 'user'?"),
         (("run", f"{SHOP}:CliOrder", "--input", '{"user": 1}'), "--input does not fit: Expected `str`, got `int`"),
-        (("run", f"{SHOP}:CliOrder", "--input", '["u1"]'), '--input is no JSON object but ["u1"]'),
-        (("run", f"{SHOP}:CliOrder", "--input", "{user: u1}"), "--input is no JSON: "),
+        (("run", f"{SHOP}:CliOrder", "--input", '["u1"]'), '--input must be a JSON object, not ["u1"]'),
+        (("run", f"{SHOP}:CliOrder", "--input", "{user: u1}"), "--input is not valid JSON: "),
         (("run", *order(), "--timeout", "soon"), "--timeout: 'soon' is not a duration"),
         (("run", *order(), "--key", "k" * 501), "key: use a text of 1 to 500 characters"),
         (("run", *order(), "--key", ""), "key: use a text of 1 to 500 characters"),
         (("start", *order(), "--key", ""), "key: use a text of 1 to 500 characters"),
         (("run", *order(), "--queue", ""), "queue: use a name of 1 to 200 characters"),
-        (("run", *order(), "--store", "nowhere"), "nowhere is no address of a store"),
+        (("run", *order(), "--store", "nowhere"), "nowhere is not the URL of a store"),
         (("run", *order(), "--store", "sqlite:///no/such/folder/app.db"), "no/such/folder; create it"),
-        (("run", *order(), "--store", "mysql://root@db/x"), "mysql:// is no store"),
+        (("run", *order(), "--store", "mysql://root@db/x"), "mysql:// is not a kind of store"),
         (("start", "CliOrder"), "or name the module that registers it: --import MODULE"),
         (("start", "CliOder", "--import", SHOP), "did you mean CliOrder?"),
         (("start", *order(), "--delay", "later"), "--delay: 'later' is not a duration"),
         (("start", *order(), "--delay", "1000000000d"), "delay: a flow begins within ten years"),
         (("start", *order(), "--priority", "99999999999"), "priority: 99999999999 is not allowed"),
-        (("start", *order(), "--store", "memory://"), "what is kept in memory is gone with this command"),
+        (("start", *order(), "--store", "memory://"), "a store in memory ends with this command"),
         (("worker",), "Missing argument"),
-        (("worker", "no_such_module"), "no module is named 'no_such_module'"),
+        (("worker", "no_such_module"), "there is no module 'no_such_module'"),
         (("worker", SHOP, "--queue", ""), "--queue: '' is not allowed; use a name of 1 to 200 characters"),
         (("worker", SHOP, "--lease", "x"), "--lease: 'x' is not a duration"),
         (("worker", SHOP, "--lease", "0s"), "--lease: 0.0 is not allowed"),
@@ -517,8 +521,8 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
         ),
         (("worker", SHOP, "--threads", "0"), "--threads: 0 is not allowed"),
         (("worker", SHOP, "--processes", "0"), "--processes"),
-        (("worker", SHOP, "--log-level", "loud"), "--log-level: 'loud' is not allowed"),
-        (("flows", "--status", "lost"), "--status: 'lost' is none; use one of ready, waiting, running"),
+        (("worker", SHOP, "--log-level", "loud"), "--log-level: 'loud' is not a log level"),
+        (("flows", "--status", "lost"), "--status: 'lost' is not a valid status; use one of ready, waiting, running"),
         (("flows", "--limit", "0"), "--limit"),
         (("flows", "frobnicate"), "No such command 'frobnicate'"),
         (("flows", "cancel", NO_FLOW), "--why is missing"),
@@ -526,11 +530,11 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
         (("flows", "result", NO_FLOW), f"no flow {NO_FLOW} in "),
         (("explain", NO_FLOW), f"no flow {NO_FLOW} in "),
         (("dead", "show", NO_FLOW), f"no flow {NO_FLOW} in "),
-        (("dead", "redrive", "--why", "x"), "which ones? name flows"),
-        (("dead", "redrive", NO_FLOW, "--all", "--why", "x"), "name flows, or choose them by filters or --all"),
+        (("dead", "redrive", "--why", "x"), "no dead letters are selected; name flows"),
+        (("dead", "redrive", NO_FLOW, "--all", "--why", "x"), "name flows, or select them with filters or --all"),
         (("dead", "redrive", NO_FLOW), "--why is missing"),
         (("dead", "discard", NO_FLOW, "--why", "x"), f"no flow {NO_FLOW} in "),
-        (("dead", "--state", "alive"), "--state: 'alive' is none"),
+        (("dead", "--state", "alive"), "--state: 'alive' is not a valid state"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_exit_code_2(arguments: tuple[str, ...], says: str, run: Command) -> None:
@@ -545,7 +549,7 @@ UNIMPORTABLE = {
     "leaving": ("raise SystemExit(3)", "SystemExit: 3"),
     "full": ("raise OSError(28, 'No space left on device')", "OSError: [Errno 28] No space left on device"),
     "telling": ("raise ValueError('password=hunter2-and-more')", "ValueError: password=***"),
-    "empty": ("x = 1", "nothing that can be run is named 'Billing'"),
+    "empty": ("x = 1", "there is no definition named 'Billing'"),
 }
 
 
@@ -558,9 +562,9 @@ def test_a_module_that_cannot_be_imported_is_one_line(name: str, run: Command, t
 
 def test_two_files_of_one_name_are_told_apart(run: Command, tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("x = 1")
-    assert "another module is named 'json'" in run("worker", "json.py").refused()
+    assert "another module is already named 'json'" in run("worker", "json.py").refused()
     (tmp_path / "my-flows.py").write_text("x = 1")
-    assert "'my-flows' cannot be the name of a module; rename the file" in run("worker", "my-flows.py").refused()
+    assert "'my-flows' is not a valid module name; rename the file" in run("worker", "my-flows.py").refused()
 
 
 @pytest.mark.parametrize("command", ["flows", "dead", "explain", "doctor"])

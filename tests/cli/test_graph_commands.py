@@ -92,7 +92,7 @@ def test_steps_are_listed_with_what_they_may_do_and_settled_by_hand(
         [flow] = json.loads(redrive("flows", "--json").stdout)["flows"]
         listed = redrive("flows", "steps", flow["id"]).stdout
         header, pay = (re.split(r"\s{2,}", line.strip()) for line in listed.splitlines()[1:4:2])
-        assert header == ["step", "state", "item", "attempts", "eligible", "ready", "next try", "why"]
+        assert header == ["step", "state", "item", "attempts", "eligible", "ready", "next attempt", "why"]
         assert pay[:6] == ["pay", "failed", "0", "1 of 3", "no", "no"]
         refused = redrive("flows", "complete", flow["id"], "pay", "--outputs", "7", "--why", "paid")
         assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)

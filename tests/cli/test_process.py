@@ -84,4 +84,4 @@ def test_a_deleted_folder_is_named_as_what_is_wrong(tmp_path: Path) -> None:
     command = " ".join(["rmdir", str(folder), "&&", *REDRIVE, "run", "shop:Order", "--store", "memory://"])
     ran = subprocess.run(["sh", "-c", command], capture_output=True, check=False, cwd=folder)  # noqa: S603, S607 - our own words
     assert ran.returncode == 2
-    assert b"the current folder was deleted" in ran.stderr
+    assert b"the current folder no longer exists" in ran.stderr

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import redrive
-from redrive.cli import counts, main
+from redrive.cli import main
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.definitions import load
+from redrive.cli.processes import registered_definitions
 from redrive.flows.graphs.graph import GRAPHS
 from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
 from redrive.flows.scripts.script import SCRIPTS
@@ -118,8 +119,8 @@ def test_actions_that_are_not_known_are_told_before_anything_runs(
     (folder / "late.rd").write_text("@rd.gret(name='x')\n@zzz777()\n@rd.greet(name='x')\n", encoding="utf-8")
     assert main(command) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "redrive: script late: no actions are named 'rd.gret' (did you mean 'rd.greet'?), 'zzz777'; name the "
-        f"module that registers them too: {how}"
+        "redrive: script late: unknown actions 'rd.gret' (did you mean 'rd.greet'?), 'zzz777'; also name the "
+        f"module that registers them: {how}"
     ]
     assert not (folder / "app.db").exists()
 
@@ -132,7 +133,7 @@ def test_actions_of_a_graph_that_are_not_known_are_told_before_anything_runs(
     (folder / "g.yaml").write_text(text, encoding="utf-8")
     assert main(["run", "g.yaml"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "redrive: graph g: no actions are named 'jjj333', 'zzz777'; name the module that registers them too: "
+        "redrive: graph g: unknown actions 'jjj333', 'zzz777'; also name the module that registers them: "
         "--import MODULE"
     ]
 
@@ -151,7 +152,7 @@ def test_a_function_of_a_script_is_named(folder: Path, capsys: pytest.CaptureFix
         ),
         (
             ["run", "greeting_actions:greet", "--function", "main"],
-            "--function is for scripts, and greet is none; leave it out",
+            "--function is only for scripts, and greet is not a script; leave it out",
         ),
     ):
         assert main(words) == 2
@@ -163,7 +164,7 @@ def test_what_is_left_says_with_which_files_and_modules_it_goes_on(
 ) -> None:
     (folder / "nap.rd").write_text("sleep 1h\n@rd.greet(name='x')\n", encoding="utf-8")
     assert main(["run", "nap.rd", "--import", "greeting_actions", "--timeout", "10ms"]) == 124
-    assert "it goes on with: redrive worker nap.rd greeting_actions; where" in capsys.readouterr().err
+    assert "it continues with: redrive worker nap.rd greeting_actions; to see" in capsys.readouterr().err
 
 
 def test_a_flow_that_waits_for_an_action_says_so(
@@ -184,25 +185,26 @@ def test_a_flow_that_waits_for_an_action_says_so(
                 while (await app.find(flow)).status != "waiting":  # noqa: ASYNC110 - it is in a store
                     await asyncio.sleep(0.01)
             assert "waits for a worker that knows action 'rd.later'" in await said("flows")
-            assert "stuck: it waits for a worker that knows action 'rd.later': none" in await said("explain", flow)
+            stuck = "stuck: it waits for a worker that knows action 'rd.later': no live worker does"
+            assert stuck in await said("explain", flow)
             assert await asyncio.to_thread(main, ["doctor"]) == 1
             missing = "1 of script:later in queue default (it waits for a worker that knows action 'rd.later')"
             assert missing in capsys.readouterr().out
-            assert "its worker does so" in await said("flows", "cancel", flow, "--why", "x")
+            assert "its worker will do so" in await said("flows", "cancel", flow, "--why", "x")
             with pytest.raises(redrive.FlowCancelledError):
                 await app.handle(flow).result(timeout=10)
             other = (await app.start_script("later")).id
-            assert "action 'rd.later', and none that is alive does" in await said("flows", "pause", other, "--why", "x")
-            assert "its worker does so" in await said("flows", "cancel", other, "--force", "--why", "x")
+            assert "action 'rd.later', and no live worker does" in await said("flows", "pause", other, "--why", "x")
+            assert "its worker will do so" in await said("flows", "cancel", other, "--force", "--why", "x")
 
     asyncio.run(story())
 
 
 def test_the_ready_line_counts_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "registered_counts", lambda: (2, 1, 0, 3))
-    assert counts.known_in_words() == "2 workflows, 1 action, 3 scripts"
-    monkeypatch.setattr(counts, "registered_counts", lambda: (0, 0, 1, 0))
-    assert counts.known_in_words() == "1 graph"
+    monkeypatch.setattr(registered_definitions, "registered_counts", lambda: (2, 1, 0, 3))
+    assert registered_definitions.count_definitions() == "2 workflows, 1 action, 3 scripts"
+    monkeypatch.setattr(registered_definitions, "registered_counts", lambda: (0, 0, 1, 0))
+    assert registered_definitions.count_definitions() == "1 graph"
 
 
 def test_a_redrive_of_a_script_that_failed_in_its_own_text_says_that_it_will_again(
@@ -215,10 +217,10 @@ def test_a_redrive_of_a_script_that_failed_in_its_own_text_says_that_it_will_aga
     (letter,) = json.loads(capsys.readouterr().out)["dead_letters"]
     assert main(["dead", "redrive", letter["flow_id"], "--why", "to see"]) == 0
     said = capsys.readouterr()
-    assert said.out == "put back to work: 1 dead flow\n"
+    assert said.out == "1 dead letter redriven\n"
     assert said.err == (
-        f"flow {letter['flow_id']} failed in the script's own text, keeps that text, and will fail there again: "
-        "correct the file, and start another\n"
+        f"redrive: flow {letter['flow_id']} failed in the script's own text, keeps that text, and will fail there "
+        "again: correct the file, and start another flow\n"
     )
 
 

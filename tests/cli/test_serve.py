@@ -169,28 +169,28 @@ def test_keys_are_asked_for_from_the_first_one_on_and_never_shown(serve: Serve, 
 
 def test_other_machines_are_not_let_in_without_a_key(run: Command) -> None:
     said = run("serve", "--host", "0.0.0.0", "--port", "0").refused()  # noqa: S104 - this is refused
-    assert "there is no API key; make one first: redrive keys add --role admin --name NAME" in said
+    assert "there is no API key; create one first: redrive keys add --role admin --name NAME" in said
 
 
 def test_a_port_that_is_taken_is_one_line(run: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = run("serve", "--port", port).refused()
-    assert f"cannot listen at 127.0.0.1:{port}: Address already in use" in said
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in said
     assert len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("no_such_module",), "no module is named 'no_such_module'"),
+        (("no_such_module",), "there is no module 'no_such_module'"),
         (("--graphs", "nowhere.yaml"), "nowhere.yaml cannot be read: No such file or directory"),
-        (("--graphs", "."), ".: no file in it ends with .yaml, .yml, .json"),
+        (("--graphs", "."), ".: the folder has no file that ends with .yaml, .yml, .json"),
         (("--port", "70000"), "Invalid value for '--port'"),
-        (("--log-level", "loud"), "--log-level: 'loud' is not allowed"),
+        (("--log-level", "loud"), "--log-level: 'loud' is not a log level"),
         (("--allow", "10.0.0.0/99", "--port", "0"), "10.0.0.0/99"),
-        (("--callback-base", "ftp://x", "--port", "0"), "--callback-base: use the public URL"),
-        (("--host", "256.1.1.1", "--port", "0"), "cannot listen at 256.1.1.1:0"),
+        (("--callback-base", "ftp://x", "--port", "0"), "--callback-base: write the public address"),
+        (("--host", "256.1.1.1", "--port", "0"), "cannot listen on 256.1.1.1:0"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(run: Command, arguments: tuple[str, ...], says: str) -> None:
@@ -244,17 +244,17 @@ def test_a_key_is_made_listed_without_its_secret_and_revoked(run: Command) -> No
     (key,) = json.loads(run("keys", "list", "--json").out)["keys"]
     assert (key["id"], key["name"], key["role"]) == (id_, "ci", "operate")
     assert secret.encode() not in Path("app.db").read_bytes()
-    assert run("keys", "revoke", id_).out == f"revoked key {id_}\n"
+    assert run("keys", "revoke", id_).out == f"Revoked key {id_}.\n"
     assert "no API key has the id" in run("keys", "revoke", id_).refused()
-    assert run("keys").out.startswith("no API keys")
+    assert run("keys").out.startswith("No API keys")
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--role", "root", "--name", "ci"), "--role: 'root' is none; use one of read, operate, admin"),
-        (("--role", "read", "--name", " "), "--name: use a text"),
-        (("--role", "read", "--name", "a\nb"), "--name: use a text"),
+        (("--role", "root", "--name", "ci"), "--role: 'root' is not a role; use one of read, operate, admin"),
+        (("--role", "read", "--name", " "), "--name must be 1 to 100"),
+        (("--role", "read", "--name", "a\nb"), "--name must be 1 to 100"),
         (("--role", "read"), "--name"),
     ],
 )
@@ -276,8 +276,8 @@ def test_steps_are_added_replaced_listed_and_dropped(run: Command, tmp_path: Pat
     (tmp_path / "all.json").write_text(listed)
     assert json.loads(run("steps", "add", "all.json", "--json").out) == {"steps": [{"name": "reserve", "new": False}]}
     assert run("steps", "drop", "reserve").out == "dropped reserve\n"
-    assert "no step of the catalogue is named 'reserve'" in run("steps", "drop", "reserve").refused()
-    assert run("steps").out.startswith("no steps in the catalogue")
+    assert "no step in the catalogue is named 'reserve'" in run("steps", "drop", "reserve").refused()
+    assert run("steps").out.startswith("The catalogue has no steps")
 
 
 def test_all_that_is_wrong_with_steps_is_told_with_its_place(run: Command, tmp_path: Path) -> None:

@@ -122,12 +122,14 @@ def test_a_run_of_a_flow_whose_code_has_changed_explains_it_and_ends(changed: Co
         ran = changed("new")
         assert (ran.code, ran.out) == (1, "")
         assert ran.err.startswith("CliChanged: parked: line 1 of the log says: ")
-        assert "once the code is mended and its workers run it, go on:\n      redrive flows resume " in ran.err
-        assert "is kept (parked); once it is resumed it goes on with: redrive worker changed_flows.py" in ran.err
+        assert "once the code is fixed and its workers run it, go on:\n      redrive flows resume " in ran.err
+        assert (
+            "stays in the store (parked); once resumed, it continues with: redrive worker changed_flows.py" in ran.err
+        )
 
 
 def test_a_flow_that_was_resumed_is_waited_for(run: Command, changed: Command) -> None:
-    assert run("flows", "resume", flow_named(changed("new")), "--why", "the code is mended").code == 0
+    assert run("flows", "resume", flow_named(changed("new")), "--why", "the code is fixed").code == 0
     ran = changed("old")
     assert (ran.code, ran.out) == (0, '"done"\n'), ran.err
 
@@ -135,23 +137,23 @@ def test_a_flow_that_was_resumed_is_waited_for(run: Command, changed: Command) -
 def test_all_that_is_parked_is_resumed_with_one_command(run: Command, changed: Command) -> None:
     flow_id = flow_named(changed("new"))
     resume = ("flows", "resume", "--parked", "--definition", "CliChanged", "--why", "the deploy is over", "--by", "me")
-    assert run(*resume, "--queue", "mail").out == "no such flow is parked\n"
+    assert run(*resume, "--queue", "mail").out == "No parked flows match.\n"
     resumed = run(*resume)
     assert (resumed.code, resumed.err) == (0, "")
-    assert resumed.out.startswith("told 1 parked flow to resume; what still does not fit is parked again: ")
+    assert resumed.out.startswith("Asked 1 parked flow to resume; those that still do not fit park again: ")
     ran = changed("old")
     assert (ran.code, ran.out) == (0, '"done"\n'), ran.err
     assert "resumed by me (the deploy is over)" in run("explain", flow_id).out
-    nothing = {"ids": [], "told": "resume", "by": "me", "why": "the deploy is over"}
+    nothing = {"ids": [], "requested": "resume", "by": "me", "why": "the deploy is over"}
     assert json.loads(run(*resume, "--json").out) == nothing
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "which one? name a flow, or add --parked for all that are parked"),
-        (["some-flow", "--parked"], "name a flow, or choose those that are parked with --parked, not both"),
-        (["--queue", "mail"], "which one? name a flow, or add --parked for all that are parked"),
+        ([], "no flow is given; name one, or add --parked for all parked flows"),
+        (["some-flow", "--parked"], "name a flow, or select parked flows with --parked, not both"),
+        (["--queue", "mail"], "no flow is given; name one, or add --parked for all parked flows"),
     ],
 )
 def test_who_is_to_be_resumed_has_to_be_said(run: Command, words: list[str], says: str) -> None:
@@ -164,4 +166,4 @@ def test_a_run_of_a_flow_that_waits_for_what_nothing_brings_ends(run: Command) -
     ran = run("run", "forgets.py:Forgets", "--timeout", "30s", "--store", "memory://")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("CliForgets: parked: ")
-    assert "was parked, and is gone with its store in memory" in ran.err
+    assert "was parked, and is lost with its store in memory" in ran.err

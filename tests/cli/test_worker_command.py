@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import pytest
 
 import redrive
+from redrive.cli.arguments import read_input
 from redrive.cli.definitions import find
-from redrive.cli.flow_input import read_input
-from redrive.cli.worker_process import work
+from redrive.cli.processes.worker_process import work
 from redrive.client.app import App
-from redrive.explain.explanation import AttemptStory, Explanation, ItemStory
+from redrive.explain.explanation import AttemptSummary, Explanation, ItemEntry
 from redrive.stores.errors import StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Lease, NewWorker, WorkerRecord
@@ -81,9 +81,9 @@ class Shell:
     def explain(self, flow_id: str) -> Explanation:
         return self.ask(lambda app: app.explain(flow_id))
 
-    def attempts(self, flow_id: str) -> list[AttemptStory]:
+    def attempts(self, flow_id: str) -> list[AttemptSummary]:
         (item, *_) = self.explain(flow_id).timeline
-        assert isinstance(item, ItemStory)
+        assert isinstance(item, ItemEntry)
         return item.attempts
 
     def becomes(self, flow_id: str, status: str) -> None:
@@ -185,10 +185,10 @@ def test_an_interrupted_run_says_that_the_flow_is_kept_and_a_worker_goes_on_with
     run = shell.begin("run", f"{SHOP}:wait_for", "--input", json.dumps({"path": f"{shell.folder}/go"}), "--key", "k")
     until((shell.folder / "go.begun").exists)
     run.process.send_signal(signal.SIGINT)
-    run.says("what runs may end within 10 s; once more (Ctrl-C) stops at once")
+    run.says("running attempts have 10 s to finish; press Ctrl-C again to stop at once")
     assert run.ends_with(signal.SIGINT) == 130
     (flow,) = shell.ask(lambda app: app.flows())
-    assert f"flow {flow.id} is kept" in run.said
+    assert f"flow {flow.id} stays in the store" in run.said
     worker = shell.begin("worker", SHOP)
     shell.let_go()
     shell.becomes(flow.id, "completed")
@@ -200,7 +200,7 @@ def test_a_run_that_was_stopped_gently_says_how_to_go_on(shell: Shell) -> None:
     until(lambda: [flow.status for flow in shell.ask(lambda app: app.flows())] == ["waiting"])
     assert run.ends_with(signal.SIGTERM) == 130
     (flow,) = shell.ask(lambda app: app.flows())
-    assert f"it goes on with: redrive worker {SHOP}; where it stands: redrive explain {flow.id}" in run.said
+    assert f"it continues with: redrive worker {SHOP}; to see where it stands: redrive explain {flow.id}" in run.said
 
 
 def test_worker_processes_are_kept_alive_and_stopped_together(shell: Shell) -> None:
@@ -208,7 +208,7 @@ def test_worker_processes_are_kept_alive_and_stopped_together(shell: Shell) -> N
     supervisor.says(" ready: ", times=2)
     (victim, other) = children(supervisor)
     os.kill(victim, signal.SIGKILL)
-    supervisor.says(f"worker process {victim} was killed by signal 9; another one begins in 0.5 s")
+    supervisor.says(f"worker process {victim} was killed by signal 9; restarting in 0.5 s")
     supervisor.says(" ready: ", times=3)
     assert other in children(supervisor)
     flow_id = shell.start_waiting()
@@ -273,7 +273,7 @@ def test_workers_end_with_their_supervisor_however_it_ends(shell: Shell) -> None
 def impatient(command: str, **seconds: float) -> list[str]:
     """`redrive` with other patience than a user has."""
     settings = "; ".join(f"{name.replace('__', '.')} = {value}" for name, value in seconds.items())
-    return [sys.executable, "-c", f"from redrive.cli import event_loop, loop_watch; {settings}; {command}"]
+    return [sys.executable, "-c", f"from redrive.cli.processes import event_loop, loop_watchdog; {settings}; {command}"]
 
 
 MAIN = "import redrive.cli; redrive.cli.main()"
@@ -289,9 +289,9 @@ def test_a_flow_that_spins_fails_and_its_worker_goes_on(shell: Shell) -> None:
 
 
 def test_a_worker_that_is_held_up_says_by_what_and_ends_at_the_second_signal(shell: Shell) -> None:
-    worker = shell.begin("worker", STUCK, command=impatient(MAIN, loop_watch__TOO_LONG=0.1))
+    worker = shell.begin("worker", STUCK, command=impatient(MAIN, loop_watchdog__TOO_LONG=0.1))
     shell.start_stuck()
-    worker.says("code that does not await holds it up at stuck_flows.py:")
+    worker.says(" s at stuck_flows.py:")
     worker.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     assert worker.process.poll() is None
@@ -301,7 +301,7 @@ def test_a_worker_that_is_held_up_says_by_what_and_ends_at_the_second_signal(she
 def test_a_worker_that_is_held_up_ends_when_its_supervisor_is_gone(shell: Shell) -> None:
     worker = shell.begin(
         *("worker", STUCK, "--supervised", "--grace", "0s"),
-        command=impatient(MAIN, event_loop__FOR_THE_HAND_OVER=0.1),
+        command=impatient(MAIN, event_loop__RELEASE_TIME=0.1),
         stdin=subprocess.PIPE,
     )
     shell.start_stuck()
@@ -313,34 +313,34 @@ def test_a_worker_that_is_held_up_ends_when_its_supervisor_is_gone(shell: Shell)
 def test_a_supervisor_kills_what_does_not_end(shell: Shell) -> None:
     deaf = "trap '' TERM; echo begun; while true; do sleep 0.1; done"
     supervise = (
-        f"from redrive.cli.worker_processes import supervise; asyncio.run(supervise(['sh', '-c', {deaf!r}], 2, 0))"
+        f"from redrive.cli.processes.supervisor import supervise; asyncio.run(supervise(['sh', '-c', {deaf!r}], 2, 0))"
     )
-    supervisor = shell.begin(command=impatient(f"import asyncio; {supervise}", event_loop__FOR_THE_HAND_OVER=0.2))
+    supervisor = shell.begin(command=impatient(f"import asyncio; {supervise}", event_loop__RELEASE_TIME=0.2))
     supervisor.says("begun", times=2)
     workers = children(supervisor)
     assert supervisor.ends_with(signal.SIGTERM) == 0
-    supervisor.says("did not end within 0.2 s and is killed; its flows go on elsewhere", times=2)
+    supervisor.says("did not stop within 0.2 s and is killed; other workers take over its flows", times=2)
     assert not any(is_alive(worker) for worker in workers)
 
 
 def test_a_supervisor_ends_with_workers_that_are_refused_from_the_start(shell: Shell) -> None:
     refused = "echo redrive: no rights >&2; exit 2"
     supervise = f"asyncio.run(supervise(['sh', '-c', {refused!r}], 3, 0))"
-    code = f"import asyncio, sys; from redrive.cli.worker_processes import supervise; sys.exit({supervise})"
+    code = f"import asyncio, sys; from redrive.cli.processes.supervisor import supervise; sys.exit({supervise})"
     supervisor = shell.begin(command=[sys.executable, "-c", code])
     assert supervisor.ends_with() == 2
     assert "redrive: no rights" in supervisor.said
-    assert "another one begins" not in supervisor.said
+    assert "restarting" not in supervisor.said
 
 
 def test_a_supervisor_goes_on_though_an_action_ended_its_worker_with_a_code_of_its_own(shell: Shell) -> None:
     """An action may have called os._exit, or a library of it."""
     supervise = (
-        "from redrive.cli.worker_processes import supervise; asyncio.run(supervise(['sh', '-c', 'exit 3'], 1, 0))"
+        "from redrive.cli.processes.supervisor import supervise; asyncio.run(supervise(['sh', '-c', 'exit 3'], 1, 0))"
     )
     code = f"import asyncio; {supervise}"
     supervisor = shell.begin(command=[sys.executable, "-c", code])
-    supervisor.says("ended with exit code 3; another one begins in 0.5 s")
+    supervisor.says("ended with exit code 3; restarting in 0.5 s")
     assert supervisor.ends_with(signal.SIGTERM) == 0
 
 

@@ -171,4 +171,4 @@ async def ended(app: App, handlers: Handlers, flow: Handle[Any] | str) -> Ended:
     record = await app.find(flow_id)
     result = await app.handle(flow_id).result(timeout=PATIENCE) if record.status == "completed" else None
     calls = await asyncio.to_thread(handlers.calls, flow_id)
-    return Ended(flow_id, record.status, result, await app.log(flow_id), calls)
+    return Ended(flow_id, record.status, result, await app.read_lines(flow_id), calls)

@@ -49,7 +49,7 @@ def test_work_is_accepted_and_completed_later_once(address: str, handlers: Handl
             answers: list[str] = [await app.complete(call.token, DONE)]
             flow = await ended(app, handlers, handle)
             answers += [await app.complete(call.token, DONE), await app.complete(call.token, b'{"success": false}')]
-            assert await app.log(handle.id) == flow.lines
+            assert await app.read_lines(handle.id) == flow.lines
             return flow, answers, unknown
 
     flow, answers, unknown = run(story())

@@ -6,7 +6,7 @@ import pytest
 from tests.end_to_end.scene import ROUNDING, Ended, Handlers, ended, logged, open_app, run, start, start_step
 
 from redrive.client.app import App
-from redrive.explain.explanation import AttemptStory, ItemStory
+from redrive.explain.explanation import AttemptSummary, ItemEntry
 from redrive.flows.events import AttemptFailed, read_turn
 from redrive.flows.history import Item, fold
 from redrive.policies.decide import decide
@@ -27,14 +27,14 @@ def order(handlers: Handlers) -> dict[str, Any]:
     return {"steps": {name: {"endpoint": endpoints[name], **step} for name, step in STEPS.items()}}
 
 
-async def _failed_order(address: str, handlers: Handlers) -> tuple[Ended, list[ItemStory], list[str]]:
+async def _failed_order(address: str, handlers: Handlers) -> tuple[Ended, list[ItemEntry], list[str]]:
     async with open_app(address) as app:
         flow = await ended(app, handlers, await start(app, order(handlers)))
         rows = (await app.store.read_events([flow.id]))[flow.id]
     # Someone else, who was not there.
     async with open_app(address, worker=False) as app:
         told = await app.explain(flow.id)
-    return flow, [one for one in told.timeline if isinstance(one, ItemStory)], [row.body for row in rows]
+    return flow, [one for one in told.timeline if isinstance(one, ItemEntry)], [row.body for row in rows]
 
 
 def before(flow: Ended, seq: int) -> Any:
@@ -71,9 +71,9 @@ def test_the_log_alone_gives_when_and_why_of_each_retry(address: str, handlers: 
     _check_stories(flow, stories)
 
 
-def _check_stories(flow: Ended, stories: list[ItemStory]) -> None:
+def _check_stories(flow: Ended, stories: list[ItemEntry]) -> None:
     """What `explain` tells is what the log has."""
-    attempts: list[AttemptStory] = [attempt for story in stories for attempt in story.attempts]
+    attempts: list[AttemptSummary] = [attempt for story in stories for attempt in story.attempts]
     told = [attempt for attempt in attempts if attempt.decision is not None]
     for attempt, (at, failure) in zip(told, flow.failures(), strict=True):
         decision = attempt.decision

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import redrive
 from redrive import Permanent, RetryAfter, RetryPolicy, Snooze, Workflow, action, current_attempt, workflow
 from redrive.client.app import App
-from redrive.explain.explanation import Explanation, ItemStory, Note
+from redrive.explain.explain_flow import explain_flow
+from redrive.explain.explanation import Explanation, ItemEntry, Note
 from redrive.explain.text import explain_text
-from redrive.explain.timeline import explain
 from redrive.failures.signals import AttemptTimeout
 from redrive.flows.events import Line
 from redrive.formatting.times import format_duration
@@ -179,7 +179,7 @@ ConnectionError: no answer, Authorization: ***
   flow     {ID} (workflow:Explained order), failed
   input    cents=3
   queue    default, key order-17
-  asked    2030-01-01 00:00:00 UTC
+  created  2030-01-01 00:00:00 UTC
   began    2030-01-01 00:00:00 UTC, 0s later
   ended    2030-01-01 00:00:16 UTC, after 16.25s
 
@@ -203,7 +203,7 @@ until the deadline
 
 What to do
   check the other side; if such outages are normal, allow more attempts or queue the work for later
-  then put it back to work: explained ask bank is tried again under the policy it began with, its limits counted anew:
+  then redrive it: explained ask bank is tried again under the policy it began with, its limits counted anew:
       redrive dead redrive {ID} --why WHY --store sqlite:///app.db
   or settle it for good, as it is:
       redrive dead discard {ID} --why WHY --store sqlite:///app.db"""
@@ -333,7 +333,7 @@ def test_a_flow_that_nobody_can_run_says_why_and_how_to_start_a_worker() -> None
             app.revive()
             await eventually(app.store.list_workers)
             workers = await app.store.list_workers()
-            headlines.append(explain(unknown, [], None, workers, [], app.clock.wall()).headline)
+            headlines.append(explain_flow(unknown, [], None, workers, [], app.clock.wall()).headline)
         return headlines
 
     assert told(scenario, queues=("here",)) == [
@@ -493,8 +493,8 @@ def test_a_redriven_flow_keeps_its_story_and_says_what_no_longer_counts() -> Non
     assert "redriven by ann (the bank is back): explained ask bank (item 1) is tried again" in text
     assert 'attempt 4, redriven, completed after 0s: "paid"' in text
     assert "Timeline (UTC, and since it began; by step, each with all its attempts, those after a redrive too)" in text
-    assert 'explained greet(whom="sorry") completed in 0s: "hello sorry" (undone by a redrive)' in text
-    undone = [entry.arguments for entry in after.timeline if isinstance(entry, ItemStory) and entry.undone]
+    assert 'explained greet(whom="sorry") completed in 0s: "hello sorry" (rewound by a redrive)' in text
+    undone = [entry.arguments for entry in after.timeline if isinstance(entry, ItemEntry) and entry.rewound]
     assert undone == ['whom="sorry"']
 
 
@@ -527,7 +527,7 @@ def test_a_lost_attempt_and_one_left_behind_are_told() -> None:
         return left, await app.explain(handle.id)
 
     left, after = told(scenario)
-    assert left.waits_for[0].what == "a worker to take up explained hang (item 1), whose attempt 1 was left behind"
+    assert left.waits_for[0].what == "a worker to take over explained hang (item 1), whose attempt 1 was left behind"
     text = explain_text(after)
     assert "attempt 1 of 2 was lost with its worker, which was noticed 0s after it began" in text
     assert "a lost worker is not the work's failure; backoff 0s, lifted to the floor of 100ms" in text
@@ -565,7 +565,7 @@ def test_snoozing_retry_after_and_rules_are_told() -> None:
         return texts
 
     snoozed, later, at_once, too_late = told(scenario)
-    assert "attempt 1 given back after 0s, not counted" in snoozed
+    assert "attempt 1 returned after 0s, not counted" in snoozed
     assert "the report is not there yet; again at 01:00:00.000" in snoozed
     assert "rules[0] matches any failure; retry 1 of 3 that it grants; Retry-After asked for 7s" in later
     assert "Retry-After asked for 0s, lifted to the floor of 100ms" in at_once
@@ -580,7 +580,7 @@ def test_failures_of_the_code_itself_say_so() -> None:
 
     explanation = told(scenario)
     assert explanation.headline == "failed for good in its own code: ValueError: token=*** is wrong"
-    assert [step.text for step in explanation.next_steps][:1] == ["mend the workflow's code"]
+    assert [step.text for step in explanation.next_steps][:1] == ["fix the workflow's code"]
 
 
 def test_of_a_long_flow_what_went_well_is_counted_and_shown_on_request() -> None:
@@ -590,7 +590,7 @@ def test_of_a_long_flow_what_went_well_is_counted_and_shown_on_request() -> None
 
     explanation = told(scenario)
     short, whole = explain_text(explanation), explain_text(explanation, everything=True)
-    assert "… 80 that went well; --all shows them …" in short
+    assert "… 80 that succeeded; --all shows them …" in short
     assert short.count("explained greet(") == 20
     assert whole.count("explained greet(") == 100
 
@@ -620,7 +620,7 @@ def test_of_many_steps_those_that_were_retried_are_counted_too_and_each_that_fai
     assert len([line for line in lines if "explained load(" in line]) == 25 + 20 + 20
     gaps = [line.strip(" …") for line in lines if "; --all shows them" in line]
     left_out = [part for gap in gaps for part in gap.removesuffix("; --all shows them").split(", ")]
-    assert sum(int(part.removesuffix(" that went well")) for part in left_out if "well" in part) == 875 - 20
+    assert sum(int(part.removesuffix(" that succeeded")) for part in left_out if "succeeded" in part) == 875 - 20
     again = [part.removesuffix(" that took more than one attempt") for part in left_out if "attempt" in part]
     assert sum(map(int, again)) == 80
     assert whole.count("explained load(") == 1000
@@ -639,7 +639,7 @@ def test_a_timer_of_a_flow_that_ended_is_not_told_as_one_still_to_come() -> None
         return await app.explain(ID)
 
     text = explain_text(told(scenario))
-    assert "timer 1: 20d, until 2030-01-21 00:00:00.000; not waited for to its end" in text
+    assert "timer 1: 20d, until 2030-01-21 00:00:00.000; cancelled" in text
 
 
 Stories = list[tuple[FlowRecord, list[Line]]]
@@ -665,7 +665,7 @@ def stories() -> Stories:
         for flow_id in dead:
             await app.outcome(flow_id)
         flows = await app.flows()
-        return [(flow, await app.log(flow.id)) for flow in flows]
+        return [(flow, await app.read_lines(flow.id)) for flow in flows]
 
     answer: Stories = told(scenario)
     return answer
@@ -681,7 +681,7 @@ def test_a_log_can_be_explained_at_every_point(
     wake_at = data.draw(st.none() | st.floats(record.created_at - 10, record.created_at + 10_000))
     status = data.draw(st.sampled_from(STATUSES))
     seen = msgspec.structs.replace(record, status=status, wake_at=wake_at)
-    explanation = explain(seen, known, None, [], [], record.created_at + data.draw(st.floats(0, 10_000)))
+    explanation = explain_flow(seen, known, None, [], [], record.created_at + data.draw(st.floats(0, 10_000)))
     json.dumps(msgspec.to_builtins(explanation))
     assert explanation.headline in explain_text(explanation)
 
@@ -716,9 +716,9 @@ def test_a_result_that_the_code_can_no_longer_read_is_not_blamed_on_the_input() 
             return await app.explain(handle.id)
 
     told = asyncio.run(scenario())
-    assert told.headline.startswith("failed for good: what it has stored cannot be read: ")
+    assert told.headline.startswith("failed for good: a value that it has stored cannot be read: ")
     assert "action explained tally: its result cannot be read" in told.headline
-    assert told.next_steps[0].text == "mend the code that reads it"
+    assert told.next_steps[0].text == "fix the code that reads it"
 
 
 def test_an_input_that_cannot_be_read_is_named_as_what_the_flow_was_started_with() -> None:
@@ -733,8 +733,8 @@ def test_an_input_that_cannot_be_read_is_named_as_what_the_flow_was_started_with
             return await app.explain(handle.id)
 
     told = asyncio.run(scenario())
-    assert told.headline.startswith("failed for good: what it was started with cannot be read: ")
-    assert told.next_steps[0].text == "mend what it was started with, or the code that reads it"
+    assert told.headline.startswith("failed for good: its input cannot be read: ")
+    assert told.next_steps[0].text == "fix its input, or the code that reads it"
 
 
 @pytest.mark.promise("A13")
@@ -746,6 +746,6 @@ def test_what_a_workflow_did_because_of_its_failure_is_named_before_a_redrive_is
     said = [one.text for one in told(scenario, 0.5, 0.75).next_steps]
     assert said[1] == (
         "what its code did because of the failure (explained greet) stays done, and a redrive goes on as if it had not "
-        "been: where that undid the work before, start another flow instead"
+        "happened: if that compensated earlier steps, start another flow instead"
     )
-    assert said[2].startswith("then put it back to work: explained ask bank is tried again")
+    assert said[2].startswith("then redrive it: explained ask bank is tried again")

@@ -542,15 +542,15 @@ def test_what_could_not_be_compensated_is_named_wherever_the_flow_is_said_to_be_
             flow = await app.start(trip(redrive.Permanent("no seats"), fails=fails))
             await app.outcome(flow)
             told = await app.explain(flow.id)
-            how = "what had succeeded was undone"
+            how = "its completed steps were compensated"
             if left:
-                how = "what had succeeded was to be undone, and car could not be"
-                assert "(compensated; could not be undone: car)" in told.headline
-                assert told.next_steps[0].text == "put right by hand what could not be undone: car"
+                how = "its completed steps were compensated, except car, whose compensation failed"
+                assert "(compensated; could not be compensated: car)" in told.headline
+                assert told.next_steps[0].text == "undo manually what could not be compensated: car"
             assert [how in advice.text for advice in told.next_steps].count(True) == 1
             with pytest.raises(redrive.NotPossible, match=f"{how}. Start another flow"):
                 await app.redrive(flow.id, by="ann", why="mended")
-            with pytest.raises(redrive.NotPossible, match=how if left else "or was undone"):
+            with pytest.raises(redrive.NotPossible, match=how if left else "or were compensated"):
                 await app.reset_step(flow.id, "flight", by="ann", why="mended")
 
     asyncio.run(story())

@@ -13,8 +13,8 @@ import redrive
 from redrive.client.app import App
 from redrive.runners.http.settings import HttpSettings
 from redrive.server.api import Api
-from redrive.server.keys import Role, new_key
-from redrive.server.running import Server, bind, started, url_of
+from redrive.server.api_keys import Role, new_key
+from redrive.server.http_server import HttpServer, bind, url_of, wait_until_started
 from redrive.server.settings import ServerSettings
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED
@@ -36,7 +36,7 @@ class Serving:
         self.url = ""
         self.client: httpx.Client
         self._loop: asyncio.AbstractEventLoop
-        self._server: Server
+        self._server: HttpServer
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -44,9 +44,9 @@ class Serving:
             self.url = url_of(bound)
             http = HttpSettings(allow=("127.0.0.1",), callback_base=self.url)
             async with redrive.open(self._store, worker=self._worker, http=http) as self.app:
-                self._server = Server(Api(self.app, self._settings, on_loopback=self._on_loopback))
+                self._server = HttpServer(Api(self.app, self._settings, on_loopback=self._on_loopback))
                 serving = asyncio.create_task(self._server.serve(sockets=[bound]))
-                assert await started(self._server, serving)
+                assert await wait_until_started(self._server, serving)
                 self._ready.set()
                 await serving
 
@@ -98,7 +98,7 @@ class Serving:
 def serving(
     store: Store | str = "memory://", *, on_loopback: bool = True, worker: bool = True, **settings: Any
 ) -> Iterator[Serving]:
-    settings = {"poll": 0.01, "keys_for": 0.0, **settings}
+    settings = {"poll": 0.01, "key_cache": 0.0, **settings}
     server = Serving(store, ServerSettings(**settings), on_loopback, worker)
     server.begin()
     try:

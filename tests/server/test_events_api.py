@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
 import redrive
-from redrive.server.keys import Caller, KeyRing
+from redrive.server.api_keys import ApiKeys, Caller
+from redrive.server.event_streams import EventStreams
 from redrive.server.settings import ServerSettings
-from redrive.server.streams import Streams
 from redrive.stores.records import EventRow
 
 STREAM = {"Accept": "text/event-stream"}
@@ -104,14 +105,23 @@ def test_a_stream_says_now_and_then_that_it_is_still_there(server: Serving) -> N
     flow_id = server.start("workflow:SrvNap", {"seconds": 3600})
     with stream(server, flow_id) as answer:
         comments = (block["comment"] for block in Stream(answer).blocks if "comment" in block)
-        assert [next(comments), next(comments), next(comments)][1:] == ["still here", "still here"]
+        assert [next(comments), next(comments), next(comments)][1:] == ["heartbeat", "heartbeat"]
+
+
+def test_the_log_of_an_app_prints_and_encodes_as_the_server_shows_it(server: Serving) -> None:
+    flow_id = server.start("workflow:SrvOrder", {"user": "u1", "failures": 1})
+    server.finished(flow_id)
+    shown = server.client.get(f"/v1/flows/{flow_id}/events").json()["events"]
+    lines = server.ask(lambda app: app.log(flow_id))
+    assert [json.loads(msgspec.json.encode(line)) for line in lines] == shown
+    assert [json.loads(str(line)) for line in lines] == shown
 
 
 @pytest.mark.promise("A16")
 def test_the_token_that_completes_an_attempt_shows_in_no_event(server: Serving) -> None:
     flow_id = server.start("workflow:SrvOrder", {"user": "u1", "failures": 1})
     server.finished(flow_id)
-    lines = server.ask(lambda app: app.log(flow_id))
+    lines = server.ask(lambda app: app.read_lines(flow_id))
     tokens = {line.event.delivery for line in lines if hasattr(line.event, "delivery")}
     assert len(tokens) == 2
     with stream(server, flow_id) as answer:
@@ -177,7 +187,7 @@ def test_a_stream_gives_the_last_events_of_a_flow_that_ends_while_it_looks(monke
                 return rows
 
             monkeypatch.setattr(app.store, "read_events_after", read_and_let_it_end)
-            streams = Streams(ServerSettings(), KeyRing(app.store, 1.0))
+            streams = EventStreams(ServerSettings(), ApiKeys(app.store, 1.0))
             pieces = [piece async for piece in await streams.begin(app, handle.id, 0, Caller("read"))]
             app.stop()
             await working[0]

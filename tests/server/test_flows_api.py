@@ -78,7 +78,7 @@ def test_two_different_keys_in_one_request_are_refused(server: Serving) -> None:
         ({"workflow": "SrvUnread", "inputs": {"x": 1}}, 422, "/workflow", "its type hints cannot be read: name 'Dec"),
         ({"action": "srv_unstored", "inputs": {"x": ""}}, 422, "/action", "UUID | str cannot be stored"),
         ({}, 422, "", "name one of goals, graph, workflow, action"),
-        ({"workflow": "SrvOrder", "action": "srv_pay"}, 422, "/action", "this has workflow and action"),
+        ({"workflow": "SrvOrder", "action": "srv_pay"}, 422, "/action", "this body has workflow and action"),
         ({"workflow": "SrvNap", "delay": "soon"}, 422, "/delay", "is not a duration"),
         ({"workflow": "SrvNap", "delay": "999999999d"}, 422, "/delay", "too long"),
         ({"workflow": "SrvNap", "delay": -1}, 400, "/delay", ">= 0"),
@@ -105,8 +105,8 @@ def test_a_bad_start_is_refused_with_the_place(
 @pytest.mark.parametrize(
     ("content", "kind", "status", "says"),
     [
-        (b"", "application/json", 400, "no JSON"),
-        (b"{", "application/json", 400, "no JSON"),
+        (b"", "application/json", 400, "not valid JSON"),
+        (b"{", "application/json", 400, "not valid JSON"),
         (b'{"a": "\xff"}', "application/json", 400, ""),
         (b'{"inputs": {"a": ' + b"[" * 100_000, "application/json", 400, "nested too deeply"),
         (b"{}", "text/plain", 415, "application/json"),
@@ -138,7 +138,7 @@ def test_flows_are_listed_in_pages_by_filters(server: Serving) -> None:
         ("limit=0", "limit", ">= 1"),
         ("limit=1001", "limit", "<= 1000"),
         ("limit=x", "limit", "Expected `int`"),
-        ("limit=1&limit=2", "limit", "given twice"),
+        ("limit=1&limit=2", "limit", "given more than once"),
         ("status=done", "status", "Invalid enum value"),
         ("queu=x", "queu", "did you mean 'queue'?"),
         ("queue=", "queue", "length >= 1"),
@@ -183,7 +183,7 @@ def test_a_flow_is_paused_resumed_and_cancelled_with_who_and_why(server: Serving
     }
     for verb in good:
         answer = server.client.post(f"/v1/flows/{flow_id}/{verb}", json=said)
-        assert (answer.status_code, answer.json()) == (202, {"id": flow_id, "told": verb})
+        assert (answer.status_code, answer.json()) == (202, {"id": flow_id, "requested": verb})
         server.until(lambda: server.flow(flow_id)["status"], good[verb])
     explained = server.client.get(f"/v1/flows/{flow_id}/explain").json()
     notes = {entry["what"]: entry for entry in explained["timeline"] if entry["type"] == "note"}

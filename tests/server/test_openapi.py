@@ -68,12 +68,12 @@ def test_the_document_explains_itself(server: Serving) -> None:
                 content = operation["requestBody"]["content"]["application/json"]
                 schema = {**content["schema"], "components": document["components"]}
                 jsonschema.validate(content["example"], schema)
-    start = document["components"]["schemas"]["Start"]["properties"]
-    assert start["priority"]["description"] == "Higher goes first."
+    start = document["components"]["schemas"]["StartRequest"]["properties"]
+    assert start["priority"]["description"] == "Flows with a higher priority are claimed first."
     limit = [
         one for one in document["paths"]["/v1/flows/{flow_id}/events"]["get"]["parameters"] if one["name"] == "limit"
     ]
-    assert limit[0]["description"] == "Of a page; a stream has none."
+    assert limit[0]["description"] == "The size of a page; it does not apply to a stream."
 
 
 def can_be_wrong(operation: Any) -> bool:

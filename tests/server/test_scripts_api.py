@@ -63,10 +63,10 @@ def test_a_script_that_fails_says_in_which_line(server: Serving) -> None:
         ({"script": "srv_bil"}, "/script", "did you mean 'srv_bill'?"),
         ({"script": "srv_bill"}, "/inputs/cents", "lack cents"),
         ({"script": "srv_bill", "inputs": {"cent": 1}}, "/inputs/cent", "did you mean 'cents'?"),
-        ({"script": "srv_bill", "action": "srv_scripted"}, "/script", "this has action and script"),
+        ({"script": "srv_bill", "action": "srv_scripted"}, "/script", "this body has action and script"),
         ({"script": "srv_bill", "function": "fre"}, "/function", "did you mean 'free'?"),
         ({"script": "srv_parts"}, "/function", "has no function main; name the one to run: one, other"),
-        ({"action": "srv_scripted", "inputs": {"cents": 1}, "function": "free"}, "/function", "is for scripts"),
+        ({"action": "srv_scripted", "inputs": {"cents": 1}, "function": "free"}, "/function", "is only for scripts"),
     ],
 )
 def test_a_bad_start_is_refused_with_the_place(server: Serving, body: Any, pointer: str, says: str) -> None:

@@ -7,7 +7,8 @@ import pytest
 from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
-from redrive.server.paging import cursor_after
+from redrive.server.cursors import encode_cursor
+from redrive.stores.records import RetryQuery
 
 SAID = {"by": "anna", "why": "the bank is back"}
 
@@ -47,7 +48,7 @@ def test_dead_letters_are_listed_in_pages_by_filters(server: Serving) -> None:
     found = [letter["flow_id"] for page in (first, second) for letter in page["dead_letters"]]
     assert (sorted(found), second["next"]) == (sorted(ids), None)
     for made_up in ("", "x", "nan x", "inf x", "-1 x", "1e300 x"):
-        assert problem(server.client.get("/v1/dead-letters", params={"cursor": cursor_after(made_up)}), 422)
+        assert problem(server.client.get("/v1/dead-letters", params={"cursor": encode_cursor(made_up)}), 422)
     assert listed(server, queue="graveyard", kind="exhausted") == []
     assert listed(server, queue="graveyard", state="redriven") == []
     assert problem(server.client.get("/v1/dead-letters?state=alive"), 400)["parameter"] == "state"
@@ -107,13 +108,17 @@ def test_settling_says_what_it_lacks(server: Serving, body: Any, status: int, po
 def test_what_waits_shows_whether_and_when_it_may_be_tried_again(server: Serving) -> None:
     flow_id = server.start("action:srv_flaky")
     (row,) = server.until(lambda: server.client.get("/v1/retries", params={"flow_id": flow_id}).json()["retries"], bool)
-    assert (row["step"], row["status"], row["attempts"], row["max_attempts"]) == ("srv_flaky", "waiting", 1, 9)
+    assert (row["step"], row["status"], row["attempt_number"], row["max_retries"]) == ("srv_flaky", "waiting", 1, 8)
     assert (row["retryable"], row["dependencies_satisfied"]) == (True, True)
     assert (row["retry_eligible"], row["ready"], row["reason"]) == (True, False, "waits for its time")
     assert "delivery_token" not in row
     (item,) = server.flow(flow_id)["steps"][0]["items"]
-    for field in ("attempts", "max_attempts", "retry_eligible", "ready", "reason", "next_retry_at"):
+    assert (item["attempts"], item["max_attempts"], item["next_retry_at"]) == (1, 9, row["scheduled_at"])
+    for field in ("retry_eligible", "ready", "reason"):
         assert item[field] == row[field], field
+    (stored,) = server.ask(lambda app: app.retries(RetryQuery(flow_id=flow_id)))
+    own = {"retry_eligible", "ready", "reason"}
+    assert {*row} - own == {*stored.__struct_fields__} - {"delivery_token"}
 
 
 def test_queues_are_listed_and_limited(server: Serving) -> None:

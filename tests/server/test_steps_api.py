@@ -108,7 +108,7 @@ def test_a_token_that_nobody_gave_is_not_found_and_not_repeated(server: Serving,
 def test_a_completion_for_an_attempt_that_is_over_is_a_duplicate_or_stale(server: Serving) -> None:
     flow_id = server.start("action:srv_pay", {"cents": 1, "failures": 1})
     server.finished(flow_id)
-    lines = server.ask(lambda app: app.log(flow_id))
+    lines = server.ask(lambda app: app.read_lines(flow_id))
     first, second = [line.event.delivery for line in lines if hasattr(line.event, "delivery")]
     problem(server.client.post(f"/v1/completions/{flow_id}.1.{first}", json={"x": 1}), 409)
     again = server.client.post(f"/v1/completions/{flow_id}.1.{second}", json={"x": 1})
@@ -204,7 +204,7 @@ def test_a_step_that_waits_is_completed_by_hand_and_the_flow_goes_on(server: Ser
     flow_id = server.start("action:srv_flaky")
     server.until(lambda: server.flow(flow_id)["steps"], lambda steps: steps and steps[0]["state"] == "waiting")
     answer = server.client.post(f"/v1/flows/{flow_id}/steps/srv_flaky/complete", json={**WHY, "outputs": None})
-    assert (answer.status_code, answer.json()) == (202, {"id": flow_id, "step": "srv_flaky", "told": "complete"})
+    assert (answer.status_code, answer.json()) == (202, {"id": flow_id, "step": "srv_flaky", "requested": "complete"})
     assert server.finished(flow_id)["status"] == "completed"
     events = server.client.get(f"/v1/flows/{flow_id}/events").json()["events"]
     (done,) = [one["event"] for one in events if one["event"]["type"] == "item_completed"]

@@ -71,7 +71,7 @@ def test_a_flow_whose_code_ends_its_process_is_a_dead_letter_after_three_and_tho
             assert (letter.flow_id, letter.kind) == (deadly.id, "poison")
             told = await app.explain(deadly.id)
             assert told.headline.startswith("failed for good: it takes its workers down")
-            assert told.next_steps[0].text == "mend the workflow's code"
+            assert told.next_steps[0].text == "fix the workflow's code"
 
     with Fleet(address, tmp_path, lease=1.0) as fleet:
         asyncio.run(scenario(fleet))

@@ -389,7 +389,7 @@ def test_a_flow_that_will_not_be_cancelled_is_explained_and_ends_by_force(addres
             told = await app.explain(handle.id)
             assert told.headline.endswith("; its code was told to stop by ops (pointless), and goes on")
             (by_force,) = [one for one in told.next_steps if "--force" in one.command]
-            assert by_force.text == "to end it at once, without its code and with nothing undone"
+            assert by_force.text == "to end it at once, without running its code and without compensation"
             assert by_force.command == f"redrive flows cancel {handle.id} --force --why WHY"
             await handle.cancel(by="ops", why="enough", force=True)
             with pytest.raises(redrive.FlowCancelledError):

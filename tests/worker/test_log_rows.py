@@ -35,7 +35,7 @@ async def rows_of(address: str, definition: type[Workflow], *arguments: int) -> 
         flow = await app.start(definition, *arguments)
         await flow.result(timeout=30)
         rows = (await app.store.read_events([flow.id]))[flow.id]
-        lines = await app.log(flow.id)
+        lines = await app.read_lines(flow.id)
     assert [line.seq for line in lines] == list(range(1, len(lines) + 1))
     assert lines_of(rows) == lines
     return rows

@@ -197,14 +197,14 @@ def test_explain_says_which_action_is_missing(address: str) -> None:
                             await asyncio.sleep(0.002)
                     assert (await app.explain(flow)).headline == told.headline
                 assert told.headline == (
-                    "stuck: it waits for a worker that knows action 'ma.ship': none that is alive does"
+                    "stuck: it waits for a worker that knows action 'ma.ship': no live worker does"
                 )
                 assert [(one.text, one.command) for one in told.next_steps] == [
                     (
                         "start a worker with the script, and with the modules that register its actions",
                         "redrive worker order.rd MODULE",
                     ),
-                    ("or end it without them, with nothing undone", f"redrive flows cancel {flow} --force --why WHY"),
+                    ("or end it without them, without compensation", f"redrive flows cancel {flow} --force --why WHY"),
                 ]
 
     asyncio.run(story())
@@ -223,7 +223,7 @@ def test_explain_says_so_of_a_flow_whose_time_is_still_to_come_too() -> None:
                     told = await app.explain(one)
                     assert re.fullmatch(
                         f"waiting for {what} at .*, in 1h; and then it waits for a worker that knows action 'ma.ship': "
-                        "none that is alive does",
+                        "no live worker does",
                         told.headline,
                     )
                     assert told.next_steps[0].command == "redrive worker order.rd MODULE"

@@ -10,7 +10,7 @@ import pytest
 import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, read_graph, workflow
 from redrive.determinism.clock import current_clock
-from redrive.explain.explanation import ItemStory
+from redrive.explain.explanation import ItemEntry
 from redrive.explain.text import explain_text
 from redrive.flows.events import FlowFailed
 from redrive.testing import FlowOutcome, flow_app
@@ -460,7 +460,7 @@ def test_an_attempt_that_a_failure_had_stopped_is_not_told_as_running_when_the_f
             app.revive()
             assert (await app.outcome(flow)).status == "paused"
             told = (await app.explain(flow.id)).timeline
-            assert [item.state for item in told if isinstance(item, ItemStory)] == ["waiting", "waiting"]
+            assert [item.state for item in told if isinstance(item, ItemEntry)] == ["waiting", "waiting"]
 
     asyncio.run(story())
 

@@ -7,7 +7,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, current_attempt, report_of, workflow
-from redrive.explain.explanation import ItemStory
+from redrive.explain.explanation import ItemEntry
 from redrive.flows import replay
 from redrive.flows.events import ItemAdded, Redriven
 from redrive.testing import FlowApp, FlowOutcome, crash_everywhere, flow_app
@@ -147,7 +147,7 @@ def test_siblings_keep_what_they_have_done_and_do_not_count_what_was_stopped() -
             handle = await app.start(Gathers)
             failed = await app.outcome(handle)
             done = await redriven(app, handle)
-            stories = (one for one in (await app.explain(handle.id)).timeline if isinstance(one, ItemStory))
+            stories = (one for one in (await app.explain(handle.id)).timeline if isinstance(one, ItemEntry))
             shown.extend(
                 attempt.outcome for one in stories if one.step == "redriven.sometimes" for attempt in one.attempts
             )

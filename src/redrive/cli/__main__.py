@@ -1,4 +1,4 @@
-"""`python -m redrive.cli`, for where the script is not on the path."""
+"""`python -m redrive.cli`, for where the `redrive` script is not on the path."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""What a user of the command line did wrong, in one line."""
+"""Errors in what the user gave: the command line reports them without a traceback."""
 
 
 class BadInput(Exception):
-    """Becomes one line on stderr and exit code 2."""
+    """Printed as one line on stderr; exit code 2."""
 
 
 class BadFile(Exception):
-    """Becomes a line on stderr for each problem, as the file's reader tells it, and exit code 2."""
+    """Printed as one line per problem in the file, on stderr; exit code 2."""

@@ -1,4 +1,4 @@
-"""`redrive doctor`: is the store well, are workers alive, and does anything lie where nobody takes it up?"""
+"""`redrive doctor`: check the store, its workers, and flows that no worker can run."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -8,20 +8,21 @@ import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.exit_codes import FAILED
+from redrive.cli.options import StoreOption
 from redrive.cli.output import JsonOption, print_json
-from redrive.cli.store_use import StoreOption, ask
+from redrive.cli.store_access import with_app
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from redrive.client.app import App
     from redrive.stores.records import FlowRecord, FlowStatus, QueueRecord, WorkerRecord
 
-# So many flows are looked at, newest first.
+# Only the newest flows are checked.
 MOST_FLOWS = 10_000
-A_PAGE = 1000
+PAGE_SIZE = 1000
 LARGEST_SKEW = 2.0
 LONGEST_READY = 60.0
-_VISIT = 5.0
+_LEASE = 5.0
 
 
 class Check(NamedTuple):
@@ -31,14 +32,14 @@ class Check(NamedTuple):
 
 
 def doctor_command(store: StoreOption = "", as_json: JsonOption = False) -> int:
-    """Check the store, its workers, and what lies around: one line each. Exit code 1 when something fails.
+    """Check the store, its workers, and whether flows are stuck: one line per check. Exit code 1 if a check fails.
 
     \b
     redrive doctor
     redrive doctor --store postgresql://app@db/app --json
     """
     try:
-        checks = ask(store, _examine)
+        checks = with_app(store, _run_checks)
     except BadInput as error:
         checks = [Check("fail", "store", str(error))]
     if as_json:
@@ -49,63 +50,59 @@ def doctor_command(store: StoreOption = "", as_json: JsonOption = False) -> int:
     return FAILED if any(check.status == "fail" for check in checks) else 0
 
 
-async def _examine(app: "App") -> list[Check]:
-    from redrive.explain.worker_eligibility import workers_in
+async def _run_checks(app: "App") -> list[Check]:
+    from redrive.explain.store_reader import all_workers
 
-    checks = [Check("ok", "store", f"{app.store.address} can be reached, and its schema is up to date")]
-    checks += await _visit(app)
+    checks = [Check("ok", "store", f"{app.store.address} is reachable, and its schema is up to date")]
+    checks += await _write_and_compare_clocks(app)
     now = SYSTEM_CLOCK.wall()
-    workers = await workers_in(app.store)
+    workers = await all_workers(app.store)
     queues = await app.queues()
     open_flows = [flow async for flow in _flows(app, ("ready", "waiting", "running"))]
     parked = [flow async for flow in _flows(app, ("parked",))]
     alive = [worker for worker in workers if worker.alive]
     checks.append(_workers(alive, len(open_flows)))
-    checks += _gone([worker for worker in workers if not worker.alive])
+    checks += _expired_leases([worker for worker in workers if not worker.alive])
     checks += _queues(queues)
-    checks.append(_unknown_to_all(alive, open_flows))
+    checks.append(_reachable(alive, open_flows))
     checks.append(_oldest_ready(open_flows, now))
     checks.append(_parked(parked))
     checks.append(await _dead(app))
     return checks
 
 
-async def _visit(app: "App") -> list[Check]:
-    """Write for real, as a worker that takes nothing; the store's clock shows in when it joined."""
-    from redrive.explain.worker_eligibility import VISITOR
+async def _write_and_compare_clocks(app: "App") -> list[Check]:
+    """Register a worker that claims nothing: that writes to the store, and shows the store's clock."""
+    from redrive.explain.worker_eligibility import DOCTOR
     from redrive.formatting.times import format_duration
     from redrive.stores.errors import StoreError
     from redrive.stores.records import NewWorker
 
     try:
         before = SYSTEM_CLOCK.wall()
-        lease = await app.store.acquire_lease(NewWorker(name=VISITOR, definitions=()), _VISIT)
+        lease = await app.store.acquire_lease(NewWorker(name=DOCTOR, definitions=()), _LEASE)
         after = SYSTEM_CLOCK.wall()
         joined = [worker.joined_at for worker in await app.store.list_workers() if worker.epoch == lease.epoch]
         await app.store.release_lease(lease)
     except StoreError as error:
         return [Check("fail", "writing", str(error))]
-    checks = [Check("ok", "writing", "the store takes what is written")]
+    checks = [Check("ok", "writing", "the store is writable")]
     skew = max(before - joined[0], joined[0] - after, 0.0) if joined else 0.0
     if skew > LARGEST_SKEW:
-        return [
-            *checks,
-            Check(
-                "warn", "clock", f"this machine's and the store's differ by {format_duration(skew)}; set them by NTP"
-            ),
-        ]
-    return [*checks, Check("ok", "clock", "this machine's and the store's agree")]
+        text = f"this machine's clock and the store's differ by {format_duration(skew)}; synchronize them with NTP"
+        return [*checks, Check("warn", "clock", text)]
+    return [*checks, Check("ok", "clock", "this machine's clock and the store's agree")]
 
 
 async def _flows(app: "App", status: "tuple[FlowStatus, ...]") -> "AsyncIterator[FlowRecord]":
     from redrive.stores.records import FlowQuery
 
     before: str | None = None
-    for _ in range(MOST_FLOWS // A_PAGE):
-        page = await app.flows(FlowQuery(status=status, before=before, limit=A_PAGE))
+    for _ in range(MOST_FLOWS // PAGE_SIZE):
+        page = await app.flows(FlowQuery(status=status, before=before, limit=PAGE_SIZE))
         for flow in page:
             yield flow
-        if len(page) < A_PAGE:
+        if len(page) < PAGE_SIZE:
             return
         before = page[-1].id
 
@@ -121,8 +118,8 @@ def _workers(alive: "list[WorkerRecord]", flows: int) -> Check:
     return Check("ok", "workers", f"{len(alive)} alive: {', '.join(shown)}{more}")
 
 
-def _gone(workers: "list[WorkerRecord]") -> list[Check]:
-    text = "lease of {0.name} has run out; its {0.flows} flows are handed on once another worker is alive"
+def _expired_leases(workers: "list[WorkerRecord]") -> list[Check]:
+    text = "the lease of {0.name} has expired; its {0.flows} flows are released once another worker is alive"
     return [Check("warn", "lease", text.format(worker)) for worker in workers[:5]]
 
 
@@ -139,21 +136,21 @@ def _queues(queues: "list[QueueRecord]") -> list[Check]:
     return checks
 
 
-def _unknown_to_all(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> Check:
-    from redrive.explain.worker_eligibility import WhoCan
+def _reachable(alive: "list[WorkerRecord]", flows: "list[FlowRecord]") -> Check:
+    from redrive.explain.worker_eligibility import WorkerEligibility
     from redrive.flows.stored_inputs import required_actions
 
-    alike = [(flow.definition, flow.queue, required_actions(flow.definition, flow.input)) for flow in flows]
-    one_of = dict(zip(alike, flows, strict=True))
-    nobody: Counter[str] = Counter()
-    for kind, number in Counter(alike).items():
-        who = WhoCan(one_of[kind], alive)
-        if not who:
-            lacks = f" (it waits for {who.missing_in_words})" if who.missing else ""
-            nobody[f"{kind[0]} in queue {kind[1]}{lacks}"] += number
-    if not nobody:
-        return Check("ok", "reachable", "no flow lies where no live worker can run it")
-    shown = ", ".join(f"{number} of {what}" for what, number in list(nobody.items())[:5])
+    kinds = [(flow.definition, flow.queue, required_actions(flow.definition, flow.input)) for flow in flows]
+    examples = dict(zip(kinds, flows, strict=True))
+    stuck: Counter[str] = Counter()
+    for kind, number in Counter(kinds).items():
+        eligibility = WorkerEligibility(examples[kind], alive)
+        if not eligibility.any_eligible():
+            lacks = f" (it waits for {eligibility.missing_worker()})" if eligibility.missing_actions else ""
+            stuck[f"{kind[0]} in queue {kind[1]}{lacks}"] += number
+    if not stuck:
+        return Check("ok", "reachable", "live workers can run every unfinished flow")
+    shown = ", ".join(f"{number} of {what}" for what, number in list(stuck.items())[:5])
     return Check("fail", "reachable", f"no live worker can run {shown}; start one: redrive worker MODULE")
 
 
@@ -164,26 +161,26 @@ def _oldest_ready(flows: "list[FlowRecord]", now: float) -> Check:
     if not ready:
         return Check("ok", "ready", "no flow waits for a worker")
     oldest = max(ready, key=lambda flow: ready[flow])
-    looked = f" (of the newest {MOST_FLOWS})" if len(flows) >= MOST_FLOWS else ""
+    scope = f" (of the newest {MOST_FLOWS})" if len(flows) >= MOST_FLOWS else ""
     longest = format_duration(max(0.0, ready[oldest]))
-    text = f"{len(ready)} wait for a worker{looked}, the oldest for {longest}: redrive explain {oldest}"
+    text = f"{len(ready)} wait for a worker{scope}, the oldest for {longest}: redrive explain {oldest}"
     return Check("warn" if ready[oldest] > LONGEST_READY else "ok", "ready", text)
 
 
 def _parked(parked: "list[FlowRecord]") -> Check:
     if not parked:
         return Check("ok", "parked", "no flow is parked")
-    then = "then: redrive flows resume --parked --why 'the code is mended'"
-    text = f"{len(parked)} parked until their code is mended: redrive explain {parked[-1].id}; {then}"
+    then = "then: redrive flows resume --parked --why 'the code is fixed'"
+    text = f"{len(parked)} parked until their code is fixed: redrive explain {parked[-1].id}; {then}"
     return Check("warn", "parked", text)
 
 
 async def _dead(app: "App") -> Check:
     from redrive.stores.records import DeadQuery
 
-    letters = await app.dead_letters(DeadQuery(limit=A_PAGE))
+    letters = await app.dead_letters(DeadQuery(limit=PAGE_SIZE))
     if not letters:
         return Check("ok", "dead letters", "none")
-    number = f"{len(letters)} or more" if len(letters) == A_PAGE else str(len(letters))
+    number = f"{len(letters)} or more" if len(letters) == PAGE_SIZE else str(len(letters))
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(letter.kind for letter in letters).most_common(5))
     return Check("warn", "dead letters", f"{number} ({kinds}); list them: redrive dead")

@@ -1,14 +1,14 @@
-"""What a command ends with."""
+"""The exit codes of commands."""
 
 BAD_INPUT = 2
 FAILED = 1
-"""The command worked, and what it reports is bad."""
-TOO_OLD = 78
-"""What a worker process tells its supervisor: a newer redrive has changed the store, and it is no use to try again.
+"""The command ran, and what it reports is bad."""
+STORE_TOO_NEW = 78
+"""A worker process tells its supervisor that a newer redrive has migrated the store, so restarting it is no use.
 
-Of sysexits.h, for what is set up wrong: one that an action may end its process with must not end all the others.
+EX_CONFIG of sysexits.h: a code that no action is likely to exit with.
 """
-TOO_LATE = 124
-"""What was waited for did not come in time."""
+TIMED_OUT = 124
+"""What the command waited for did not happen in time."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141

@@ -1,4 +1,4 @@
-"""`redrive explain`: everything that happened to a flow and why, what it waits for, and what to do next."""
+"""`redrive explain`: what happened to a flow and why, what it waits for, and what to do next."""
 
 import shutil
 import sys
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from redrive.cli.options import FlowArgument, StoreOption
 from redrive.cli.output import JsonOption, print_json
-from redrive.cli.store_use import FlowArgument, StoreOption, ask, store_words
+from redrive.cli.store_access import store_option, with_app
 
 if TYPE_CHECKING:
     from redrive.explain.explanation import Explanation
@@ -18,7 +19,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="Show every step and atte
 def explain_command(
     flow: FlowArgument, everything: AllOption = False, store: StoreOption = "", as_json: JsonOption = False
 ) -> None:
-    """Explain a flow: where it stands, each attempt with its failure and what was decided and why, and what to do.
+    """Explain a flow: where it stands, why each attempt failed and what was decided, and what to do next.
 
     \b
     redrive explain 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2
@@ -26,7 +27,7 @@ def explain_command(
     """
     import msgspec
 
-    explanation = ask(store, lambda app: app.explain(flow))
+    explanation = with_app(store, lambda app: app.explain(flow))
     if as_json:
         print_json(msgspec.to_builtins(explanation))
     else:
@@ -37,4 +38,4 @@ def print_explanation(explanation: "Explanation", store: str, everything: bool =
     from redrive.explain.text import explain_text
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    typer.echo(explain_text(explanation, everything=everything, options=store_words(store), width=width))
+    typer.echo(explain_text(explanation, everything=everything, options=store_option(store), width=width))

@@ -1,14 +1,15 @@
-"""Graphs and steps in files: read, checked whole, and made known to this process."""
+"""Read graphs and steps from files, and register them."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from redrive.cli.action_check import require_actions
 from redrive.cli.bad_input import BadFile, BadInput
+from redrive.cli.source_files import read_text
 
 if TYPE_CHECKING:
     from redrive.flows.graphs.graph import Graph
@@ -23,12 +24,12 @@ GraphsOption = Annotated[
     typer.Option("--graphs", metavar="PATH", help="A YAML or JSON file with a graph, or a folder of them; repeatable."),
 ]
 EnvOption = Annotated[
-    str, typer.Option("--env", metavar="NAME", help=f"The environment of the graphs; by default {VARIABLE}.")
+    str, typer.Option("--env", metavar="NAME", help=f"The environment of the graphs; default: ${VARIABLE}.")
 ]
 
 
 def load_graphs(paths: Sequence[str], environment: str) -> None:
-    """Register the graphs in these files and folders; BadFile with all that is wrong in all of them."""
+    """Register the graphs in these files and folders; BadFile with the problems of all of them."""
     from redrive.flows.graphs.graph import register_graph
     from redrive.flows.graphs.notation.problems import GraphError
 
@@ -44,11 +45,11 @@ def load_graphs(paths: Sequence[str], environment: str) -> None:
             raise BadInput(f"two graphs are named {graph.name!r}: in {files[graph.name]} and in {path}")
         files[graph.name] = str(path)
         register_graph(graph)
-    _tell(problems)
+    _raise_all(problems)
 
 
 def read_graph_file(path: Path, environment: str) -> "Graph":
-    """The graph in a file; BadFile with all that is wrong in it."""
+    """Return the graph in a file; BadFile with all its problems."""
     from redrive.flows.graphs.notation.problems import GraphError
 
     try:
@@ -65,31 +66,17 @@ def _read(path: Path, environment: str) -> "Graph":
 
 
 def check_actions(how: str = "MODULE") -> None:
-    """BadInput for steps of a registered graph whose actions this process does not know; `how` to name a module."""
+    """Raise BadInput if a registered graph has steps whose actions are not registered."""
     from redrive.flows.graphs.graph import registered_graphs
     from redrive.flows.graphs.spec import ActionHandler
 
     for graph in registered_graphs():
         handlers = [spec.handler for spec in (*graph.steps, *graph.compensations)]
-        refuse_unknown(f"graph {graph.name}", [one.action for one in handlers if isinstance(one, ActionHandler)], how)
-
-
-def refuse_unknown(what: str, actions: Iterable[str], how: str) -> None:
-    """BadInput when this process lacks one of the actions."""
-    from redrive.flows.action import known_actions, unknown_actions
-
-    missing = unknown_actions(set(actions))
-    if not missing:
-        return
-    close = [get_close_matches(name, known_actions(), n=1) for name in missing]
-    hints = [f" (did you mean {one[0]!r}?)" if one else "" for one in close]
-    names = ", ".join(f"{name!r}{hint}" for name, hint in zip(missing, hints, strict=True))
-    said, them = ("no action is", "it") if len(missing) == 1 else ("no actions are", "them")
-    raise BadInput(f"{what}: {said} named {names}; name the module that registers {them} too: {how}")
+        require_actions(f"graph {graph.name}", [one.action for one in handlers if isinstance(one, ActionHandler)], how)
 
 
 def read_steps(path: str) -> "list[StepSpec]":
-    """The steps in a file: one with its `name`, or several under `steps`; BadFile with all that is wrong."""
+    """Return the steps in a file: one with its `name`, or several under `steps`; BadFile with all problems."""
     from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
     from redrive.flows.graphs.notation.problems import GraphError
     from redrive.flows.graphs.notation.step_reading import read_step
@@ -111,26 +98,13 @@ def read_steps(path: str) -> "list[StepSpec]":
             steps.append(read_step(one, where))
         except GraphError as error:
             problems += error.problems
-    _tell(problems)
+    _raise_all(problems)
     return steps
 
 
-def _tell(problems: "list[NotationError]") -> None:
+def _raise_all(problems: "list[NotationError]") -> None:
     if problems:
         raise BadFile("\n".join(map(str, problems)))
-
-
-def read_text(path: Path) -> str:
-    """What is in the file, or so much of it that it is refused as too long."""
-    from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
-
-    try:
-        with path.open(encoding="utf-8-sig") as opened:
-            return opened.read(LARGEST_GRAPH + 1)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: byte {error.start + 1} is not UTF-8") from None
 
 
 def _files(paths: Sequence[str]) -> Iterator[Path]:
@@ -141,5 +115,5 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
             continue
         found = sorted(one for one in path.iterdir() if one.suffix in ENDINGS)
         if not found:
-            raise BadInput(f"{name}: no file in it ends with {', '.join(ENDINGS)}")
+            raise BadInput(f"{name}: the folder has no file that ends with {', '.join(ENDINGS)}")
         yield from found

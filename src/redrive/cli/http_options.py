@@ -1,4 +1,4 @@
-"""What steps over HTTP may call, and where they call back."""
+"""Options of HTTP steps: the networks that they may call, and where handlers report back."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ AllowOption = Annotated[
     typer.Option(
         "--allow",
         metavar="NETWORK",
-        help='What steps may call though it is not public: 10.1.0.0/16, a host name, or "private" for all.',
+        help='Let HTTP steps call this non-public network: 10.1.0.0/16, a host name, or "private" for all; repeatable.',
     ),
 ]
 CallbackOption = Annotated[
@@ -23,7 +23,7 @@ CallbackOption = Annotated[
     typer.Option(
         "--callback-base",
         metavar="URL",
-        help="Where the outside reaches the server: asynchronous steps call back there.",
+        help="The public URL of the server, where handlers report the outcome of asynchronous steps.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""How commands print: JSON for programs, tables for people, warnings beside the answer."""
+"""Print JSON for programs, tables for people, and warnings on stderr."""
 
 import json
 import sys
@@ -10,12 +10,12 @@ import typer
 from redrive.notation.errors import printable, show_where
 from redrive.notation.reading import NamedWarning
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 # Wide enough that a table in a pipe or a file is not folded.
 _PLAIN_WIDTH = 160
-# Characters of a column that is folded, and between columns.
-_FEWEST, _BETWEEN = 3, 3
+# The narrowest that a folded column may be, and the space between columns, in characters.
+_NARROWEST_COLUMN, _COLUMN_GAP = 3, 3
 
 
 def print_json(data: Any) -> None:
@@ -25,12 +25,12 @@ def print_json(data: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, whole: str = ""
 ) -> None:
-    """A table: coloured in a terminal, plain text anywhere else. `numbers` are set to the right.
+    """Print a table: coloured in a terminal, plain text anywhere else. numbers: align all cells to the right.
 
-    The column `whole` is never folded: what is to be copied stays in one piece. In a terminal that is too narrow for a
-    table the rows stand below each other.
+    The column `whole` is never folded, so that its values can be copied. In a terminal that is too narrow for a table,
+    each row is printed as a block of lines.
     """
-    # Loaded here: it costs more than the rest of a command that prints no table.
+    # Loaded here: rich takes longer to load than most commands take to run.
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -51,9 +51,9 @@ def print_table(
 
 
 def _narrowest(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: str) -> int:
-    """The width below which columns of a table would be cut, or left out."""
+    """Return the width below which rich would cut or drop columns."""
     kept = [len(row[columns.index(whole)]) for row in rows] if whole else []
-    return (_FEWEST + _BETWEEN) * (len(columns) - bool(whole)) + max(kept, default=0) + _BETWEEN
+    return (_NARROWEST_COLUMN + _COLUMN_GAP) * (len(columns) - bool(whole)) + max(kept, default=0) + _COLUMN_GAP
 
 
 def _print_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -66,7 +66,7 @@ def _print_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def print_warnings(warnings: Iterable[NamedWarning], source: str) -> None:
-    """On stderr, so that what goes to a file or a pipe is the answer alone."""
+    """Print warnings on stderr, so that a file or a pipe gets the output alone."""
     for warning in warnings:
         where = show_where(source, warning.line)
         typer.echo(f"{where}: warning {warning.id}: {printable(warning.text, longest=400)}", err=True)
@@ -74,3 +74,16 @@ def print_warnings(warnings: Iterable[NamedWarning], source: str) -> None:
 
 def warnings_as_data(warnings: Iterable[NamedWarning]) -> list[dict[str, Any]]:
     return [{"id": one.id, "text": one.text, "key": one.key, "line": one.line} for one in warnings]
+
+
+def format_ago(seconds: float) -> str:
+    from redrive.formatting.times import format_duration
+
+    return f"{format_duration(float(round(max(0.0, seconds))))} ago"
+
+
+def format_utc(at: float | None) -> str | None:
+    """Format epoch seconds as ISO 8601 with milliseconds, in UTC."""
+    from redrive.formatting.times import utc_datetime
+
+    return None if at is None else utc_datetime(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")

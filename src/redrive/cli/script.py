@@ -8,8 +8,8 @@ import typer
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
 from redrive.cli.exit_codes import BAD_INPUT, FAILED
-from redrive.cli.graph_files import read_text
 from redrive.cli.output import JsonOption, print_json
+from redrive.cli.source_files import read_text
 
 if TYPE_CHECKING:
     from redrive.flows.scripts.errors import Problem

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from redrive.cli.action_check import require_actions
 from redrive.cli.bad_input import BadFile, BadInput
-from redrive.cli.graph_files import read_text, refuse_unknown
+from redrive.cli.source_files import read_text
 
 if TYPE_CHECKING:
     from redrive.flows.scripts.script import Script
@@ -50,7 +51,7 @@ def check_script_actions(script: Any, how: str) -> None:
     from redrive.flows.scripts.script import Script
 
     if isinstance(script, Script):
-        refuse_unknown(f"script {script.name}", program_of(script.text, script.name).actions, how)
+        require_actions(f"script {script.name}", program_of(script.text, script.name).actions, how)
 
 
 def check_registered_scripts() -> None:

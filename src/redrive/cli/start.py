@@ -1,15 +1,15 @@
-"""`redrive start`: start a flow for other processes to work on."""
+"""`redrive start`: start a flow for workers to run."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from redrive.cli.arguments import InputOption, read_input
 from redrive.cli.definitions import find
-from redrive.cli.flow_input import InputOption, read_input
 from redrive.cli.graph_files import EnvOption
+from redrive.cli.options import FunctionOption, KeyOption, StoreOption, read_seconds
 from redrive.cli.output import JsonOption, print_json
-from redrive.cli.run import FunctionOption, KeyOption, read_seconds
-from redrive.cli.store_use import StoreOption, ask, one_line_errors
+from redrive.cli.store_access import refusals_as_bad_input, with_app
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -24,34 +24,34 @@ def start_command(
     ],
     text: InputOption = "{}",
     imports: Annotated[
-        list[str] | None, typer.Option("--import", metavar="MODULE", help="A module that registers it.")
+        list[str] | None, typer.Option("--import", metavar="MODULE", help="A module that registers NAME; repeatable.")
     ] = None,
     function: FunctionOption = "",
     key: KeyOption = None,
-    queue: Annotated[str, typer.Option(help="Which workers take it.")] = "default",
-    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
-    delay: Annotated[str, typer.Option(metavar="DURATION", help="Begin later: 30s, 2h, 1d.")] = "",
+    queue: Annotated[str, typer.Option(help="The queue; workers can be limited to queues.")] = "default",
+    priority: Annotated[int, typer.Option(help="Flows with a higher priority are claimed first.")] = 0,
+    delay: Annotated[str, typer.Option(metavar="DURATION", help="Begin after this time: 30s, 2h, 1d.")] = "",
     env: EnvOption = "",
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Start a flow and print its id. Workers (`redrive worker MODULE`) carry it out.
+    """Start a flow and print its id. A worker (`redrive worker MODULE`) runs it.
 
     \b
     redrive start shop.flows:Billing --input '{"user": "u1"}' --key order-17
     redrive start Billing --import shop.flows --input '{"user": "u1"}' --delay 2h --priority 5
     redrive start order.yaml --input '{"order": "o-17"}' --env production
     """
-    definition = find(target, imports or (), env).of_function(function)
-    with one_line_errors():
-        given = read_input(definition, text)
+    definition = find(target, imports or (), env).with_function(function)
+    with refusals_as_bad_input():
+        arguments = read_input(definition, text)
     seconds = read_seconds("--delay", delay) if delay else None
 
     async def start(app: "App") -> str:
-        handle = await definition.start(app, given, key=key, queue=queue, priority=priority, delay=seconds)
+        handle = await definition.start(app, arguments, key=key, queue=queue, priority=priority, delay=seconds)
         return handle.id
 
-    flow_id = ask(store, start, creates=True)
+    flow_id = with_app(store, start, creates=True)
     if as_json:
         print_json({"id": flow_id})
     else:

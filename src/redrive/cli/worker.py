@@ -1,62 +1,61 @@
-"""`redrive worker`: work on flows until told to stop."""
+"""`redrive worker`: run flows until told to stop."""
 
-import logging
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
-from redrive.cli.exit_codes import TOO_OLD
+from redrive.cli.exit_codes import STORE_TOO_NEW
 from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, CallbackOption, http_settings
-from redrive.cli.run import read_seconds
+from redrive.cli.log_lines import log_to_stderr
+from redrive.cli.options import LogLevelOption, StoreOption, check_log_level, read_seconds
 from redrive.cli.script_files import check_registered_scripts
-from redrive.cli.store_use import StoreOption, ask, one_line_errors, usable
+from redrive.cli.store_access import find_store, refusals_as_bad_input, with_app
 
 if TYPE_CHECKING:
     from redrive.client.app import App
-
-LEVELS = ("debug", "info", "warning", "error")
-LINE = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
 
 
 def worker_command(
     modules: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODULE...", help="What defines workflows and actions: names, or .py files; files with graphs too."
+            metavar="MODULE...",
+            help="Modules with workflows and actions: dotted names, or .py files; also graph and script files.",
         ),
     ],
     queues: Annotated[
-        list[str] | None, typer.Option("--queue", metavar="NAME", help="Take its flows only; may be repeated.")
+        list[str] | None, typer.Option("--queue", metavar="NAME", help="Claim only flows of this queue; repeatable.")
     ] = None,
-    processes: Annotated[int, typer.Option(min=1, max=1000, help="Worker processes, kept alive by this one.")] = 1,
-    concurrency: Annotated[int, typer.Option(help="Coroutine actions that run at once, in each process.")] = 1000,
-    threads: Annotated[int, typer.Option(help="Plain functions that run at once, in each process.")] = 32,
+    processes: Annotated[int, typer.Option(min=1, max=1000, help="How many worker processes to run and restart.")] = 1,
+    concurrency: Annotated[int, typer.Option(help="Coroutine actions that may run at once, in each process.")] = 1000,
+    threads: Annotated[int, typer.Option(help="Plain functions that may run at once, in each process.")] = 32,
     lease: Annotated[
-        str, typer.Option(metavar="DURATION", help="Silence after which another worker takes over.")
+        str,
+        typer.Option(metavar="DURATION", help="After this much silence another worker takes over."),
     ] = "10s",
     grace: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time for running attempts when told to stop.")
+        str,
+        typer.Option(metavar="DURATION", help="Time for running attempts to finish at shutdown."),
     ] = "10s",
     keep_finished: Annotated[
-        str, typer.Option(metavar="DURATION", help="Remove finished flows after so long; by default they stay.")
+        str, typer.Option(metavar="DURATION", help="Prune finished flows after this time; default: keep them.")
     ] = "",
     env: EnvOption = "",
     allow: AllowOption = None,
     callback_base: CallbackOption = "",
-    log_level: Annotated[str, typer.Option(help=f"One of {', '.join(LEVELS)}.")] = "info",
+    log_level: LogLevelOption = "info",
     store: StoreOption = "",
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> int:
-    """Be a worker: claim flows, carry out their attempts, write down what happens.
+    """Run a worker: claim flows, run their attempts, and record what happens.
 
-    SIGTERM and SIGINT stop it: it claims nothing more, running attempts get the grace period, and the rest is handed
-    over. Ctrl-C again, or SIGTERM a second later, stops it at once; then others take over when its lease has run out.
-    Log lines go to stderr.
+    SIGTERM and SIGINT stop it: it claims nothing more, running attempts get the grace period, and its flows are
+    released. Ctrl-C again, or SIGTERM a second later, stops it at once; other workers then take over when its lease
+    has expired. Log lines go to stderr.
 
     \b
     redrive worker shop.flows
@@ -65,8 +64,8 @@ def worker_command(
     redrive worker shop.flows --processes 4 --store postgresql://app@db/app --keep-finished 30d
     """
     # Loaded here, so that `redrive --help` is quick.
-    from redrive.cli.event_loop import leave, run_in_loop
-    from redrive.cli.worker_process import work
+    from redrive.cli.processes.event_loop import exit_code, run_in_loop
+    from redrive.cli.processes.worker_process import work
     from redrive.stores.errors import StoreTooNew
 
     settings: dict[str, Any] = {
@@ -78,13 +77,14 @@ def worker_command(
         "keep_finished": read_seconds("--keep-finished", keep_finished) if keep_finished else None,
         "http": http_settings(allow, callback_base),
     }
-    _check(settings, log_level)
+    check_log_level(log_level)
+    _check(settings)
     load(modules, env)
     check_actions()
     check_registered_scripts()
     if processes > 1:
-        ask(store, _reach, creates=True)
-        from redrive.cli.worker_processes import supervise
+        with_app(store, _do_nothing, creates=True)
+        from redrive.cli.processes.supervisor import supervise
 
         options = {
             "--concurrency": str(concurrency),
@@ -102,23 +102,20 @@ def worker_command(
         words += [word for network in allow or () for word in ("--allow", network)]
         command = [sys.executable, "-m", "redrive.cli", "worker", "--supervised", *words, "--", *modules]
         return run_in_loop(supervise(command, processes, settings["grace"]))
-    logging.Formatter.converter = time.gmtime
-    logging.basicConfig(level=log_level.upper(), format=LINE, datefmt="%Y-%m-%dT%H:%M:%S")
+    log_to_stderr(log_level)
     try:
-        with one_line_errors():
-            return leave(run_in_loop(work(usable(store, creates=True), settings, supervised)))
+        with refusals_as_bad_input():
+            return exit_code(run_in_loop(work(find_store(store, creates=True), settings, supervised)))
     except BadInput as error:
         if not supervised or not isinstance(error.__cause__, StoreTooNew):
             raise
         typer.echo(f"redrive: {error}", err=True)
-        return TOO_OLD
+        return STORE_TOO_NEW
 
 
-def _check(settings: dict[str, Any], log_level: str) -> None:
+def _check(settings: dict[str, Any]) -> None:
     from redrive.worker.settings import WorkerSettings
 
-    if log_level not in LEVELS:
-        raise BadInput(f"--log-level: {log_level!r} is not allowed; use one of {', '.join(LEVELS)}")
     try:
         WorkerSettings(**settings)
     except ValueError as error:
@@ -127,5 +124,5 @@ def _check(settings: dict[str, Any], log_level: str) -> None:
         raise BadInput(f"--{option}:{problem}") from None
 
 
-async def _reach(app: "App") -> None:
-    """Opening the store was all there is to do."""
+async def _do_nothing(app: "App") -> None:
+    """Only open the store, so that a store that cannot be used is reported before processes are started."""

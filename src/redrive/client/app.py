@@ -14,9 +14,10 @@ from redrive.client.handle import FlowNotFound, Handle, NotPossible
 from redrive.client.new_flows import FlowSettings, new_flow
 from redrive.client.starting import Starter, started
 from redrive.determinism.clock import whole_microseconds
-from redrive.explain.compensation_words import not_undone, undone_in_words
+from redrive.explain.compensation import describe_compensation, uncompensated_steps
 from redrive.explain.explanation import Explanation
-from redrive.explain.reading import explained
+from redrive.explain.log_line import LogLine, public_lines
+from redrive.explain.store_reader import explain_from_store
 from redrive.flows.action import ActionCall
 from redrive.flows.events import Line
 from redrive.flows.job import write_job
@@ -276,13 +277,18 @@ class App(AppLife):
             raise FlowNotFound(flow_id, self.store.address)
         return record
 
-    async def log(self, flow_id: str) -> list[Line]:
-        """The flow's log, in order."""
+    async def log(self, flow_id: str) -> list[LogLine]:
+        """Return the flow's log, in order; its lines print and encode as the server's `/events` shows them."""
+        return public_lines(await self.read_lines(flow_id))
+
+    async def read_lines(self, flow_id: str) -> list[Line]:
+        """Return the flow's log as the engine keeps it, with delivery tokens."""
         return lines_of((await self.store.read_events([flow_id]))[flow_id])
 
     async def explain(self, flow_id: str) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next."""
-        return await explained(self.store, await self.find(flow_id), await self.log(flow_id), self._clock.wall())
+        record, lines = await self.find(flow_id), await self.read_lines(flow_id)
+        return await explain_from_store(self.store, record, lines, self._clock.wall())
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return await self.store.list_flows(query or FlowQuery())
@@ -322,7 +328,7 @@ class App(AppLife):
             left_alone = {letter.flow_id for letter in undone}
             ids = [one for one in ids if one not in left_alone]
             if not ids:
-                how = undone_in_words(not_undone(await self.log(undone[0].flow_id)))
+                how = describe_compensation(uncompensated_steps(await self.read_lines(undone[0].flow_id)))
                 raise NotPossible(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
         return await self.store.close_dead_letters(ids, "redriven", by, why, self._clock.wall(), message)

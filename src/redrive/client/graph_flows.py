@@ -14,7 +14,7 @@ from redrive.client.completions import (
 )
 from redrive.client.handle import FlowFinished, Handle, NotPossible
 from redrive.client.step_views import StepView, indexes_of, steps_of
-from redrive.explain.compensation_words import not_undone, undone_in_words
+from redrive.explain.compensation import describe_compensation, uncompensated_steps
 from redrive.flows.events import ItemAdded
 from redrive.flows.graphs.graph import Graph, graph_named, register_graph
 from redrive.flows.graphs.notation.step_reading import read_step
@@ -86,12 +86,12 @@ class GraphFlows:
     async def tell_step(self, flow_id: str, step: str, index: int | None, said: ManualResolution) -> None:
         """`said` is about the item that step and index name; its own number is filled in."""
         record = await self._app.find(flow_id)
-        lines = await self._app.log(flow_id)
+        lines = await self._app.read_lines(flow_id)
         items = fold(lines).items
         item = _item_of(record, items, step, index)
         if any(one.compensates for one in items.values()):
-            left = not_undone(lines)
-            how = "what had succeeded is being undone, or was undone" if not left else undone_in_words(left)
+            failed = uncompensated_steps(lines)
+            how = describe_compensation(failed) if failed else "its completed steps are being or were compensated"
             raise NotPossible(f"flow {flow_id} cannot go on: {how}. Start another flow")
         message = msgspec.structs.replace(said, item=item.number)
         if isinstance(message, CompleteItem) and record.definition.startswith(GRAPH):
@@ -131,7 +131,7 @@ class GraphFlows:
         record = await self._app.store.find_flow(read.flow_id) if read is not None else None
         if read is None or record is None:
             return "unknown"
-        lines = await self._app.log(read.flow_id)
+        lines = await self._app.read_lines(read.flow_id)
         standing = standing_of(lines, read)
         if standing == "unknown":
             return standing
@@ -153,7 +153,7 @@ class GraphFlows:
 
     async def steps_of(self, flow_id: str) -> list[StepView]:
         record = await self._app.find(flow_id)
-        return steps_of(record, await self._app.log(flow_id), self._app.now())
+        return steps_of(record, await self._app.read_lines(flow_id), self._app.now())
 
 
 def _item_of(record: FlowRecord, items: dict[int, Item], step: str, index: int | None) -> Item:

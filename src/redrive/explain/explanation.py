@@ -1,4 +1,4 @@
-"""What `explain` answers: everything that happened to a flow and why, what it waits for, and what to do next."""
+"""The types of an explanation: what happened to a flow and why, what it waits for, and what to do next."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -15,13 +15,13 @@ Outcome = Literal[
     "completed",
     "failed",
     "timed out",
-    "lost",  # its worker or its process is gone, and nobody knows how it ended
-    "returned",  # it did not count: it asked to come back later, or its worker was told to stop
+    "lost",  # its worker or its process is gone, so how it ended is unknown
+    "returned",  # it did not count: it snoozed, or its worker was told to stop
     "cancelled",  # the flow's code no longer waited for it
-    "cancelled the flow",  # it said that the flow is to end, without an error
+    "cancelled the flow",  # it ended the flow without an error
     "abandoned",  # the flow ended meanwhile
-    "accepted",  # whoever carries it out will tell how it ended
-    "left behind",  # its worker is gone; whoever takes the flow up counts it as lost
+    "accepted",  # an HTTP handler accepted it and will report its outcome later
+    "left behind",  # its worker is gone; the worker that claims the flow will record it as lost
 ]
 
 
@@ -32,75 +32,75 @@ class Moment(msgspec.Struct, frozen=True):
     """Seconds since the flow began."""
 
 
-class DecisionStory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was decided about a failure."""
+class DecisionSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the retry engine decided about a failure."""
 
     answer: Literal["retry", "give up"]
     kind: str = ""
-    """The kind of giving up."""
+    """Why it gave up: exhausted, permanent, deadline, ..."""
     next: Moment | None = None
-    """When the next attempt may begin,"""
+    """When the next attempt may begin."""
     wait: float | None = None
-    """and the seconds until then."""
+    """Seconds until the next attempt."""
     why: str
-    """In words: the rule that matched, the limits, and how the wait came about."""
+    """In words: the rule that matched, the limits, and how the wait was computed."""
     because: Because
     """The same as data."""
 
 
-class AttemptStory(msgspec.Struct, kw_only=True, omit_defaults=True):
+class AttemptSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
     number: int
     began: Moment
     outcome: Outcome = "running"
     ended: Moment | None = None
-    """For a lost one: when that was noticed."""
+    """For a lost attempt: when the loss was noticed."""
     seconds: float | None = None
-    """How long it took; None while it runs, and where nobody knows."""
+    """How long it took; None while it runs, and where that is unknown."""
     timeout: Moment | None = None
-    """When it will have taken too long, or would have."""
+    """When the attempt times out, or would have."""
     error_type: str = ""
     message: str = ""
     status: int | None = None
-    """The HTTP status, where there was one."""
+    """The HTTP status, if there was one."""
     category: Category | None = None
     reason: str = ""
-    """Why the failure is in its category; of a returned attempt, why it was returned."""
-    decision: DecisionStory | None = None
+    """Why the failure is in its category; for a returned attempt, why it was returned."""
+    decision: DecisionSummary | None = None
     next: Moment | None = None
-    """Of a returned attempt: when it may be made again."""
+    """For a returned attempt: when it may be made again."""
 
 
-class ItemStory(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
-    """One work item."""
+class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
+    """One work item, with all its attempts."""
 
     number: int
     step: str
     arguments: str
     """A summary, without secrets."""
     policy: Any
-    """The policy in force for it, in redrive's own notation."""
+    """The policy in force for the item, in redrive's own notation."""
     added: Moment
     state: ItemState | Literal["abandoned"] = "queued"
-    attempts: list[AttemptStory] = []
+    attempts: list[AttemptSummary] = []
     result: str | None = None
     """A summary, without secrets."""
-    too_late: DecisionStory | None = None
-    """Why a retry that was due was not made."""
-    undone: bool = False
-    """True when it came of a failure that was redriven, so that it no longer counts."""
+    missed_retry: DecisionSummary | None = None
+    """Why a retry that was scheduled was not made after all."""
+    rewound: bool = False
+    """True if a redrive rewound the log past this entry, so that it no longer counts."""
 
 
-class TimerStory(msgspec.Struct, kw_only=True, omit_defaults=True, tag="timer"):
+class TimerEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="timer"):
     number: int
     set: Moment
     until: Moment
     fired: Moment | None = None
-    """None: it is still to come, or nobody waits for it any more."""
-    undone: bool = False
+    """None if the timer has not fired yet, or was cancelled."""
+    rewound: bool = False
 
 
 class Note(msgspec.Struct, kw_only=True, omit_defaults=True, tag="note"):
-    """Something else that happened to the flow: what operators did, patches, its end."""
+    """Anything else that happened to the flow: operators' actions, patches, its end."""
 
     when: Moment
     what: str
@@ -109,10 +109,10 @@ class Note(msgspec.Struct, kw_only=True, omit_defaults=True, tag="note"):
     by: str = ""
     why: str = ""
     detail: str = ""
-    undone: bool = False
+    rewound: bool = False
 
 
-Entry = ItemStory | TimerStory | Note
+Entry = ItemEntry | TimerEntry | Note
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,7 +120,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     what: str
     until: Moment | None = None
-    """None: nobody knows."""
+    """None if the time is unknown."""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -128,7 +128,7 @@ class Advice(msgspec.Struct, frozen=True, omit_defaults=True):
 
     text: str
     command: str = ""
-    """The command that does it; what only a person can know is in capitals."""
+    """The command that does it; words in capitals are for the operator to fill in."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,21 +138,20 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     """The one thing to know."""
     input: str
-    """What it was started with: a summary, without secrets."""
+    """The flow's input: a summary, without secrets."""
     queue: str
     priority: int
     key: str | None
     explained_at: datetime
     created_at: datetime
-    """When it was asked for,"""
+    """When the flow was requested."""
     start_at: datetime
-    """from when on it may begin,"""
+    """The earliest time at which it may begin."""
     began_at: datetime | None
-    """when its log begins, from which all moments are counted,"""
+    """When its log begins; `after` of every moment counts from here."""
     finished_at: datetime | None
-    """and when it ended."""
     timeline: list[Entry]
-    """In the order of their beginnings."""
+    """In the order in which the entries began."""
     waits_for: list[Wait]
     """The soonest first."""
     next_steps: list[Advice]

@@ -1,21 +1,21 @@
-"""An explanation as text: the one thing to know first, then the timeline, then what to do."""
+"""Format an explanation as text: the one thing to know first, then the timeline, then what to do."""
 
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 
-from redrive.explain.explanation import AttemptStory, Entry, Explanation, ItemStory, Moment, Note, TimerStory, Wait
+from redrive.explain.explanation import AttemptSummary, Entry, Explanation, ItemEntry, Moment, Note, TimerEntry, Wait
 from redrive.failures.matching import lineage
 from redrive.failures.signals import AttemptLost
 from redrive.formatting.text import format_attempt_number, format_error
 from redrive.formatting.times import format_duration
 
-# Of each kind of entry, and of very many attempts, so much is shown at each end; the rest is counted.
+# How many entries of one kind, and attempts of one item, are shown at each end; the rest are counted.
 SHOWN_AT_ENDS = 10
 MOST_WAITS = 10
 _TEXT_AT = 26
-"""Where the text of a line of the timeline begins, behind its times."""
+"""The column where the text of a timeline line begins, after its times."""
 _COMMAND = "      redrive "
 
 _WORKER_GONE = lineage(AttemptLost)[0]
@@ -24,24 +24,24 @@ _HOW = {
     "failed": "failed after {took}",
     "timed out": "timed out after {took}",
     "completed": "completed after {took}",
-    "returned": "given back after {took}, not counted",
+    "returned": "returned after {took}, not counted",
     "cancelled": "cancelled after {took}",
     "cancelled the flow": "cancelled the flow after {took}",
     "abandoned": "abandoned, the flow ended",
     "running": "is running",
-    "accepted": "was accepted, and its outcome will be told",
-    "left behind": "was left behind: its worker is gone, and whoever takes the flow up counts it as lost",
+    "accepted": "was accepted, and its outcome will be reported",
+    "left behind": "was left behind: its worker is gone, and the worker that takes the flow over counts it as lost",
 }
 
 
 def explain_text(
     explanation: Explanation, *, everything: bool = False, options: str = "", width: int | None = None
 ) -> str:
-    """The text of an explanation.
+    """Format an explanation.
 
-    everything: leave nothing out of a long timeline.
-    options: put behind each command that is proposed.
-    width: the columns of the terminal.
+    everything: show all of a long timeline.
+    options: appended to each command that is proposed.
+    width: fold lines to this many columns.
     """
     name = explanation.definition.partition(":")[2]
     lines = [
@@ -59,14 +59,14 @@ def _folded(line: str, width: int) -> str:
     if len(line) <= width or line.startswith(_COMMAND):
         return line
     text = line.lstrip()
-    # textwrap would leave it out before a word that has no room behind it.
+    # textwrap would drop an indent that leaves no room for the first word.
     indent = " " * min(len(line) - len(text), width // 2)
-    behind = " " * _TEXT_AT if line[2:4].isdigit() else indent
+    continuation = " " * _TEXT_AT if line[2:4].isdigit() else indent
     folded = textwrap.wrap(
         text,
         width,
         initial_indent=indent,
-        subsequent_indent=behind + "  ",
+        subsequent_indent=continuation + "  ",
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -79,7 +79,7 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     key = "" if explanation.key is None else f", key {explanation.key}"
     priority = f", priority {explanation.priority}" if explanation.priority else ""
     yield f"  queue    {explanation.queue}{priority}{key}"
-    yield f"  asked    {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
+    yield f"  created  {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
     if explanation.began_at is not None:
         later = format_duration((explanation.began_at - explanation.created_at).total_seconds())
         yield f"  began    {explanation.began_at:%Y-%m-%d %H:%M:%S} UTC, {later} later"
@@ -137,12 +137,12 @@ class _Timeline:
         yield from _skipped(skipped)
 
     def _left_out(self, entries: list[Entry]) -> dict[int, str]:
-        """By index, with their kinds."""
+        """Map the index of each entry that is left out to its kind."""
         kinds: dict[str, list[int]] = {}
         if not self._everything:
             for index, entry in enumerate(entries):
                 kinds.setdefault(self._kind(entry), []).append(index)
-        # What failed for good is never too much.
+        # Every item that failed for good is shown.
         kinds.pop("failed", None)
         return {
             index: kind
@@ -152,35 +152,35 @@ class _Timeline:
         }
 
     def _kind(self, entry: Entry) -> str:
-        if entry.undone:
-            return "undone by a redrive"
+        if entry.rewound:
+            return "rewound by a redrive"
         if isinstance(entry, Note):
             return entry.what.replace("_", " ")
-        if isinstance(entry, TimerStory):
-            return "that went well" if self._ended or entry.fired is not None else "not fired"
+        if isinstance(entry, TimerEntry):
+            return "that succeeded" if self._ended or entry.fired is not None else "not fired"
         if entry.state != "completed":
             return entry.state
         again = any(attempt.number > 1 for attempt in entry.attempts)
-        return "that took more than one attempt" if again else "that went well"
+        return "that took more than one attempt" if again else "that succeeded"
 
     def _entry(self, entry: Entry) -> Iterator[str]:
-        if isinstance(entry, ItemStory):
+        if isinstance(entry, ItemEntry):
             yield from self._item(entry)
-        elif isinstance(entry, TimerStory):
+        elif isinstance(entry, TimerEntry):
             yield from self._timer(entry)
         else:
             yield from self._note(entry)
 
-    def _item(self, item: ItemStory) -> Iterator[str]:
-        undone = " (undone by a redrive)" if item.undone else ""
+    def _item(self, item: ItemEntry) -> Iterator[str]:
+        rewound = " (rewound by a redrive)" if item.rewound else ""
         (only,) = item.attempts if len(item.attempts) == 1 else (None,)
         if only is not None and only.outcome == "completed" and only.began.at == item.added.at:
             took = format_duration(only.seconds or 0.0)
             yield from self._at(
-                item.added, f"{item.number}. {item.step}({item.arguments}) completed in {took}: {item.result}{undone}"
+                item.added, f"{item.number}. {item.step}({item.arguments}) completed in {took}: {item.result}{rewound}"
             )
             return
-        yield from self._at(item.added, f"{item.number}. {item.step}({item.arguments}){undone}")
+        yield from self._at(item.added, f"{item.number}. {item.step}({item.arguments}){rewound}")
         attempts = item.attempts
         too_many = not self._everything and len(attempts) > 2 * SHOWN_AT_ENDS + 1
         for index, attempt in enumerate(attempts):
@@ -191,8 +191,9 @@ class _Timeline:
             before = attempts[index - 1].decision if index else None
             redriven = before is not None and before.answer == "give up"
             yield from self._attempt(item, attempt, redriven)
-        if item.too_late is not None:
-            yield _under(f"the retry that was due was not made: gave up ({item.too_late.kind}): {item.too_late.why}")
+        if item.missed_retry is not None:
+            missed = item.missed_retry
+            yield _under(f"the retry that was due was not made: gave up ({missed.kind}): {missed.why}")
         if not attempts and item.state != "queued":
             yield _under(f"{item.state} before its first attempt")
         elif item.state == "cancelled" and attempts[-1].outcome not in ("cancelled", "cancelled the flow"):
@@ -200,7 +201,7 @@ class _Timeline:
         elif item.state == "abandoned" and attempts[-1].outcome != "abandoned":
             yield _under("abandoned: the flow ended")
 
-    def _attempt(self, item: ItemStory, attempt: AttemptStory, redriven: bool) -> Iterator[str]:
+    def _attempt(self, item: ItemEntry, attempt: AttemptSummary, redriven: bool) -> Iterator[str]:
         decision = attempt.decision
         number = str(attempt.number)
         if decision is not None:
@@ -221,7 +222,7 @@ class _Timeline:
             status = f" (HTTP {attempt.status})" if attempt.status is not None else ""
             how += f": {format_error(attempt.error_type, attempt.message)}{status}"
         elif attempt.outcome == "running" and attempt.timeout is not None:
-            how += f", at the latest until {attempt.timeout.at:%H:%M:%S}"
+            how += f", until {attempt.timeout.at:%H:%M:%S}"
         yield from self._at(attempt.began, f"   attempt {number} {how}")
         if attempt.outcome == "returned" and attempt.next is not None:
             yield _under(f"{attempt.reason}; again at {_clock(attempt.next, attempt.began)}")
@@ -235,11 +236,11 @@ class _Timeline:
             wait, at = format_duration(decision.wait or 0.0), _clock(decision.next, attempt.began)
             yield _under(f"retry in {wait}, at {at}: {decision.why}")
 
-    def _timer(self, timer: TimerStory) -> Iterator[str]:
+    def _timer(self, timer: TimerEntry) -> Iterator[str]:
         lasts = format_duration(timer.until.after - timer.set.after)
         if timer.fired is None:
-            open_or_not = "not waited for to its end" if self._ended else "has not fired"
-            fired = "undone by a redrive" if timer.undone else open_or_not
+            open_or_not = "cancelled" if self._ended else "has not fired"
+            fired = "rewound by a redrive" if timer.rewound else open_or_not
         else:
             late = timer.fired.after - timer.until.after
             fired = "fired" if late < 1.0 else f"fired {format_duration(late)} late"
@@ -251,8 +252,8 @@ class _Timeline:
         by = f" by {note.by}" if note.by else ""
         why = f" ({note.why})" if note.why else ""
         detail = f": {note.detail}" if note.detail else ""
-        undone = " (undone by a redrive)" if note.undone else ""
-        yield from self._at(note.when, f"{note.text}{by}{why}{detail}{undone}")
+        rewound = " (rewound by a redrive)" if note.rewound else ""
+        yield from self._at(note.when, f"{note.text}{by}{why}{detail}{rewound}")
 
     def _at(self, moment: Moment, text: str) -> Iterator[str]:
         day = moment.at.date()
@@ -267,7 +268,7 @@ def _clock_time(moment: Moment) -> str:
 
 
 def _clock(moment: Moment, seen: Moment) -> str:
-    """With its day, where that is another than that of the line it stands in."""
+    """Format a time of day, with the date if it differs from that of the line."""
     day = moment.at.date()
     return _clock_time(moment) if day == seen.at.date() else f"{day} {_clock_time(moment)}"
 

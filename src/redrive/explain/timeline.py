@@ -1,23 +1,20 @@
-"""`explain`: a flow's log as a timeline, with the reasons for each decision. Pure: the time is an argument."""
+"""Turn a flow's log into a timeline, with the reasons for each decision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from redrive.explain.compensation_words import done_for_failure, not_undone
-from redrive.explain.current_state import Looking
 from redrive.explain.decision_text import describe_decision
 from redrive.explain.explanation import (
-    AttemptStory,
-    DecisionStory,
+    AttemptSummary,
+    DecisionSummary,
     Entry,
-    Explanation,
-    ItemStory,
+    ItemEntry,
     Moment,
     Note,
     Outcome,
-    TimerStory,
+    TimerEntry,
 )
 from redrive.flows.events import (
     AnyEvent,
@@ -48,100 +45,64 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
-from redrive.flows.history import fold
 from redrive.flows.rewind import drop_rewound
 from redrive.flows.scripts.execution import PLACE
-from redrive.flows.stored_inputs import start_arguments
 from redrive.formatting.text import format_error, summarize, summarize_call
 from redrive.formatting.times import utc_datetime
 from redrive.policies.decision import Decision, RetryAt
-from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
 
 _OPEN = ("queued", "running", "waiting")
-_ENDED: dict[str, Outcome] = {"timeout": "timed out", "lost": "lost"}
-# By name: many a flow has no graph, and its module need not be loaded.
-_CANCELS_THE_FLOW = "redrive.flows.graphs.driver.GraphCancelled"
+_OUTCOMES: dict[str, Outcome] = {"timeout": "timed out", "lost": "lost"}
+# By name, so that flows without a graph need not load the module.
+_GRAPH_CANCELLED = "redrive.flows.graph_driver.GraphCancelled"
 
 
-def explain(
-    record: FlowRecord,
-    lines: list[Line],
-    dead: DeadLetter | None,
-    workers: Sequence[WorkerRecord],
-    queues: Sequence[QueueRecord],
-    now: float,
-) -> Explanation:
-    """Everything that happened to a flow and why, what it waits for, and what to do next.
-
-    `workers` (those that are alive) and `queues` tell why a flow that could go on does not.
-    """
-    history = fold(lines)
-    timeline = Timeline(lines).entries
-    if history.ending is not None:
-        _abandon(timeline)
-    elif record.owner not in [worker.epoch for worker in workers]:
-        _leave_behind(timeline)
-    began = lines[0].at if lines else record.start_at
-    left, since = not_undone(lines), done_for_failure(lines)
-    seen = Looking(record, history, timeline, dead, workers, queues, left, since, now, began).look()
-    return Explanation(
-        flow_id=record.id,
-        definition=record.definition,
-        status=record.status,
-        headline=seen.headline,
-        input=summarize_call(start_arguments(record.definition, record.input)),
-        queue=record.queue,
-        priority=record.priority,
-        key=None if record.key is None else summarize(record.key, 100),
-        explained_at=utc_datetime(now),
-        created_at=utc_datetime(record.created_at),
-        start_at=utc_datetime(record.start_at),
-        began_at=utc_datetime(lines[0].at) if lines else None,
-        finished_at=None if record.finished_at is None else utc_datetime(record.finished_at),
-        timeline=timeline,
-        waits_for=seen.waits_for,
-        next_steps=seen.next_steps,
-    )
+def build_timeline(lines: list[Line], *, has_ended: bool, has_owner: bool) -> list[Entry]:
+    """Return the log as entries, in the order in which they began."""
+    entries = _TimelineBuilder(lines).entries
+    if has_ended:
+        _abandon(entries)
+    elif not has_owner:
+        _mark_left_behind(entries)
+    return entries
 
 
 def _abandon(timeline: list[Entry]) -> None:
-    """The flow ended without these."""
-    _stop_attempts(timeline)
+    """Mark the items that the flow's end left unfinished."""
+    _abandon_attempts(timeline)
     for entry in timeline:
-        if isinstance(entry, ItemStory) and entry.state in _OPEN:
+        if isinstance(entry, ItemEntry) and entry.state in _OPEN:
             entry.state = "abandoned"
 
 
-def _stop_attempts(timeline: list[Entry]) -> None:
+def _abandon_attempts(timeline: list[Entry]) -> None:
     for entry in timeline:
-        if isinstance(entry, ItemStory) and entry.state in _OPEN and entry.attempts:
+        if isinstance(entry, ItemEntry) and entry.state in _OPEN and entry.attempts:
             last = entry.attempts[-1]
             if last.outcome in ("running", "accepted"):
                 last.outcome = "abandoned"
 
 
-def _leave_behind(timeline: list[Entry]) -> None:
-    """Nobody carries these on."""
+def _mark_left_behind(timeline: list[Entry]) -> None:
+    """Mark the attempts whose worker is gone."""
     for entry in timeline:
-        if isinstance(entry, ItemStory) and entry.attempts and entry.attempts[-1].outcome == "running":
+        if isinstance(entry, ItemEntry) and entry.attempts and entry.attempts[-1].outcome == "running":
             entry.attempts[-1].outcome = "left behind"
 
 
-class Timeline:
-    """The log as entries, in the order in which they began."""
-
+class _TimelineBuilder:
     def __init__(self, lines: list[Line]) -> None:
         self.entries: list[Entry] = []
         self._began = lines[0].at if lines else 0.0
-        self._items: dict[int, ItemStory] = {}
-        """By number: one that a redrive undid may be followed by another of the same number."""
-        self._timers: dict[int, TimerStory] = {}
+        self._items: dict[int, ItemEntry] = {}
+        """By number. After a redrive a number may be used again: the last item counts."""
+        self._timers: dict[int, TimerEntry] = {}
         kept = {line.seq for line in drop_rewound(lines)}
         for line in lines:
-            self._undone = line.seq not in kept
-            tell = _TELL.get(type(line.event))
-            if tell is not None:
-                tell(self, self._moment(line.at), line.event)
+            self._rewound = line.seq not in kept
+            add_entry = _ADD_ENTRY.get(type(line.event))
+            if add_entry is not None:
+                add_entry(self, self._moment(line.at), line.event)
 
     def _moment(self, at: float) -> Moment:
         return Moment(utc_datetime(at), round(at - self._began, 6))
@@ -156,37 +117,37 @@ class Timeline:
                 by=summarize(by, 100),
                 why=summarize(reason),
                 detail=detail,
-                undone=self._undone,
+                rewound=self._rewound,
             )
         )
 
     def _item_added(self, when: Moment, event: ItemAdded) -> None:
-        story = ItemStory(
+        item = ItemEntry(
             number=event.item,
             step=event.step,
             arguments=summarize_call(bytes(event.args).decode()),
             policy=msgspec.json.decode(event.policy),
             added=when,
-            undone=self._undone,
+            rewound=self._rewound,
         )
-        self._items[event.item] = story
-        self.entries.append(story)
+        self._items[event.item] = item
+        self.entries.append(item)
         if isinstance(event, ItemStarted):
-            self._begin(story, when, 1, event.timeout_at)
+            self._begin(item, when, 1, event.timeout_at)
 
     def _attempt_started(self, when: Moment, event: AttemptStarted) -> None:
         self._begin(self._items[event.item], when, event.attempt, event.timeout_at)
 
-    def _begin(self, story: ItemStory, when: Moment, number: int, timeout_at: float | None) -> None:
+    def _begin(self, item: ItemEntry, when: Moment, number: int, timeout_at: float | None) -> None:
         timeout = None if timeout_at is None else self._moment(timeout_at)
-        story.state = "running"
-        story.attempts.append(AttemptStory(number=number, began=when, timeout=timeout))
+        item.state = "running"
+        item.attempts.append(AttemptSummary(number=number, began=when, timeout=timeout))
 
-    def _end(self, item: int, when: Moment, outcome: Outcome) -> AttemptStory | None:
-        story = self._items[item]
-        if not story.attempts:
+    def _end(self, number: int, when: Moment, outcome: Outcome) -> AttemptSummary | None:
+        item = self._items[number]
+        if not item.attempts:
             return None
-        attempt = story.attempts[-1]
+        attempt = item.attempts[-1]
         attempt.outcome = outcome
         attempt.ended = when
         if outcome != "lost":
@@ -195,12 +156,12 @@ class Timeline:
 
     def _attempt_failed(self, when: Moment, event: AttemptFailed) -> None:
         failure = event.failure
-        if failure.type == _CANCELS_THE_FLOW:
-            # Why is told where the flow ends.
+        if failure.type == _GRAPH_CANCELLED:
+            # The reason is shown with the end of the flow.
             self._end(event.item, when, "cancelled the flow")
             self._items[event.item].state = "cancelled"
             return
-        attempt = self._end(event.item, when, _ENDED.get(failure.kind, "failed"))
+        attempt = self._end(event.item, when, _OUTCOMES.get(failure.kind, "failed"))
         self._items[event.item].state = "waiting" if isinstance(event.decision, RetryAt) else "failed"
         if attempt is not None:
             attempt.error_type = failure.type.removeprefix("builtins.")
@@ -210,16 +171,16 @@ class Timeline:
             attempt.reason = failure.reason
             attempt.decision = self._decision(event.decision)
 
-    def _decision(self, decision: Decision) -> DecisionStory:
+    def _decision(self, decision: Decision) -> DecisionSummary:
         if isinstance(decision, RetryAt):
-            return DecisionStory(
+            return DecisionSummary(
                 answer="retry",
                 next=self._moment(decision.when),
                 wait=round(decision.because.wait, 6),
                 why=describe_decision(decision),
                 because=decision.because,
             )
-        return DecisionStory(
+        return DecisionSummary(
             answer="give up", kind=decision.kind, why=describe_decision(decision), because=decision.because
         )
 
@@ -231,52 +192,52 @@ class Timeline:
             attempt.next = self._moment(event.until)
 
     def _item_gave_up(self, when: Moment, event: ItemGaveUp) -> None:
-        story = self._items[event.item]
-        story.state = "failed"
-        story.too_late = self._decision(event.decision)
+        item = self._items[event.item]
+        item.state = "failed"
+        item.missed_retry = self._decision(event.decision)
 
     def _item_completed(self, when: Moment, event: ItemCompleted) -> None:
-        story = self._items[event.item]
+        item = self._items[event.item]
         if event.by or event.why:
-            how = "resolved by hand" if event.resolved else "completed by hand"
-            self._note(when, event, f"{story.step} (item {event.item}) was {how}")
-        if story.state == "running":
+            how = "resolved manually" if event.resolved else "completed manually"
+            self._note(when, event, f"{item.step} (item {event.item}) was {how}")
+        if item.state == "running":
             self._end(event.item, when, "completed")
-        story.state = "completed"
-        story.result = summarize(bytes(event.result).decode())
+        item.state = "completed"
+        item.result = summarize(bytes(event.result).decode())
 
     def _item_cancelled(self, when: Moment, event: ItemCancelled) -> None:
-        story = self._items[event.item]
-        was_running = story.state == "running"
+        item = self._items[event.item]
+        was_running = item.state == "running"
         if was_running:
             self._end(event.item, when, "cancelled")
-        if not self._undone or story.undone:
-            story.state = "cancelled"
+        if not self._rewound or item.rewound:
+            item.state = "cancelled"
         elif was_running:
-            # The attempt was stopped; but the item is waited for again.
-            story.state = "waiting"
+            # The attempt was stopped, but after the redrive the flow waits for the item again.
+            item.state = "waiting"
 
     def _attempt_accepted(self, when: Moment, event: AttemptAccepted) -> None:
-        story = self._items[event.item]
-        story.attempts[-1].outcome = "accepted"
+        item = self._items[event.item]
+        item.attempts[-1].outcome = "accepted"
 
     def _completion_refused(self, when: Moment, event: CompletionRefused) -> None:
-        self._note(when, event, f"an outcome told for item {event.item} was refused")
+        self._note(when, event, f"a late outcome for item {event.item} was refused")
 
     def _item_deferred(self, when: Moment, event: ItemDeferred) -> None:
-        story = self._items[event.item]
-        story.state = "waiting"
+        item = self._items[event.item]
+        item.state = "waiting"
         until = self._moment(event.until)
-        what = f"{story.step} (item {event.item}) is held back until {until.at:%H:%M:%S}; no attempt is spent"
+        what = f"{item.step} (item {event.item}) is held back until {until.at:%H:%M:%S}; no attempt is spent"
         self._note(when, event, what, summarize(event.reason))
 
     def _step_settled(self, when: Moment, event: StepSettled) -> None:
         self._note(when, event, f"step {event.step} is {event.state}")
 
     def _timer_set(self, when: Moment, event: TimerSet) -> None:
-        story = TimerStory(number=event.timer, set=when, until=self._moment(event.until), undone=self._undone)
-        self._timers[event.timer] = story
-        self.entries.append(story)
+        timer = TimerEntry(number=event.timer, set=when, until=self._moment(event.until), rewound=self._rewound)
+        self._timers[event.timer] = timer
+        self.entries.append(timer)
 
     def _timer_fired(self, when: Moment, event: TimerFired) -> None:
         self._timers[event.timer].fired = when
@@ -284,13 +245,13 @@ class Timeline:
     def _redriven(self, when: Moment, event: Redriven) -> None:
         again = self._items.get(event.item) if event.item is not None else None
         if not event.midway:
-            # The end of the flow, which is undone, had stopped them.
-            _stop_attempts(self.entries)
+            # The end of the flow, which is rewound, had stopped them.
+            _abandon_attempts(self.entries)
         if again is not None:
             again.state = "waiting"
-            again.too_late = None
+            again.missed_retry = None
         is_settled = event.resolved or isinstance(event.result, msgspec.Raw)
-        how = "settled by hand" if is_settled else "tried again"
+        how = "resolved manually" if is_settled else "tried again"
         what = f"{again.step} (item {again.number}) is {how}" if again else "its code is run again"
         self._note(when, event, "redriven", what)
 
@@ -309,33 +270,33 @@ class Timeline:
         self._note(when, event, f"failed for good ({event.kind})", error + place)
 
 
-def _says(text: str) -> Callable[[Timeline, Moment, Any], None]:
+def _plain_note(text: str) -> Callable[[_TimelineBuilder, Moment, Any], None]:
     return lambda timeline, when, event: timeline._note(when, event, text)
 
 
-_TELL: dict[type, Callable[[Timeline, Moment, Any], None]] = {
-    ItemStarted: Timeline._item_added,
-    ItemQueued: Timeline._item_added,
-    ItemCancelled: Timeline._item_cancelled,
-    AttemptStarted: Timeline._attempt_started,
-    AttemptFailed: Timeline._attempt_failed,
-    AttemptReturned: Timeline._attempt_returned,
-    AttemptAccepted: Timeline._attempt_accepted,
-    CompletionRefused: Timeline._completion_refused,
-    ItemDeferred: Timeline._item_deferred,
-    StepSettled: Timeline._step_settled,
-    ItemGaveUp: Timeline._item_gave_up,
-    ItemCompleted: Timeline._item_completed,
-    TimerSet: Timeline._timer_set,
-    TimerFired: Timeline._timer_fired,
-    PatchMarked: Timeline._patch_marked,
-    FlowBegan: _says("began"),
-    CancelRequested: _says("cancellation was asked for"),
-    Paused: _says("paused"),
-    Resumed: _says("resumed"),
-    FlowParked: Timeline._parked,
-    Redriven: Timeline._redriven,
-    FlowCompleted: Timeline._completed,
-    FlowFailed: Timeline._failed,
-    FlowCancelled: _says("cancelled"),
+_ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
+    ItemStarted: _TimelineBuilder._item_added,
+    ItemQueued: _TimelineBuilder._item_added,
+    ItemCancelled: _TimelineBuilder._item_cancelled,
+    AttemptStarted: _TimelineBuilder._attempt_started,
+    AttemptFailed: _TimelineBuilder._attempt_failed,
+    AttemptReturned: _TimelineBuilder._attempt_returned,
+    AttemptAccepted: _TimelineBuilder._attempt_accepted,
+    CompletionRefused: _TimelineBuilder._completion_refused,
+    ItemDeferred: _TimelineBuilder._item_deferred,
+    StepSettled: _TimelineBuilder._step_settled,
+    ItemGaveUp: _TimelineBuilder._item_gave_up,
+    ItemCompleted: _TimelineBuilder._item_completed,
+    TimerSet: _TimelineBuilder._timer_set,
+    TimerFired: _TimelineBuilder._timer_fired,
+    PatchMarked: _TimelineBuilder._patch_marked,
+    FlowBegan: _plain_note("began"),
+    CancelRequested: _plain_note("cancellation was requested"),
+    Paused: _plain_note("paused"),
+    Resumed: _plain_note("resumed"),
+    FlowParked: _TimelineBuilder._parked,
+    Redriven: _TimelineBuilder._redriven,
+    FlowCompleted: _TimelineBuilder._completed,
+    FlowFailed: _TimelineBuilder._failed,
+    FlowCancelled: _plain_note("cancelled"),
 }

@@ -1,59 +1,51 @@
-"""Which of the workers can carry out a flow, and what keeps the others from it."""
+"""Find the workers that can run a flow, and say what the others lack."""
 
 from collections.abc import Sequence
 
 from redrive.flows.registry import ACTION
 from redrive.flows.stored_inputs import required_actions
-from redrive.stores.interface import Store
+from redrive.formatting.text import format_count
 from redrive.stores.records import FlowRecord, WorkerRecord
 
-VISITOR = "doctor"
-"""As whom `redrive doctor` finds out whether the store can be written to. It takes nothing up."""
+DOCTOR = "doctor"
+"""The worker name that `redrive doctor` registers to test whether the store is writable. It claims no flows."""
 
 
-async def workers_in(store: Store) -> list[WorkerRecord]:
-    """Those that work, or did until their lease ran out."""
-    return [one for one in await store.list_workers() if one.name != VISITOR]
+class WorkerEligibility:
+    """Which of the live workers can run a flow."""
 
-
-class WhoCan:
-    """`workers`: those that are alive."""
-
-    def __init__(self, record: FlowRecord, workers: Sequence[WorkerRecord]) -> None:
+    def __init__(self, record: FlowRecord, live_workers: Sequence[WorkerRecord]) -> None:
         self._record = record
-        self._workers = workers
-        self.knowing = [worker for worker in workers if record.definition in worker.definitions]
-        """Those that ask for such flows."""
-        needed = required_actions(record.definition, record.input) if self.knowing else ()
-        lacking: list[set[str]] = [
-            {name for name in needed if ACTION + name not in worker.definitions} for worker in self.knowing
+        self._workers = live_workers
+        self._with_definition = [worker for worker in live_workers if record.definition in worker.definitions]
+        needed = required_actions(record.definition, record.input) if self._with_definition else ()
+        missing: list[set[str]] = [
+            {name for name in needed if ACTION + name not in worker.definitions} for worker in self._with_definition
         ]
-        self.able = [worker for worker, lacks in zip(self.knowing, lacking, strict=True) if not lacks]
-        """Those that know its actions too."""
-        fewest = min(lacking, key=len, default=set())
-        self.missing = sorted(fewest)
-        """The actions that keep it waiting: those that the worker lacks which lacks fewest."""
+        self.capable = [worker for worker, lacks in zip(self._with_definition, missing, strict=True) if not lacks]
+        """Those that know the definition and all its actions, whatever queues they serve."""
+        fewest = min(missing, key=len, default=set())
+        self.missing_actions = sorted(fewest)
+        """The actions that the best equipped worker still lacks."""
 
-    def __bool__(self) -> bool:
-        """Whether someone takes it, when it is due."""
-        return any(worker.queues is None or self._record.queue in worker.queues for worker in self.able)
+    def any_eligible(self) -> bool:
+        """Whether a worker with the definition and all its actions serves the flow's queue."""
+        return any(worker.queues is None or self._record.queue in worker.queues for worker in self.capable)
 
-    @property
-    def missing_in_words(self) -> str:
-        """What it waits for, such as: a worker that knows action 'ship'; empty where no action is missing."""
-        if not self.missing:
+    def missing_worker(self) -> str:
+        """Describe the worker that is missing: "a worker that knows action 'ship'"; empty if no action is missing."""
+        if not self.missing_actions:
             return ""
-        names = ", ".join(repr(name) for name in self.missing)
-        return f"a worker that knows action{'s' if len(self.missing) > 1 else ''} {names}"
+        names = ", ".join(repr(name) for name in self.missing_actions)
+        return f"a worker that knows action{'s' if len(self.missing_actions) > 1 else ''} {names}"
 
-    def why_nobody(self) -> str:
-        """Why no worker takes it, where none does."""
+    def why_none(self) -> str:
+        """Say why no live worker is eligible."""
         definition = self._record.definition
         if not self._workers:
             return "no worker is alive"
-        if not self.knowing:
-            count = "1 live worker" if len(self._workers) == 1 else f"{len(self._workers)} live workers"
-            return f"none of the {count} knows {definition}"
-        if self.missing:
-            return f"it waits for {self.missing_in_words}: none that is alive does"
+        if not self._with_definition:
+            return f"none of the {format_count(len(self._workers), 'live worker')} knows {definition}"
+        if self.missing_actions:
+            return f"it waits for {self.missing_worker()}: no live worker does"
         return f"no live worker that knows {definition} takes queue {self._record.queue}"

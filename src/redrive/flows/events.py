@@ -44,8 +44,8 @@ class ItemAdded(Event, frozen=True, kw_only=True):
 class ItemStarted(ItemAdded, frozen=True, kw_only=True):
     """The item was scheduled and its first attempt started."""
 
-    delivery: str
-    """The delivery token of the attempt."""
+    delivery: str = ""
+    """The token of the attempt; left out where a log is shown."""
     timeout_at: float | None = None
 
 
@@ -110,7 +110,7 @@ class AttemptStarted(Event, frozen=True):
     item: int
     attempt: int
     """From 1."""
-    delivery: str
+    delivery: str = ""
     timeout_at: float | None = None
 
 

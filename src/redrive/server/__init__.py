@@ -1,1 +1,1 @@
-"""The HTTP server: `redrive serve`. It needs the extra `server`, and is loaded only when it is used."""
+"""The HTTP API of `redrive serve`. It needs the extra `server`, and is loaded only when used."""

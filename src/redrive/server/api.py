@@ -1,4 +1,4 @@
-"""The API put together: every endpoint, behind the gate."""
+"""Assemble the API: every endpoint, behind the middleware."""
 
 from collections.abc import Callable
 
@@ -7,21 +7,34 @@ from litestar.datastructures import State
 
 from redrive.client.app import App
 from redrive.server import openapi
-from redrive.server.gate import Gate, guard
-from redrive.server.problems import answer_for
-from redrive.server.resources import completions, dead_letters, flow_events, flow_steps, flows, health, steps, waiting
-from redrive.server.served import Served
+from redrive.server.authentication import Authenticator, authorize
+from redrive.server.context import ServerContext
+from redrive.server.middleware import Middleware
+from redrive.server.problems import problem_response
+from redrive.server.rate_limit import RateLimiter
+from redrive.server.resources import (
+    completions,
+    dead_letters,
+    flow_events,
+    flow_steps,
+    flows,
+    health,
+    queues,
+    retries,
+    steps,
+    workers,
+)
 from redrive.server.settings import ServerSettings
 
 
 class Api:
-    """An ASGI application over an open app. `on_loopback`: nobody but this machine can reach it."""
+    """An ASGI application over an open app. on_loopback: only this machine can reach it."""
 
     def __init__(self, app: App, settings: ServerSettings | None = None, *, on_loopback: bool = True) -> None:
         settings = settings or ServerSettings()
-        self._served = Served(app, settings)
+        self._context = ServerContext(app, settings)
         metrics = health.metrics_endpoint()
-        self._stop_counting: Callable[[], None] | None = metrics[1] if metrics else None
+        self._stop_metrics: Callable[[], None] | None = metrics[1] if metrics else None
         inner = Litestar(
             route_handlers=[
                 steps.router,
@@ -30,24 +43,27 @@ class Api:
                 flow_steps.router,
                 completions.router,
                 dead_letters.router,
-                waiting.router,
+                retries.router,
+                queues.router,
+                workers.router,
                 health.healthz,
                 health.readyz,
                 health.document_endpoint(lambda: openapi.document(inner)),
                 *([metrics[0]] if metrics else []),
             ],
-            guards=[guard],
-            exception_handlers={Exception: answer_for},
+            guards=[authorize],
+            exception_handlers={Exception: problem_response},
             request_max_body_size=settings.largest_body,
-            state=State({"served": self._served}),
+            state=State({"context": self._context}),
             openapi_config=None,
             logging_config=None,
         )
-        self.asgi = Gate(inner, self._served.keys, settings, on_loopback=on_loopback)
+        authenticator = Authenticator(self._context.keys, on_loopback=on_loopback)
+        self.asgi = Middleware(inner, authenticator, RateLimiter(settings.rate, settings.burst))
 
     def stop(self) -> None:
-        """End the event streams, and count no more."""
-        self._served.streams.stop()
-        if self._stop_counting is not None:
-            self._stop_counting()
-            self._stop_counting = None
+        """End the event streams, and stop collecting metrics."""
+        self._context.streams.stop()
+        if self._stop_metrics is not None:
+            self._stop_metrics()
+            self._stop_metrics = None

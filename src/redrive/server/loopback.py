@@ -1,11 +1,11 @@
-"""Which names mean this machine."""
+"""Recognize addresses, hosts and origins of this machine."""
 
 import ipaddress
 from urllib.parse import urlsplit
 
 
 def is_loopback_address(host: str) -> bool:
-    """True for an address, or a name, that nobody else can reach."""
+    """Whether an address or a host name is reachable from this machine only."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -15,7 +15,7 @@ def is_loopback_address(host: str) -> bool:
 
 
 def is_loopback_host(header: str) -> bool:
-    """Of a Host header: a name with or without a port."""
+    """Whether a Host header, with or without a port, names this machine."""
     try:
         name = urlsplit(f"//{header}").hostname
     except ValueError:
@@ -24,5 +24,5 @@ def is_loopback_host(header: str) -> bool:
 
 
 def is_own_origin(origin: str, host: str) -> bool:
-    """True when a page of this very server asks."""
+    """Whether an Origin header names this server."""
     return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")

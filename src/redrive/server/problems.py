@@ -1,4 +1,4 @@
-"""The one place where errors become answers: problem+json, never a traceback."""
+"""Turn errors into problem+json responses (RFC 9457)."""
 
 import logging
 import re
@@ -23,52 +23,52 @@ from redrive.stores.errors import StoreError
 log = logging.getLogger("redrive.server")
 
 MEDIA_TYPE = "application/problem+json"
-KINDS: dict[int, str] = {
+TYPES: dict[int, str] = {
     400: "bad-request",
-    401: "no-key",
-    403: "not-allowed",
+    401: "unauthorized",
+    403: "forbidden",
     404: "not-found",
     405: "method-not-allowed",
-    408: "too-slow",
+    408: "request-timeout",
     409: "conflict",
-    413: "too-large",
-    415: "not-json",
-    422: "refused",
+    413: "content-too-large",
+    415: "unsupported-media-type",
+    422: "unprocessable-content",
     429: "too-many-requests",
     500: "internal-error",
     503: "unavailable",
 }
 _LONGEST_DETAIL = 2000
-_LONGEST_FLAW = 600
-_RETRY_AFTER_AWAY = "1"
+_LONGEST_SINGLE = 600
+_RETRY_STORE_AFTER = "1"
 
 
-class Flaw(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One of several problems."""
+class SingleProblem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of several problems in a request."""
 
     detail: str
     pointer: str = ""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong, after RFC 9457."""
+    """An error, as RFC 9457 defines it."""
 
     type: str
-    """Its kind: urn:redrive:not-found, ..."""
+    """The kind of problem: urn:redrive:not-found, ..."""
     title: str
     status: int
     detail: str
-    """In one line: what, and what to do instead."""
+    """What is wrong, and what to do instead."""
     pointer: str = ""
-    """The field of the body it is about, as a JSON pointer."""
+    """The field of the body that is wrong, as a JSON pointer."""
     parameter: str = ""
-    """The parameter or header it is about."""
-    problems: list[Flaw] = []
-    """All of them, where there are several."""
+    """The parameter or header that is wrong."""
+    problems: list[SingleProblem] = []
+    """All problems, if there are several."""
 
 
-class Refused(Exception):
-    """Becomes an answer."""
+class ProblemError(Exception):
+    """Raised by an endpoint, and sent as a problem."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class Refused(Exception):
         *,
         pointer: str = "",
         parameter: str = "",
-        problems: list[Flaw] | None = None,
+        problems: list[SingleProblem] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
         self.headers = dict(headers or {})
         self.problem = Problem(
-            type=f"urn:redrive:{KINDS.get(status, 'error')}",
+            type=f"urn:redrive:{TYPES.get(status, 'error')}",
             title=HTTPStatus(status).phrase,
             status=status,
             detail=redact(detail, _LONGEST_DETAIL),
@@ -97,58 +97,66 @@ class Refused(Exception):
         return msgspec.json.encode(self.problem)
 
 
-def answer_for(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """For Litestar: the answer to whatever was raised."""
-    refused = refusal(error)
-    if refused.problem.status >= 500 and not isinstance(error, Refused | StoreError):
-        # Not the path itself: the token of an attempt may stand in it.
+def problem_response(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """A Litestar exception handler: send any error as a problem."""
+    raised = problem_for(error)
+    if raised.problem.status >= 500 and not isinstance(error, ProblemError | StoreError):
+        # Not the path itself: it may contain an attempt's token.
         path = request.scope.get("path_template", "?")
         log.error("%s %s failed\n%s", request.method, path, trace_of(error))
     return Response(
-        refused.body, status_code=refused.problem.status, media_type=MEDIA_TYPE, headers=refused.headers or None
+        raised.body, status_code=raised.problem.status, media_type=MEDIA_TYPE, headers=raised.headers or None
     )
 
 
-def refusal(error: Exception) -> Refused:
-    if isinstance(error, Refused):
+def problem_for(error: Exception) -> ProblemError:
+    if isinstance(error, ProblemError):
         return error
     if isinstance(error, StoreError):
-        detail = "the store cannot be used now; try again in a moment"
-        return Refused(503, detail, headers={"Retry-After": _RETRY_AFTER_AWAY})
+        detail = "the store is unavailable; try again in a moment"
+        return ProblemError(503, detail, headers={"Retry-After": _RETRY_STORE_AFTER})
     if isinstance(error, FlowNotFound):
-        return Refused(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
+        return ProblemError(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
     if isinstance(error, FlowFinished | NotPossible | KeyTaken | NotReadable):
         pointer = "/key" if isinstance(error, KeyTaken) else ""
-        return Refused(409, str(error), pointer=pointer)
+        return ProblemError(409, str(error), pointer=pointer)
     if isinstance(error, HTTPException):
         return _from_litestar(error)
-    return Refused(500, "something went wrong here; the server's log tells more")
+    return ProblemError(500, "internal error; see the log of the server")
 
 
-def unfit(error: Exception, pointer: str) -> Refused:
-    """The answer to a body that can be read, but not be carried out: `pointer` says which part of it."""
-    found = error.problems if isinstance(error, GraphError) else [error] if isinstance(error, NotationError) else []
-    if found:
-        flaws = [Flaw(redact(str(one), _LONGEST_FLAW), pointer + json_pointer(one.path)) for one in found]
-        return Refused(422, flaws[0].detail, pointer=flaws[0].pointer, problems=flaws if len(flaws) > 1 else None)
+def unprocessable(error: Exception, pointer: str) -> ProblemError:
+    """Return the problem for a body that was read but is refused; `pointer` names the part of it that is wrong."""
+    errors = error.problems if isinstance(error, GraphError) else [error] if isinstance(error, NotationError) else []
+    if errors:
+        return unprocessable_all(
+            [SingleProblem(redact(str(one), _LONGEST_SINGLE), pointer + json_pointer(one.path)) for one in errors]
+        )
     if isinstance(error, UnknownDefinition | NotReadable | NotStorable | ValueError | TypeError):
-        return Refused(422, str(error), pointer=pointer)
+        return ProblemError(422, str(error), pointer=pointer)
     raise error
+
+
+def unprocessable_all(problems: list[SingleProblem], pointer: str = "") -> ProblemError:
+    """Return the problem for a body with one or several problems."""
+    first = problems[0]
+    several = problems if len(problems) > 1 else None
+    return ProblemError(422, first.detail, pointer=first.pointer or pointer, problems=several)
 
 
 def json_pointer(path: tuple[str | int, ...]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
-def _from_litestar(error: HTTPException) -> Refused:
+def _from_litestar(error: HTTPException) -> ProblemError:
     headers = dict(error.headers or {})
     status = error.status_code
     if status == 404:
-        return Refused(404, "there is nothing at this path; see /openapi.json")
+        return ProblemError(404, "nothing is served at this path; see /openapi.json")
     if status == 405:
-        return Refused(405, f"use one of: {headers.get('allow', '')}", headers={"Allow": headers.get("allow", "")})
+        return ProblemError(405, f"use one of: {headers.get('allow', '')}", headers={"Allow": headers.get("allow", "")})
     if status == 413:
-        return Refused(413, "the body is too large")
+        return ProblemError(413, "the body is too large")
     if 400 <= status < 500:
-        return Refused(400, redact(re.sub(r"\s+", " ", error.detail), 300))
-    return Refused(500, "something went wrong here; the server's log tells more")
+        return ProblemError(400, redact(re.sub(r"\s+", " ", error.detail), 300))
+    return ProblemError(500, "internal error; see the log of the server")

@@ -1,25 +1,24 @@
-"""How much the server takes on."""
+"""The limits of the server."""
 
 import msgspec
 
-MOST_LISTED = 1000
-"""The longest page of a list."""
+LARGEST_PAGE = 1000
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     largest_body: int = 8 * 2**20
-    """Bytes of a request; more are refused."""
-    body_within: float = 60.0
-    """Seconds for a body to arrive."""
+    """Bytes; larger request bodies are refused."""
+    body_timeout: float = 60.0
+    """Seconds for a request body to arrive."""
     rate: float = 200.0
-    """Requests a second for each key, or each peer that has none,"""
+    """Requests per second for each key, or for each address without one."""
     burst: int = 400
-    """and how many more may come at once."""
+    """Requests that may come at once before `rate` applies."""
     streams: int = 100
-    """Event streams that are open at once."""
+    """Event streams that may be open at once."""
     poll: float = 0.25
-    """Seconds after which a stream looks for new events."""
+    """Seconds between a stream's looks for new events."""
     heartbeat: float = 15.0
-    """Seconds of silence after which a stream says that it is still there."""
-    keys_for: float = 2.0
-    """Seconds for which the keys in the store are remembered."""
+    """Seconds of silence after which a stream sends a comment to keep the connection open."""
+    key_cache: float = 2.0
+    """Seconds for which the store's API keys are cached."""

@@ -152,7 +152,7 @@ class FlowApp(App):
 
     async def _outcome_now(self, flow_id: str) -> FlowOutcome:
         record = await self.find(flow_id)
-        lines = tuple(await self.log(flow_id))
+        lines = tuple(await self.read_lines(flow_id))
         result, error = None, None
         if record.status in FINISHED:
             try:

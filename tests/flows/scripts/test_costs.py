@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 from tests.flows.scripts.driving import NONE, drive
 
-from redrive.cli import loop_watch
+from redrive.cli.processes import loop_watchdog
 from redrive.flows.scripts import compiled_statements, execution
 from redrive.flows.scripts.builtins import BUILTINS, Builtin
 from redrive.flows.scripts.error_values import catches
@@ -257,10 +257,10 @@ def test_values_with_too_many_characters_do_not_leave_a_script(value: str) -> No
 def test_whoever_asks_where_a_script_is_gets_its_line() -> None:
     said: list[str] = []
 
-    def command(frame: Frame) -> None:
-        said.append(loop_watch._place(sys._getframe(1)))
+    def ask(frame: Frame) -> None:
+        said.append(loop_watchdog._blocking_line(sys._getframe(1)))
 
-    with mock.patch.dict(BUILTINS, now=Builtin(command, BUILTINS["now"].signature, "")):
+    with mock.patch.dict(BUILTINS, now=Builtin(ask, BUILTINS["now"].signature, "")):
         drive("fn main():\n    if True:\n        deeper()\n    @rd.work(n=1)\n    now()\nfn deeper():\n    now()\n")
     assert said == [" at script order, line 7", " at script order, line 5"]
 

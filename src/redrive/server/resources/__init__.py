@@ -1,1 +1,1 @@
-"""What the API offers, one file for each resource."""
+"""The endpoints, one file per resource."""

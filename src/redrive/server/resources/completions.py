@@ -1,36 +1,37 @@
-"""How an attempt ended that was accepted earlier: told by whoever holds its token, without an API key."""
+"""Completions: the handler of an asynchronous step reports how its attempt ended, with the attempt's token."""
 
 from typing import Any
 
 from litestar import Request, Response, Router, post
 
 from redrive.client.completions import BadCompletion, CompletionOutcome
-from redrive.server.operations import Answer, Says, answer, opt
-from redrive.server.problems import Refused
-from redrive.server.reading import path_parameter, read_bytes
-from redrive.server.served import app_of
+from redrive.server.context import app_of
+from redrive.server.models import ResponseModel, json_response
+from redrive.server.operations import ResponseSpec, operation
+from redrive.server.problems import ProblemError
+from redrive.server.request_parsing import path_parameter, read_bytes
 
 LONGEST_TOKEN = 300
 
 
-class Received(Answer, frozen=True):
+class CompletionResponse(ResponseModel, frozen=True):
     outcome: CompletionOutcome
 
 
 @post(
     "/{token:str}",
-    opt=opt(
-        summary="Say how an attempt ended",
+    opt=operation(
+        summary="Complete an attempt",
         tag="completions",
         role=None,
-        description="The token is the credential: it comes with each attempt, and is good for that one only. The body "
-        'is the outputs, or {"success": true, "outputs": {...}}, or {"success": false, "error": "..."}, or a problem '
-        "with the content type application/problem+json.",
+        description="The token is the credential: each attempt has its own, and it completes that attempt only. The "
+        'body holds the outputs, or {"success": true, "outputs": {...}}, or {"success": false, "error": "..."}, or a '
+        "problem with the content type application/problem+json.",
         body=Any,
         example={"success": True, "outputs": {"reservation": "r-17"}},
-        answers={
-            202: Says(Received, "It is kept, and the flow goes on."),
-            200: Says(Received, "The same was told before."),
+        responses={
+            202: ResponseSpec(CompletionResponse, "The outcome is recorded, and the flow continues."),
+            200: ResponseSpec(CompletionResponse, "The same outcome was reported before."),
         },
         errors=(404, 409, 422),
     ),
@@ -43,17 +44,17 @@ async def complete(request: Request[Any, Any, Any]) -> Response[bytes]:
     try:
         outcome = await app_of(request).complete(token, body, request.headers.get("content-type", ""))
     except BadCompletion as error:
-        raise Refused(422, str(error)) from None
+        raise ProblemError(422, str(error)) from None
     if outcome == "unknown":
         raise _unknown()
     if outcome == "stale":
-        raise Refused(409, "this attempt is no longer the one under way; what was told is not used")
-    return answer(Received(outcome=outcome), 202 if outcome == "accepted" else 200)
+        raise ProblemError(409, "this attempt is no longer running; its outcome is ignored")
+    return json_response(CompletionResponse(outcome=outcome), 202 if outcome == "accepted" else 200)
 
 
-def _unknown() -> Refused:
-    # The token itself is a credential, and is not repeated.
-    return Refused(404, "no attempt has this token", parameter="token")
+def _unknown() -> ProblemError:
+    # The token is a credential, so the message does not repeat it.
+    return ProblemError(404, "no attempt has this token", parameter="token")
 
 
 router = Router("/v1/completions", route_handlers=[complete])

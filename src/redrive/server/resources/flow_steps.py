@@ -1,4 +1,4 @@
-"""The steps of a flow: how they stand, and what operators do about one by hand."""
+"""The steps of a flow, and their manual resolution by operators."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -10,67 +10,69 @@ from redrive.client.app import App
 from redrive.client.graph_flows import UnknownStep
 from redrive.client.step_views import ItemView
 from redrive.formatting.times import utc_datetime
-from redrive.server.operations import Answer, Says, Verdict, answer, by, opt
-from redrive.server.problems import Refused, unfit
-from redrive.server.reading import path_parameter, read_body
-from redrive.server.served import app_of
+from redrive.server.authentication import operator_name
+from redrive.server.context import app_of
+from redrive.server.models import OperatorRequest, ResponseModel, json_response
+from redrive.server.operations import ResponseSpec, operation
+from redrive.server.problems import ProblemError, unprocessable
+from redrive.server.request_parsing import path_parameter, read_body
 
 LARGEST_INDEX = 2**31 - 1
 Index = Annotated[int, Meta(ge=0, le=LARGEST_INDEX)] | None
 
 
-class ItemAnswer(Answer, frozen=True):
+class ItemResponse(ResponseModel, frozen=True):
     """One work item of a step."""
 
     item: int
     """Its number in the flow."""
     index: int
-    """Which of the items of its step it is, from 0."""
+    """Which of its step's items it is, from 0."""
     state: str
     attempts: int
-    """Begun so far."""
+    """Attempts begun so far."""
     max_attempts: int | None
     """null: no limit."""
     next_retry_at: datetime | None
     retry_eligible: bool
-    """Whether it may be attempted once more at all."""
+    """Whether the work item may be attempted again at all."""
     ready: bool
-    """Whether that may happen now."""
+    """Whether it may be attempted now."""
     reason: str
     """Why, in words."""
     error: str | None
-    """What its last attempt failed with."""
+    """The error of its last attempt."""
     compensates: str | None
-    """The step whose item it undoes."""
+    """The step whose item it compensates."""
 
 
-class StepAnswer(Answer, frozen=True):
+class StepResponse(ResponseModel, frozen=True):
     name: str
     state: str
     why: str | None
     depends_on: list[str]
-    items: list[ItemAnswer]
+    items: list[ItemResponse]
 
 
-class ByHand(Verdict, frozen=True):
+class ResolutionRequest(OperatorRequest, frozen=True):
     index: Index = None
-    """Which item of the step, where it has several."""
+    """Which item of the step; needed if several are unfinished."""
 
 
-class CompleteByHand(ByHand, frozen=True):
+class CompletionRequest(ResolutionRequest, frozen=True):
     outputs: Any = None
-    """What the step gives."""
+    """The outputs that the step would have had."""
 
 
-class SettledStep(Answer, frozen=True):
+class StepRequested(ResponseModel, frozen=True):
     id: str
     step: str
-    told: str
+    requested: str
 
 
-async def steps_of(app: App, flow_id: str) -> list[StepAnswer]:
+async def steps_of(app: App, flow_id: str) -> list[StepResponse]:
     return [
-        StepAnswer(
+        StepResponse(
             name=step.name,
             state=step.state,
             why=step.why,
@@ -81,8 +83,8 @@ async def steps_of(app: App, flow_id: str) -> list[StepAnswer]:
     ]
 
 
-def _item(item: ItemView) -> ItemAnswer:
-    return ItemAnswer(
+def _item(item: ItemView) -> ItemResponse:
+    return ItemResponse(
         item=item.item,
         index=item.index,
         state=item.state,
@@ -97,45 +99,48 @@ def _item(item: ItemView) -> ItemAnswer:
     )
 
 
-def _verb(name: str, kind: type[ByHand], summary: str, example: dict[str, Any]) -> Any:
-    async def settle(request: Request[Any, Any, Any]) -> Response[bytes]:
+def _endpoint(name: str, kind: type[ResolutionRequest], summary: str, example: dict[str, Any]) -> Any:
+    async def resolve(request: Request[Any, Any, Any]) -> Response[bytes]:
         flow_id = path_parameter(request, "flow_id")
         step = path_parameter(request, "step")
-        said = await read_body(request, kind)
+        body = await read_body(request, kind)
         app = app_of(request)
-        about: dict[str, Any] = {"index": said.index, "by": by(request, said.by), "why": said.why}
+        settings: dict[str, Any] = {"index": body.index, "by": operator_name(request.scope, body.by), "why": body.why}
         try:
-            if isinstance(said, CompleteByHand):
-                await app.complete_step(flow_id, step, said.outputs, **about)
+            if isinstance(body, CompletionRequest):
+                await app.complete_step(flow_id, step, body.outputs, **settings)
             elif name == "reset":
-                await app.reset_step(flow_id, step, **about)
+                await app.reset_step(flow_id, step, **settings)
             else:
-                await app.resolve_step(flow_id, step, **about)
+                await app.resolve_step(flow_id, step, **settings)
         except UnknownStep as error:
-            raise Refused(404, str(error), parameter="step") from None
+            raise ProblemError(404, str(error), parameter="step") from None
         except (ValueError, TypeError) as error:
-            raise unfit(error, "/outputs") from None
-        return answer(SettledStep(id=flow_id, step=step, told=name), 202)
+            raise unprocessable(error, "/outputs") from None
+        return json_response(StepRequested(id=flow_id, step=step, requested=name), 202)
 
-    about = opt(
+    about = operation(
         summary=summary,
         tag="flows",
         role="operate",
         body=kind,
         example=example,
-        answers={202: Says(SettledStep, "It was told, and its worker does so.")},
+        responses={
+            202: ResponseSpec(StepRequested, "The request is in the flow's inbox, and its worker will carry it out.")
+        },
         errors=(404, 409, 422),
     )
-    return post(f"/{{flow_id:str}}/steps/{{step:str}}/{name}", name=f"{name}_step", opt=about)(settle)
+    return post(f"/{{flow_id:str}}/steps/{{step:str}}/{name}", name=f"{name}_step", opt=about)(resolve)
 
 
+OUTPUTS = {"outputs": {"reservation": "r-17"}}
 WHY = {"why": "the warehouse is back", "by": "anna"}
 
 router = Router(
     "/v1/flows",
     route_handlers=[
-        _verb("reset", ByHand, "Try a step again, with a fresh allowance of attempts", WHY),
-        _verb("complete", CompleteByHand, "Complete a step by hand", {"outputs": {"reservation": "r-17"}, **WHY}),
-        _verb("resolve", ByHand, "Settle a step by hand, without a result", WHY),
+        _endpoint("reset", ResolutionRequest, "Try a step again, with a fresh allowance of attempts", WHY),
+        _endpoint("complete", CompletionRequest, "Complete a step manually, with outputs", {**OUTPUTS, **WHY}),
+        _endpoint("resolve", ResolutionRequest, "Resolve a step manually, without outputs", WHY),
     ],
 )

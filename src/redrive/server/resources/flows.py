@@ -1,4 +1,4 @@
-"""Flows: start them, list them, look at one, tell it what to do."""
+"""Flows: start, list, get, explain, cancel, pause, resume."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,13 +13,15 @@ from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.formatting.times import utc_datetime
-from redrive.server.operations import Answer, Ask, Cursor, Limit, Name, Says, Verdict, answer, by, opt
-from redrive.server.paging import cursor_after, read_cursor
-from redrive.server.problems import Refused
-from redrive.server.reading import header, path_parameter, read_body, read_query
-from redrive.server.resources.flow_steps import StepAnswer, steps_of
-from redrive.server.served import app_of
-from redrive.server.starting import Start, start_flow
+from redrive.server.authentication import operator_name
+from redrive.server.context import app_of
+from redrive.server.cursors import decode_cursor, encode_cursor
+from redrive.server.flow_start import StartRequest, start_flow
+from redrive.server.models import Cursor, Limit, Name, OperatorRequest, RequestModel, ResponseModel, json_response
+from redrive.server.operations import ResponseSpec, operation
+from redrive.server.problems import ProblemError
+from redrive.server.request_parsing import path_parameter, read_body, read_header, read_query
+from redrive.server.resources.flow_steps import StepResponse, steps_of
 from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus
 
 TAG = "flows"
@@ -28,12 +30,12 @@ PLAIN_TEXT = "^[!-~]([ -~]*[!-~])?$"
 EXAMPLE = {"graph": "order", "inputs": {"order_id": "17"}, "key": "order-17"}
 
 
-class FlowAnswer(Answer, frozen=True):
-    """A flow, without what it was started with: that may hold secrets, and `explain` has a summary."""
+class FlowResponse(ResponseModel, frozen=True):
+    """A flow without its input, which may hold secrets; `explain` shows a summary."""
 
     id: str
     definition: str
-    """workflow:Billing, action:charge, graph:order; graph:goals where steps of the catalogue were planned by goals."""
+    """workflow:Billing, action:charge, graph:order; graph:goals for a flow that was planned by goals."""
     status: FlowStatus
     queue: str
     priority: int
@@ -41,51 +43,51 @@ class FlowAnswer(Answer, frozen=True):
     created_at: datetime
     start_at: datetime
     wake_at: datetime | None
-    """When a waiting flow goes on."""
+    """When a waiting flow continues."""
     finished_at: datetime | None
 
 
-class FlowError(Answer, frozen=True):
-    """Why it failed."""
+class FlowError(ResponseModel, frozen=True):
+    """Why a flow failed."""
 
     kind: str
     type: str
     message: str
 
 
-class FlowDetails(FlowAnswer, frozen=True):
-    steps: list[StepAnswer]
-    """Of a graph all of them, else the actions that it has called so far."""
+class FlowDetails(FlowResponse, frozen=True):
+    steps: list[StepResponse]
+    """All steps of a graph; for other flows, the actions called so far."""
     result: msgspec.Raw | None
-    """Of a flow that completed."""
+    """Set once the flow has completed."""
     error: FlowError | None
-    """Of a flow that failed."""
+    """Set once the flow has failed."""
 
 
-class FlowPage(Answer, frozen=True):
-    flows: list[FlowAnswer]
+class FlowPage(ResponseModel, frozen=True):
+    flows: list[FlowResponse]
     next: str | None
     """The cursor of the next page; null on the last one."""
 
 
-class FlowFilter(Ask, frozen=True):
+class FlowFilter(RequestModel, frozen=True):
     status: list[FlowStatus] = msgspec.field(default_factory=list)
-    """May be repeated."""
+    """Repeatable."""
     definition: Name | None = None
-    """Those of it: Billing, or workflow:Billing, action:charge."""
+    """Billing, or workflow:Billing, action:charge."""
     queue: Name | None = None
     key: Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | None = None
     cursor: Cursor | None = None
     limit: Limit = 50
 
 
-class Told(Answer, frozen=True):
+class FlowRequested(ResponseModel, frozen=True):
     id: str
-    told: str
+    requested: str
 
 
-def flow_answer(record: FlowRecord) -> FlowAnswer:
-    return FlowAnswer(**_fields(record))
+def flow_response(record: FlowRecord) -> FlowResponse:
+    return FlowResponse(**_fields(record))
 
 
 def _fields(record: FlowRecord) -> dict[str, Any]:
@@ -105,41 +107,43 @@ def _fields(record: FlowRecord) -> dict[str, Any]:
 
 @post(
     "/",
-    opt=opt(
+    opt=operation(
         summary="Start a flow",
         tag=TAG,
         role="operate",
-        description="By goals (steps of the catalogue), or a graph, a workflow, an action or a script by its name. "
-        "With a key, starting again with the same input answers the flow that is there.",
-        body=Start,
+        description="Name goals (steps of the catalogue), or a graph, a workflow, an action or a script. "
+        "With a key, starting again with the same input returns the existing flow.",
+        body=StartRequest,
         example=EXAMPLE,
-        headers={"Idempotency-Key": "The key, where the body has none."},
+        headers={"Idempotency-Key": "The key, if the body has none."},
         header_schemas={"Idempotency-Key": {"type": "string", "maxLength": LONGEST_KEY, "pattern": PLAIN_TEXT}},
-        answers={
-            201: Says(FlowAnswer, "It was started.", headers=("Location",)),
-            200: Says(FlowAnswer, "It had been started before, with the same key and input.", headers=("Location",)),
+        responses={
+            201: ResponseSpec(FlowResponse, "The flow was started.", headers=("Location",)),
+            200: ResponseSpec(
+                FlowResponse, "A flow with the same key and input had been started before.", headers=("Location",)
+            ),
         },
         errors=(409, 422),
     ),
 )
 async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
-    body = await read_body(request, Start)
-    key = header(request, "Idempotency-Key", LONGEST_KEY)
+    body = await read_body(request, StartRequest)
+    key = read_header(request, "Idempotency-Key", LONGEST_KEY)
     if key is not None and body.key not in (None, key):
-        raise Refused(422, "the header Idempotency-Key and the body name different keys", pointer="/key")
+        raise ProblemError(422, "the header Idempotency-Key and the body name different keys", pointer="/key")
     started = await start_flow(app_of(request), body, body.key or key)
     headers = {"Location": f"/v1/flows/{started.record.id}"}
-    return answer(flow_answer(started.record), 201 if started.is_new else 200, headers)
+    return json_response(flow_response(started.record), 201 if started.is_new else 200, headers)
 
 
 @get(
     "/",
-    opt=opt(
+    opt=operation(
         summary="List flows, newest first",
         tag=TAG,
         role="read",
         query=FlowFilter,
-        answers={200: Says(FlowPage, "A page of flows.")},
+        responses={200: ResponseSpec(FlowPage, "A page of flows.")},
         errors=(422,),
     ),
 )
@@ -151,22 +155,22 @@ async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
         definition=None if wanted.definition is None else await full_name(app, wanted.definition),
         queue=wanted.queue,
         key=wanted.key,
-        before=read_cursor(wanted.cursor),
+        before=decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
     found = await app.flows(query)
     shown = found[: wanted.limit]
-    following = cursor_after(shown[-1].id) if len(found) > len(shown) else None
-    return answer(FlowPage(flows=[flow_answer(one) for one in shown], next=following))
+    following = encode_cursor(shown[-1].id) if len(found) > len(shown) else None
+    return json_response(FlowPage(flows=[flow_response(one) for one in shown], next=following))
 
 
 @get(
     "/{flow_id:str}",
-    opt=opt(
-        summary="Look at a flow",
+    opt=operation(
+        summary="Get a flow",
         tag=TAG,
         role="read",
-        answers={200: Says(FlowDetails, "The flow, the steps of its graph, and how it ended.")},
+        responses={200: ResponseSpec(FlowDetails, "The flow, its steps, and how it ended.")},
         errors=(404,),
     ),
 )
@@ -175,7 +179,7 @@ async def show(request: Request[Any, Any, Any]) -> Response[bytes]:
     app = app_of(request)
     record = await app.find(flow_id)
     result, error = await _ending(app, record)
-    return answer(FlowDetails(**_fields(record), steps=await steps_of(app, flow_id), result=result, error=error))
+    return json_response(FlowDetails(**_fields(record), steps=await steps_of(app, flow_id), result=result, error=error))
 
 
 async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, FlowError | None]:
@@ -190,45 +194,47 @@ async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, Flo
 
 @get(
     "/{flow_id:str}/explain",
-    opt=opt(
-        summary="Everything that happened to a flow, and why",
+    opt=operation(
+        summary="Explain a flow: what happened, and why",
         tag=TAG,
         role="read",
-        answers={200: Says(Explanation, "Each attempt, each decision with its reason, and what to do next.")},
+        responses={200: ResponseSpec(Explanation, "Each attempt, each decision with its reason, and what to do next.")},
         errors=(404,),
     ),
 )
 async def explain(request: Request[Any, Any, Any]) -> Response[bytes]:
     flow_id = path_parameter(request, "flow_id")
-    return answer(await app_of(request).explain(flow_id))
+    return json_response(await app_of(request).explain(flow_id))
 
 
-class Cancelling(Verdict, frozen=True):
+class CancelRequest(OperatorRequest, frozen=True):
     force: bool = False
-    """End it at once: none of its code runs any more, and nothing is undone."""
+    """End the flow at once: none of its code runs any more, and nothing is compensated."""
 
 
-def _verb(name: str, summary: str, body: type[Verdict] = Verdict) -> Any:
-    about = opt(
+def _endpoint(name: str, summary: str, body: type[OperatorRequest] = OperatorRequest) -> Any:
+    about = operation(
         summary=summary,
         tag=TAG,
         role="operate",
         body=body,
         example={"why": "ordered twice", "by": "anna"},
-        answers={202: Says(Told, "It was told, and its worker does so.")},
+        responses={
+            202: ResponseSpec(FlowRequested, "The request is in the flow's inbox, and its worker will carry it out.")
+        },
         errors=(404, 409),
     )
 
-    async def tell(request: Request[Any, Any, Any]) -> Response[bytes]:
+    async def send(request: Request[Any, Any, Any]) -> Response[bytes]:
         flow_id = path_parameter(request, "flow_id")
-        said = await read_body(request, body)
+        wanted = await read_body(request, body)
         handle: Handle[Any] = app_of(request).handle(flow_id)
-        verbs: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
-        more = {"force": said.force} if isinstance(said, Cancelling) else {}
-        await verbs[name](by=by(request, said.by), why=said.why, **more)
-        return answer(Told(id=flow_id, told=name), 202)
+        requests: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
+        settings = {"force": wanted.force} if isinstance(wanted, CancelRequest) else {}
+        await requests[name](by=operator_name(request.scope, wanted.by), why=wanted.why, **settings)
+        return json_response(FlowRequested(id=flow_id, requested=name), 202)
 
-    return post(f"/{{flow_id:str}}/{name}", name=name, opt=about)(tell)
+    return post(f"/{{flow_id:str}}/{name}", name=name, opt=about)(send)
 
 
 router = Router(
@@ -238,8 +244,8 @@ router = Router(
         list_flows,
         show,
         explain,
-        _verb("cancel", "Stop a flow: waits end at once, and its code may clean up", Cancelling),
-        _verb("pause", "Begin no more attempts of a flow; those that run may end"),
-        _verb("resume", "Let a paused flow go on, or a parked one whose code was mended"),
+        _endpoint("cancel", "Cancel a flow: its waits end, and its code may clean up", CancelRequest),
+        _endpoint("pause", "Pause a flow: it begins no more attempts, and running ones may finish"),
+        _endpoint("resume", "Resume a paused flow, or a parked one whose code has been fixed"),
     ],
 )

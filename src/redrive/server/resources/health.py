@@ -1,4 +1,4 @@
-"""Is the server there, can it work, and its figures."""
+"""Health, readiness, metrics, and the OpenAPI document."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,40 +6,46 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get
 
-from redrive.server.operations import Answer, Says, answer, opt
-from redrive.server.served import app_of
+from redrive.server.context import app_of
+from redrive.server.models import ResponseModel, json_response
+from redrive.server.operations import ResponseSpec, operation
 
-METRICS = "text/plain; version=0.0.4"  # to which Litestar adds the charset
+METRICS = "text/plain; version=0.0.4"  # Litestar adds the charset
 
 
-class Health(Answer, frozen=True):
+class Health(ResponseModel, frozen=True):
     status: str
 
 
 @get(
     "/healthz",
-    opt=opt(summary="Is the server there?", tag="health", role=None, answers={200: Says(Health, "It is.")}),
+    opt=operation(
+        summary="Is the server running?",
+        tag="health",
+        role=None,
+        responses={200: ResponseSpec(Health, "The server is running.")},
+    ),
 )
 async def healthz() -> Response[bytes]:
-    return answer(Health(status="ok"))
+    return json_response(Health(status="ok"))
 
 
 @get(
     "/readyz",
-    opt=opt(
-        summary="Can the server work?",
+    opt=operation(
+        summary="Is the server ready?",
         tag="health",
         role=None,
-        answers={200: Says(Health, "The store can be reached.")},
+        responses={200: ResponseSpec(Health, "The store is reachable.")},
     ),
 )
 async def readyz(request: Request[Any, Any, Any]) -> Response[bytes]:
     await app_of(request).store.find_flow("")
-    return answer(Health(status="ok"))
+    return json_response(Health(status="ok"))
 
 
 def metrics_endpoint() -> tuple[Any, Callable[[], None]] | None:
-    """The endpoint and what ends its counting; None where prometheus-client is not installed."""
+    """Return the endpoint, and a function that stops collecting; None if prometheus-client is not installed."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest
 
@@ -51,11 +57,11 @@ def metrics_endpoint() -> tuple[Any, Callable[[], None]] | None:
 
     @get(
         "/metrics",
-        opt=opt(
+        opt=operation(
             summary="Metrics for Prometheus",
             tag="health",
             role="read",
-            answers={200: Says(str, "What this process counted.", media_type="text/plain")},
+            responses={200: ResponseSpec(str, "The metrics of this process.", media_type="text/plain")},
         ),
     )
     async def metrics() -> Response[bytes]:
@@ -65,12 +71,14 @@ def metrics_endpoint() -> tuple[Any, Callable[[], None]] | None:
 
 
 def document_endpoint(write: Callable[[], dict[str, Any]]) -> Any:
-    """The OpenAPI document, written when it is first asked for."""
+    """Return the endpoint of the OpenAPI document, which is built at the first request."""
     written: list[bytes] = []
 
     @get(
         "/openapi.json",
-        opt=opt(summary="This document", tag="health", role=None, answers={200: Says(dict, "OpenAPI 3.1.")}),
+        opt=operation(
+            summary="This document", tag="health", role=None, responses={200: ResponseSpec(dict, "OpenAPI 3.1.")}
+        ),
     )
     async def document() -> Response[bytes]:
         if not written:

@@ -1,14 +1,15 @@
-"""The catalogue: steps that are registered once, and that flows are planned from by their goals."""
+"""The catalogue of steps, from which flows are planned by their goals."""
 
 from typing import Any
 
 from litestar import Request, Response, Router, delete, get, post
 
 from redrive.flows.graphs.notation.step_writing import step_as_data
-from redrive.server.operations import Answer, Ask, Says, answer, opt
-from redrive.server.problems import Refused, unfit
-from redrive.server.reading import path_parameter, read_body, read_query
-from redrive.server.served import app_of
+from redrive.server.context import app_of
+from redrive.server.models import NoQuery, ResponseModel, json_response
+from redrive.server.operations import ResponseSpec, operation
+from redrive.server.problems import ProblemError, unprocessable
+from redrive.server.request_parsing import path_parameter, read_body, read_query
 
 TAG = "steps"
 EXAMPLE = {
@@ -22,27 +23,26 @@ EXAMPLE = {
 
 
 Step = dict[str, Any]
-"""As it can be registered again."""
+"""A step in the form in which it can be registered."""
 
 
-class StepList(Answer, frozen=True):
+class StepList(ResponseModel, frozen=True):
     steps: list[Step]
-
-
-class NoQuery(Ask, frozen=True):
-    pass
 
 
 @post(
     "/",
-    opt=opt(
-        summary="Register a step, or put it in place of the one with its name",
+    opt=operation(
+        summary="Register a step, replacing one of the same name",
         tag=TAG,
         role="admin",
-        description="Written as in a graph, with its name beside. Flows that run keep the step they began with.",
+        description="The step is written as in a graph, plus its name. Running flows keep the step they began with.",
         body=Step,
         example=EXAMPLE,
-        answers={201: Says(Step, "It is new."), 200: Says(Step, "It took the place of the one before.")},
+        responses={
+            201: ResponseSpec(Step, "The step was added."),
+            200: ResponseSpec(Step, "The step replaced an earlier one."),
+        },
         errors=(422,),
     ),
 )
@@ -52,38 +52,38 @@ async def register(request: Request[Any, Any, Any]) -> Response[bytes]:
     try:
         is_new = await app.register_step(body)
     except (LookupError, ValueError, TypeError) as error:
-        raise unfit(error, "") from None
-    return answer(await _step(request, str(body["name"])), 201 if is_new else 200)
+        raise unprocessable(error, "") from None
+    return json_response(await _step(request, str(body["name"])), 201 if is_new else 200)
 
 
 @get(
     "/",
-    opt=opt(
+    opt=operation(
         summary="List the steps of the catalogue",
         tag=TAG,
         role="read",
         query=NoQuery,
-        answers={200: Says(StepList, "All of them, by name.")},
+        responses={200: ResponseSpec(StepList, "All steps, by name.")},
     ),
 )
 async def list_steps(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    return answer(StepList(steps=[step_as_data(step) for step in await app_of(request).steps()]))
+    return json_response(StepList(steps=[step_as_data(step) for step in await app_of(request).steps()]))
 
 
 @get(
     "/{name:str}",
-    opt=opt(
-        summary="Look at a step",
+    opt=operation(
+        summary="Get a step",
         tag=TAG,
         role="read",
-        answers={200: Says(Step, "The step, as it can be registered again.")},
+        responses={200: ResponseSpec(Step, "The step, in the form in which it can be registered.")},
         errors=(404,),
     ),
 )
 async def show(request: Request[Any, Any, Any]) -> Response[bytes]:
     name = path_parameter(request, "name")
-    return answer(await _step(request, name))
+    return json_response(await _step(request, name))
 
 
 async def _step(request: Request[Any, Any, Any], name: str) -> Step:
@@ -93,19 +93,19 @@ async def _step(request: Request[Any, Any, Any], name: str) -> Step:
     raise _unknown(name)
 
 
-def _unknown(name: str) -> Refused:
-    return Refused(404, f"no step of the catalogue is named {name!r}", parameter="name")
+def _unknown(name: str) -> ProblemError:
+    return ProblemError(404, f"no step in the catalogue is named {name!r}", parameter="name")
 
 
 @delete(
     "/{name:str}",
     status_code=204,
-    opt=opt(
-        summary="Take a step out of the catalogue",
+    opt=operation(
+        summary="Remove a step from the catalogue",
         tag=TAG,
         role="admin",
-        description="Flows that run keep it.",
-        answers={204: Says(None, "It is gone.")},
+        description="Running flows keep it.",
+        responses={204: ResponseSpec(None, "The step was removed.")},
         errors=(404,),
     ),
 )

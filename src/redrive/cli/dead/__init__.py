@@ -1,0 +1,1 @@
+"""`redrive dead`: one file per command."""

@@ -1,0 +1,86 @@
+"""Settle dead letters: redrive or discard them."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from redrive.cli.bad_input import BadInput
+from redrive.cli.dead.selection import Filters, Selection, select
+from redrive.cli.options import operator, required_reason
+from redrive.cli.output import print_json
+from redrive.cli.store_access import with_app
+
+if TYPE_CHECKING:
+    from redrive.client.app import App
+
+FlowsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FLOW]...", help="The flows' ids.")]
+EveryOption = Annotated[bool, typer.Option("--all", help="All dead letters.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def settle(
+    verb: Literal["redrive", "discard"],
+    flows: list[str],
+    filters: Filters,
+    every: bool,
+    why: str,
+    by: str,
+    yes: bool,
+    store: str,
+    as_json: bool,
+) -> None:
+    """Redrive or discard the selected dead letters, and print how many were settled."""
+    reason, name = required_reason(why), operator(by)
+    if flows and (every or any(filters)):
+        raise BadInput("name flows, or select them with filters or --all, not both")
+    if not flows and not every and not any(filters):
+        raise BadInput("no dead letters are selected; name flows, use filters such as --step charge, or add --all")
+    selection = with_app(store, lambda app: select(app, flows, filters))
+    if not flows and selection.flow_ids and not yes:
+        _confirm(verb, len(selection.flow_ids))
+
+    from redrive.client.dead_letters import close_in_parts  # loaded here: `redrive --help` is quick
+
+    async def settle_all(app: "App") -> list[str]:
+        settle_some = app.redrive if verb == "redrive" else app.discard
+        return await close_in_parts(settle_some, selection.flow_ids, by=name, why=reason)
+
+    settled = with_app(store, settle_all) if selection.flow_ids else []
+    if as_json:
+        print_json({"settled": settled, "how": verb, "by": name, "why": reason})
+    else:
+        _report(verb, selection, settled)
+
+
+def _report(verb: str, selection: Selection, settled: list[str]) -> None:
+    if not selection.flow_ids:
+        typer.echo("No dead letters match.")
+        return
+    others = len(selection.flow_ids) - len(settled)
+    skipped = "were settled by someone else meanwhile, or were compensated and cannot go on"
+    rest = f"; {others} {skipped}" if others else ""
+    typer.echo(f"{_count(len(settled))} {'redriven' if verb == 'redrive' else 'discarded'}{rest}")
+    again = sorted(selection.failed_in_script & {*settled}) if verb == "redrive" else []
+    if again:
+        which = f"flow {again[0]}" if len(again) == 1 else f"{len(again)} of them, such as flow {again[0]},"
+        typer.echo(
+            f"redrive: {which} failed in the script's own text, keeps that text, and will fail there again: "
+            "correct the file, and start another flow",
+            err=True,
+        )
+
+
+def _confirm(verb: str, number: int) -> None:
+    question = f"{verb} {_count(number)}?"
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise BadInput(f"{question} nothing was done, because there is no terminal to ask on; add --yes")
+    typer.echo(f"{question} [y/N] ", err=True, nl=False)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise BadInput("stopped; nothing was done")
+
+
+def _count(number: int) -> str:
+    from redrive.formatting.text import format_count
+
+    return format_count(number, "dead letter")

@@ -1,0 +1,1 @@
+"""`redrive flows`: one file per command."""

@@ -1,0 +1,1 @@
+"""`redrive keys`: one file per command."""

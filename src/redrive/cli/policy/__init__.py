@@ -1,0 +1,1 @@
+"""`redrive policy`: one file per command."""

@@ -1,0 +1,49 @@
+"""`redrive policy convert`: convert a policy to another notation."""
+
+from typing import Annotated
+
+import typer
+
+from redrive.cli.output import JsonOption, print_json, print_warnings, warnings_as_data
+from redrive.cli.policy.source import FileArgument, FromOption, TextOption, read_source
+from redrive.notation.catalogue import WRITABLE
+from redrive.notation.read import read_policy
+from redrive.notation.write import write_lossy, write_policy
+
+
+def convert_command(
+    file: FileArgument = "",
+    text: TextOption = "",
+    notation: FromOption = "auto",
+    to: Annotated[str, typer.Option("--to", metavar="NOTATION", help=f"One of {', '.join(WRITABLE)}.")] = "native",
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Write the nearest equivalent, and say on stderr what was lost.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert a policy to another notation. What that notation cannot express is an error, unless --lossy is given.
+
+    \b
+    redrive policy convert step.json --to native
+    redrive policy convert --text '@retry(stop=stop_after_attempt(5), wait=wait_fixed(2))' --to brackets
+    redrive policy convert policy.yaml --to work_config --lossy
+    """
+    content, source = read_source(file, text)
+    reading = read_policy(content, notation, source)
+    if lossy:
+        written, lost = write_lossy(reading.policy, to)
+    else:
+        written, lost = write_policy(reading.policy, to), ()
+    if as_json:
+        print_json(
+            {
+                "source": source,
+                "from": reading.notation,
+                "to": to,
+                "text": written,
+                "warnings": warnings_as_data((*reading.warnings, *lost)),
+            }
+        )
+        return
+    print_warnings((*reading.warnings, *lost), source)
+    typer.echo(written, nl=False)

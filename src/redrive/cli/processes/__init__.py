@@ -1,0 +1,1 @@
+"""Long-running commands: worker and server processes, the supervisor, and a flow run in the foreground."""

@@ -1,0 +1,117 @@
+"""Start a flow, run it in this process, show its progress, and print its result."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from redrive.assembly import open as open_app
+from redrive.cli.definitions import Call, Definition
+from redrive.cli.exit_codes import FAILED, INTERRUPTED, TIMED_OUT
+from redrive.cli.graph_files import ENDINGS as GRAPH_ENDINGS
+from redrive.cli.processes.event_loop import stop_on_signals
+from redrive.cli.processes.progress import Progress
+from redrive.cli.script_files import ENDING as SCRIPT_ENDING
+from redrive.cli.store_access import store_option
+from redrive.cli.warnings_on_stderr import warnings_on_stderr
+from redrive.explain.text import explain_text
+from redrive.flows.events import FlowCompleted
+from redrive.stores.records import FINISHED
+from redrive.telemetry.stream import listen
+
+if TYPE_CHECKING:
+    from redrive.client.app import App
+    from redrive.client.handle import Handle
+    from redrive.runners.http.settings import HttpSettings
+    from redrive.stores.interface import Store
+
+
+class ForegroundFlow:
+    def __init__(self, targets: Sequence[str], store: str, timeout: float | None, http: "HttpSettings") -> None:
+        """targets: the definition that is run, and the modules that were imported for it."""
+        self._http = http
+        self._targets = targets
+        self._store = store
+        self._timeout = timeout
+        self._stopped = False
+
+    async def run(self, store: "Store", definition: Definition, arguments: Call, key: str | None, queue: str) -> int:
+        async with contextlib.AsyncExitStack() as stack:
+            with warnings_on_stderr():
+                opening = open_app(store, worker=False, queues=(queue,), http=self._http)
+                app = await stack.enter_async_context(opening)
+            handle = await definition.start(app, arguments, key=key, queue=queue)
+            progress = Progress(handle.id)
+            stop_listening = listen(progress.listen)
+            working = asyncio.create_task(app.work())
+            result = asyncio.create_task(handle.result(self._timeout))
+            watching = asyncio.create_task(progress.watch(app))
+
+            def stop() -> None:
+                self._stopped = True
+                app.stop()
+                progress.say(
+                    f"stopping: flow {handle.id} stays in the store; running attempts have {app.settings.grace:g} s "
+                    "to finish; press Ctrl-C again to stop at once"
+                )
+
+            restore_signals = stop_on_signals(stop)
+            try:
+                await asyncio.wait([working, result, watching], return_when=asyncio.FIRST_COMPLETED)
+                watching.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await watching
+                progress.clear()
+                if working.done() and not self._stopped:
+                    working.result()
+                return await self._report(app, handle)
+            finally:
+                stop_listening()
+                app.stop()
+                await asyncio.wait([working])
+                result.cancel()
+                await asyncio.wait([result])
+                if not result.cancelled():
+                    result.exception()
+                restore_signals()
+
+    async def _report(self, app: "App", handle: "Handle[Any]") -> int:
+        record = await app.find(handle.id)
+        if record.status == "parked":
+            await self._explain(app, handle)
+            self._say_how_to_continue(handle.id, record.status, app.store.address, "once resumed, ")
+            return INTERRUPTED if self._stopped else FAILED
+        if record.status not in FINISHED:
+            self._say_how_to_continue(handle.id, record.status, app.store.address)
+            return INTERRUPTED if self._stopped else TIMED_OUT
+        ending = (await app.log(handle.id))[-1].event
+        if isinstance(ending, FlowCompleted):
+            typer.echo(bytes(ending.result).decode())
+            return 0
+        await self._explain(app, handle)
+        return FAILED
+
+    async def _explain(self, app: "App", handle: "Handle[Any]") -> None:
+        typer.echo(explain_text(await app.explain(handle.id), options=store_option(self._store)), err=True)
+
+    def _say_how_to_continue(self, flow_id: str, status: str, address: str, when: str = "") -> None:
+        if address.startswith("memory:"):
+            typer.echo(f"redrive: flow {flow_id} was {status}, and is lost with its store in memory", err=True)
+            return
+        options = store_option(self._store)
+        modules = " ".join([*_module_of(self._targets[0]), *self._targets[1:]])
+        typer.echo(
+            f"redrive: flow {flow_id} stays in the store ({status}); {when}it continues with: "
+            f"redrive worker {modules}{options}; to see where it stands: redrive explain {flow_id}{options}",
+            err=True,
+        )
+
+
+def _module_of(target: str) -> list[str]:
+    """Return what a worker must load: the file, or the module of MODULE:NAME; a bare NAME is in the imports."""
+    if target.endswith((*GRAPH_ENDINGS, SCRIPT_ENDING)):
+        return [target]
+    module, separator, _ = target.rpartition(":")
+    return [module] if separator else []

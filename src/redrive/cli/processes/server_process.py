@@ -1,0 +1,95 @@
+"""Run the server until it is told to stop, its requests have ended, and its worker has released its flows."""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from redrive.assembly import open as open_app
+from redrive.cli.bad_input import BadInput
+from redrive.cli.exit_codes import FAILED
+from redrive.cli.http_options import http_settings
+from redrive.cli.processes.event_loop import RELEASE_TIME, stop_on_signals
+from redrive.cli.processes.loop_watchdog import watch_loop
+from redrive.cli.processes.registered_definitions import count_definitions
+from redrive.formatting.text import format_count
+from redrive.server.api import Api
+from redrive.server.http_server import HttpServer, bind, url_of, wait_until_started
+from redrive.server.loopback import is_loopback_address
+from redrive.stores.errors import StoreError
+
+if TYPE_CHECKING:
+    from redrive.client.app import App
+    from redrive.stores.interface import Store
+
+
+async def serve(
+    store: "Store", host: str, port: int, allow: tuple[str, ...], callback_base: str, with_worker: bool
+) -> int:
+    on_loopback = is_loopback_address(host)
+    try:
+        bound = bind("127.0.0.1" if host.lower() == "localhost" else host, port)
+    except OSError as error:
+        raise BadInput(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; use another --host or --port"
+        ) from None
+    with bound:
+        url = url_of(bound)
+        http = http_settings(allow, callback_base or (url if on_loopback else ""))
+        async with open_app(store, worker=False, http=http) as app:
+            keys = len(await store.list_keys())
+            if not on_loopback and not keys:
+                raise BadInput(
+                    f"--host {host} accepts requests from other machines, but there is no API key; create one first: "
+                    "redrive keys add --role admin --name NAME"
+                )
+            server = HttpServer(Api(app, on_loopback=on_loopback))
+            serving = asyncio.create_task(server.serve(sockets=[bound]))
+            working = asyncio.create_task(app.work()) if with_worker else None
+            return await _until_stopped(
+                app, server, serving, working, _ready_line(url, store.address, keys, with_worker)
+            )
+
+
+async def _until_stopped(
+    app: "App",
+    server: HttpServer,
+    serving: "asyncio.Task[None]",
+    working: "asyncio.Task[None] | None",
+    ready: str,
+) -> int:
+    def stop() -> None:
+        server.stop()
+        app.stop()
+
+    tasks = [serving] if working is None else [serving, working]
+    restore_signals = stop_on_signals(stop)
+    stop_watchdog = watch_loop()
+    try:
+        if await wait_until_started(server, serving):
+            typer.echo(ready)
+            sys.stdout.flush()
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        stop()
+        # A worker that still waits for an unavailable store has nothing to release.
+        _, late = await asyncio.wait(tasks, timeout=app.settings.grace + RELEASE_TIME)
+        for task in late:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+    except StoreError as error:
+        typer.echo(f"redrive: the worker cannot continue: {error}", err=True)
+        return FAILED
+    finally:
+        stop_watchdog()
+        restore_signals()
+    return 0
+
+
+def _ready_line(url: str, address: str, keys: int, with_worker: bool) -> str:
+    access = format_count(keys, "API key") if keys else "no API keys, for this machine only"
+    worker = "with" if with_worker else "without"
+    return f"redrive serves {url}: {count_definitions()}; {access}; {worker} a worker; store {address}"

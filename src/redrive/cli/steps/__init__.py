@@ -1,0 +1,1 @@
+"""`redrive steps`: one file per command."""

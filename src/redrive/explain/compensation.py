@@ -1,0 +1,39 @@
+"""Tell from a flow's log what became of its compensation."""
+
+from collections.abc import Sequence
+
+from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, StepSettled
+from redrive.flows.history import fold
+from redrive.flows.rewind import drop_rewound
+
+
+def uncompensated_steps(lines: list[Line]) -> list[str]:
+    """List the steps whose compensation failed."""
+    settled = (line.event for line in drop_rewound(lines) if isinstance(line.event, StepSettled))
+    return list(dict.fromkeys(event.step for event in settled if event.state == "uncompensated"))
+
+
+def describe_compensation(uncompensated: Sequence[str]) -> str:
+    """Say that a flow's completed steps were compensated, and name those whose compensation failed."""
+    if not uncompensated:
+        return "its completed steps were compensated"
+    return f"its completed steps were compensated, except {', '.join(uncompensated)}, whose compensation failed"
+
+
+def failure_handling_steps(lines: list[Line]) -> list[str]:
+    """List the steps that ran only because of the failure that ended the flow, such as compensation in its own code.
+
+    A redrive rewinds the log to before them, but does not take back what they did.
+    """
+    history = fold(lines)
+    item = history.ending.item if isinstance(history.ending, FlowFailed) else None
+    failed = [
+        line.seq for line in lines if isinstance(line.event, AttemptFailed | ItemGaveUp) and line.event.item == item
+    ]
+    if not failed:
+        return []
+    undoing = Undoing(lines)
+    before = set(undoing.items)
+    undoing.read(Line(lines[-1].seq + 1, lines[-1].at, Redriven(item=item, since=failed[-1])))
+    rewound = (history.items[number] for number in sorted(undoing.items - before))
+    return list(dict.fromkeys(one.step for one in rewound if one.state == "completed"))

@@ -1,0 +1,63 @@
+"""Explain a flow from its record and its log. Pure: the time is an argument."""
+
+from collections.abc import Sequence
+
+from redrive.explain.compensation import failure_handling_steps, uncompensated_steps
+from redrive.explain.current_state import describe_current_state
+from redrive.explain.explanation import Explanation
+from redrive.explain.flow_facts import FlowFacts
+from redrive.explain.timeline import build_timeline
+from redrive.flows.events import Line
+from redrive.flows.history import fold
+from redrive.flows.stored_inputs import start_arguments
+from redrive.formatting.text import summarize, summarize_call
+from redrive.formatting.times import utc_datetime
+from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
+
+
+def explain_flow(
+    record: FlowRecord,
+    lines: list[Line],
+    dead: DeadLetter | None,
+    live_workers: Sequence[WorkerRecord],
+    queues: Sequence[QueueRecord],
+    now: float,
+) -> Explanation:
+    """Say everything that happened to a flow and why, what it waits for, and what to do next.
+
+    `live_workers` and `queues` tell why a flow that could go on does not.
+    """
+    history = fold(lines)
+    has_ended = history.ending is not None
+    has_owner = record.owner in [worker.epoch for worker in live_workers]
+    facts = FlowFacts(
+        record=record,
+        history=history,
+        timeline=build_timeline(lines, has_ended=has_ended, has_owner=has_owner),
+        dead=dead,
+        live_workers=live_workers,
+        queues=queues,
+        uncompensated=uncompensated_steps(lines),
+        failure_handling=failure_handling_steps(lines),
+        now=now,
+        began=lines[0].at if lines else record.start_at,
+    )
+    state = describe_current_state(facts)
+    return Explanation(
+        flow_id=record.id,
+        definition=record.definition,
+        status=record.status,
+        headline=state.headline,
+        input=summarize_call(start_arguments(record.definition, record.input)),
+        queue=record.queue,
+        priority=record.priority,
+        key=None if record.key is None else summarize(record.key, 100),
+        explained_at=utc_datetime(now),
+        created_at=utc_datetime(record.created_at),
+        start_at=utc_datetime(record.start_at),
+        began_at=utc_datetime(lines[0].at) if lines else None,
+        finished_at=None if record.finished_at is None else utc_datetime(record.finished_at),
+        timeline=facts.timeline,
+        waits_for=state.waits_for,
+        next_steps=state.next_steps,
+    )

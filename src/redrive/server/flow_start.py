@@ -1,0 +1,144 @@
+"""Start a flow from a request body."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from redrive.client.app import App
+from redrive.client.handle import Handle
+from redrive.client.new_flows import LARGEST_PRIORITY
+from redrive.client.script_flows import start_script
+from redrive.client.starting import KeyTaken
+from redrive.failures.duration import read_duration
+from redrive.flows.action import action_named
+from redrive.flows.graphs.graph import graph_named
+from redrive.flows.graphs.notation.problems import GraphError
+from redrive.flows.graphs.plan import InputError, PlanError
+from redrive.flows.registry import UnknownDefinition
+from redrive.flows.scripts.errors import ScriptError
+from redrive.flows.scripts.script import Script, script_named
+from redrive.flows.values.json_form import UnusableHints
+from redrive.flows.values.named_arguments import WrongArguments, call_by_names
+from redrive.flows.workflows.workflow import Workflow, workflow_named
+from redrive.server.models import Name, RequestModel
+from redrive.server.problems import ProblemError, SingleProblem, json_pointer, unprocessable, unprocessable_all
+from redrive.server.request_parsing import split_message
+from redrive.stores.records import FlowRecord
+
+LONGEST_DELAY = 1e9
+KINDS = ("goals", "graph", "workflow", "action", "script")
+
+
+class StartRequest(RequestModel, frozen=True):
+    """What to start: exactly one of goals, graph, workflow, action and script."""
+
+    goals: Annotated[list[Name], Meta(min_length=1, max_length=1000)] | msgspec.UnsetType = msgspec.UNSET
+    """Steps of the catalogue to reach; with a graph, steps of that graph."""
+    graph: Name | msgspec.UnsetType = msgspec.UNSET
+    workflow: Name | msgspec.UnsetType = msgspec.UNSET
+    action: Name | msgspec.UnsetType = msgspec.UNSET
+    script: Name | msgspec.UnsetType = msgspec.UNSET
+    function: Name | msgspec.UnsetType = msgspec.UNSET
+    """For a script: the function to run; by default `main`."""
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The arguments or inputs, by name."""
+    key: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")] | None = None
+    """Starting again with the same key and inputs returns the same flow; other inputs are refused."""
+    queue: Name = "default"
+    priority: Annotated[int, Meta(ge=-LARGEST_PRIORITY, le=LARGEST_PRIORITY)] = 0
+    """Flows with a higher priority are claimed first."""
+    delay: Annotated[float, Meta(ge=0, le=LONGEST_DELAY)] | Annotated[str, Meta(max_length=50)] | None = None
+    """Begin later: seconds, or text such as "2h"."""
+
+
+class StartedFlow(msgspec.Struct, frozen=True):
+    record: FlowRecord
+    is_new: bool
+
+
+async def start_flow(app: App, body: StartRequest, key: str | None) -> StartedFlow:
+    kinds = [kind for kind in KINDS if getattr(body, kind) is not msgspec.UNSET]
+    if kinds not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"], ["script"]):
+        given = " and ".join(kinds) or "none of them"
+        raise ProblemError(422, f"name one of {', '.join(KINDS)}; this body has {given}", pointer=_pointer(kinds))
+    if isinstance(body.function, str) and kinds != ["script"]:
+        raise ProblemError(422, "`function` is only for scripts; leave it out", pointer="/function")
+    settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
+    try:
+        handle = await _start(app, body, settings)
+    except KeyTaken:
+        raise
+    except WrongArguments as error:
+        text, path = split_message(str(error))
+        raise ProblemError(422, text, pointer="/inputs" + json_pointer((error.name,) if error.name else path)) from None
+    except InputError as error:
+        raise ProblemError(422, error.problem, pointer=f"/inputs{error.pointer}") from None
+    except PlanError as error:
+        raise _unreachable(error) from None
+    except GraphError as error:
+        # The graph or the catalogue is wrong, not the request.
+        raise ProblemError(422, str(error).replace("\n", "; "), pointer=_pointer(kinds)) from None
+    except ScriptError as error:
+        # The registered script is wrong, not the request.
+        raise ProblemError(422, str(error).replace("\n", "; "), pointer="/script") from None
+    except UnusableHints as error:
+        # The registered code is wrong, not the request.
+        raise unprocessable(error, _pointer(kinds)) from None
+    except (ValueError, TypeError) as error:
+        raise unprocessable(error, "/inputs") from None
+    return StartedFlow(await app.find(handle.id), handle.is_new)
+
+
+async def _start(app: App, body: StartRequest, settings: dict[str, Any]) -> Handle[Any]:
+    if isinstance(body.workflow, str):
+        workflow: type[Workflow] = _registered(workflow_named, body.workflow, "/workflow")
+        args, kwargs = call_by_names(workflow.signature, body.inputs, "inputs")
+        return await app.start(workflow, *args, **settings, **kwargs)
+    if isinstance(body.action, str):
+        action = _registered(action_named, body.action, "/action")
+        args, kwargs = call_by_names(action.signature, body.inputs, "inputs")
+        return await app.submit(action(*args, **kwargs), **settings)
+    if isinstance(body.script, str):
+        script: Script = _registered(script_named, body.script, "/script")
+        return await start_script(app, script, body.inputs, _function(script, body), **settings)
+    goals = body.goals if isinstance(body.goals, list) else None
+    if isinstance(body.graph, str):
+        graph = _registered(graph_named, body.graph, "/graph")
+        return await app.start_graph(graph, body.inputs, goals=goals, **settings)
+    return await app.start_goals(goals or [], body.inputs, **settings)
+
+
+def _function(script: Script, body: StartRequest) -> str:
+    try:
+        return script.function(body.function if isinstance(body.function, str) else None).name
+    except ValueError as error:
+        raise unprocessable(error, "/function") from None
+
+
+def _unreachable(error: PlanError) -> ProblemError:
+    pointers = ["/inputs" + json_pointer((name,)) for name in error.missing]
+    return unprocessable_all([SingleProblem(line) for line in error.lines], (pointers or ["/goals"])[0])
+
+
+def _registered(find: Any, name: str, pointer: str) -> Any:
+    try:
+        return find(name)
+    except UnknownDefinition as error:
+        raise unprocessable(error, pointer) from None
+
+
+def _delay(body: StartRequest) -> float | None:
+    if body.delay is None:
+        return None
+    try:
+        seconds = read_duration(body.delay)
+        if seconds > LONGEST_DELAY:
+            raise ValueError(f"{body.delay!r} is too long; use at most {LONGEST_DELAY:.0e} seconds")
+        return seconds
+    except ValueError as error:
+        raise unprocessable(error, "/delay") from None
+
+
+def _pointer(kinds: list[str]) -> str:
+    return f"/{kinds[-1]}" if kinds else ""

@@ -1,0 +1,95 @@
+"""The retry queue: work items that wait for their next attempt, or are in it."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router, get
+
+from redrive.determinism.clock import current_clock
+from redrive.formatting.times import utc_datetime
+from redrive.server.context import app_of
+from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response
+from redrive.server.operations import ResponseSpec, operation
+from redrive.server.request_parsing import read_query
+from redrive.stores.records import RetryQuery, RetryRow, RetryStatus
+from redrive.stores.row_eligibility import eligibility_of
+
+
+class RetryResponse(ResponseModel, frozen=True):
+    """A row of the retry queue, as `app.retries()` returns it, without the delivery token."""
+
+    flow_id: str
+    item: int
+    step: str
+    queue: str
+    status: RetryStatus
+    attempt_number: int
+    """Counts from 0, so that 1 is the first retry: the attempt that waits or is running."""
+    max_retries: int | None
+    """null: no limit."""
+    timeout_seconds: float | None
+    timeout_retry_limit: int | None
+    """Retries left for attempts that time out; null: no separate limit."""
+    backoff_kind: str
+    backoff_base_delay_ms: float
+    retry_kind: str
+    """What triggered the retry: exception, timeout, lost, snooze, result, redrive."""
+    scheduled_at: datetime
+    """When the attempt may begin."""
+    timeout_at: datetime | None
+    """When the running attempt times out."""
+    retryable: bool
+    """Whether the work item may be retried after its first attempt."""
+    dependencies_satisfied: bool
+    """Whether the outputs that the work item needs are there."""
+    retry_eligible: bool
+    """Whether the work item may be attempted again at all."""
+    ready: bool
+    """Whether it may be attempted now."""
+    reason: str
+    """Why, in words."""
+
+
+class RetryList(ResponseModel, frozen=True):
+    retries: list[RetryResponse]
+    more: bool
+    """True if there are more than `limit`."""
+
+
+class RetryFilter(RequestModel, frozen=True):
+    flow_id: Name | None = None
+    queue: Name | None = None
+    limit: Limit = 50
+
+
+@get(
+    "/",
+    opt=operation(
+        summary="List the retry queue, the next attempt first",
+        tag="retries",
+        role="read",
+        query=RetryFilter,
+        responses={200: ResponseSpec(RetryList, "Work items, and whether and when they may be attempted again.")},
+    ),
+)
+async def retries(request: Request[Any, Any, Any]) -> Response[bytes]:
+    wanted = read_query(request, RetryFilter)
+    query = RetryQuery(flow_id=wanted.flow_id, queue=wanted.queue, limit=wanted.limit + 1)
+    found = await app_of(request).retries(query)
+    now = current_clock().wall()
+    shown = [_retry(row, now) for row in found[: wanted.limit]]
+    return json_response(RetryList(retries=shown, more=len(found) > len(shown)))
+
+
+def _retry(row: RetryRow, now: float) -> RetryResponse:
+    fields = msgspec.structs.asdict(row)
+    # Whoever has the token may complete the attempt; reading is not enough for that.
+    del fields["delivery_token"]
+    fields["scheduled_at"] = utc_datetime(row.scheduled_at)
+    fields["timeout_at"] = None if row.timeout_at is None else utc_datetime(row.timeout_at)
+    state = eligibility_of(row, now)
+    return RetryResponse(**fields, retry_eligible=state.retry_eligible, ready=state.ready, reason=state.reason)
+
+
+router = Router("/v1/retries", route_handlers=[retries])
