@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, StepSettled
 from redrive.flows.history import fold
-from redrive.flows.rewind import drop_rewound
+from redrive.flows.rewind import Rewind, drop_rewound
 
 
 def uncompensated_steps(lines: list[Line]) -> list[str]:
@@ -32,8 +32,8 @@ def failure_handling_steps(lines: list[Line]) -> list[str]:
     ]
     if not failed:
         return []
-    undoing = Undoing(lines)
-    before = set(undoing.items)
-    undoing.read(Line(lines[-1].seq + 1, lines[-1].at, Redriven(item=item, since=failed[-1])))
-    rewound = (history.items[number] for number in sorted(undoing.items - before))
+    rewind = Rewind(lines)
+    before = set(rewind.items)
+    rewind.read(Line(lines[-1].seq + 1, lines[-1].at, Redriven(item=item, since=failed[-1])))
+    rewound = (history.items[number] for number in sorted(rewind.items - before))
     return list(dict.fromkeys(one.step for one in rewound if one.state == "completed"))
