@@ -96,7 +96,7 @@ def test_no_callback_in_time_is_a_timeout_and_the_old_token_is_refused(address: 
             assert await app.complete(first.token, DONE) == "stale"
             await logged(app, handle.id, CompletionRefused)
             told = explain_text(await app.explain(handle.id))
-            assert "an outcome told for item 1 was refused" in told
+            assert "a late outcome for item 1 was refused" in told
             assert told.count("the attempt is not running any more") == 1
             assert await app.complete(second.token, DONE) == "accepted"
             return await ended(app, handlers, handle)

@@ -329,7 +329,7 @@ class App(AppLife):
             ids = [one for one in ids if one not in left_alone]
             if not ids:
                 how = describe_compensation(uncompensated_steps(await self.read_lines(undone[0].flow_id)))
-                raise NotPossible(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
+                raise NotPossible(f"flow {undone[0].flow_id} cannot be redriven: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
         return await self.store.close_dead_letters(ids, "redriven", by, why, self._clock.wall(), message)
 
