@@ -500,7 +500,7 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
         (("start", *order(), "--key", ""), "key: use a text of 1 to 500 characters"),
         (("run", *order(), "--queue", ""), "queue: use a name of 1 to 200 characters"),
         (("run", *order(), "--store", "nowhere"), "nowhere is not the URL of a store"),
-        (("run", *order(), "--store", "sqlite:///no/such/folder/app.db"), "no/such/folder; create it"),
+        (("run", *order(), "--store", "sqlite:///no/such/folder/app.db"), "no/such/folder does not exist; create it"),
         (("run", *order(), "--store", "mysql://root@db/x"), "mysql:// is not a kind of store"),
         (("start", "CliOrder"), "or name the module that registers it: --import MODULE"),
         (("start", "CliOder", "--import", SHOP), "did you mean CliOrder?"),

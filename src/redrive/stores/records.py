@@ -112,11 +112,12 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
         A failed flow does, since an unread message may reopen it; a completed or cancelled one never reads again.
         """
-        return self.status not in ("running", *NEVER_READS_AGAIN)
+        return self.status in _YIELDING
 
 
 NEVER_READS_AGAIN: tuple[FlowStatus, ...] = ("completed", "cancelled")
 """The statuses in which a flow's unread messages are removed."""
+_YIELDING: tuple[FlowStatus, ...] = ("ready", "waiting", "paused", "parked", "failed")
 
 
 class RetryRow(_Redacted, frozen=True, kw_only=True, gc=False):

@@ -41,7 +41,7 @@ class RegistryConformance:
     async def test_steps_are_listed_by_name_with_unchanged_bodies(self, stores: Stores) -> None:
         store = await stores.open()
         names = ["Z", "a", "a-1", "a_1", "b", "ä", "漢字", "🦊", 'it\'s "quoted"']
-        steps = [step(name, TEXTS[place % len(TEXTS)], NOW + place) for place, name in enumerate(names)]
+        steps = [step(name, TEXTS[index % len(TEXTS)], NOW + index) for index, name in enumerate(names)]
         for one in reversed(steps):
             assert await store.put_step(one)
         assert await store.list_steps() == sorted(steps, key=lambda one: one.name)
