@@ -17,7 +17,8 @@ async def explain_from_store(store: Store, record: FlowRecord, lines: list[Line]
     queues = await store.list_queues()
     if record.messages_sent > record.messages_read:
         # The owner may have read some messages since the record was written.
-        record = msgspec.structs.replace(record, messages_read=record.messages_sent - await store.count_unread(record.id))
+        read = record.messages_sent - await store.count_unread(record.id)
+        record = msgspec.structs.replace(record, messages_read=read)
     return explain_flow(record, lines, letters[0] if letters else None, alive, queues, now)
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.flows.graphs.generated import Case, graphs
 
 from redrive.flows.graphs.edges import edges_of, given_by
+from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem
 from redrive.flows.graphs.plan import plan
-from redrive.flows.graphs.progress import Abandon, Finish, GraphProgress, ItemKey, Move, Settled, StartItem
+from redrive.flows.graphs.progress import GraphProgress
 from redrive.flows.graphs.spec import Plan
 
 Outcome = tuple[str, ItemKey]

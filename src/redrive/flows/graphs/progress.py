@@ -15,19 +15,6 @@ from redrive.flows.graphs.item_inputs import ItemInputs, UnfitInput
 from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem, StepState
 from redrive.flows.graphs.spec import Plan, StepSpec
 
-__all__ = [
-    "Abandon",
-    "Finish",
-    "GraphProgress",
-    "ItemKey",
-    "Move",
-    "Settled",
-    "StartItem",
-    "StepState",
-    "StepStatus",
-    "UnexpectedOutcome",
-]
-
 _LOST: tuple[StepState, ...] = ("failed", "unreachable", "abandoned")
 
 

@@ -10,8 +10,6 @@ import msgspec
 
 from redrive.flows.values.json_form import LONGEST_JSON, JsonForm, NotReadable, NotStorable, UnusableHints, shown_hint
 
-__all__ = ["LONGEST_JSON", "NOT_READ", "Arguments", "NotReadable", "NotStorable", "Signature", "UnusableHints"]
-
 NOT_READ: Any = object()
 """Stands for a result that has not been decoded."""
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
