@@ -34,7 +34,7 @@ class ScriptDriver(CodeDriver):
 
     def called(self, values: tuple[Program, ScriptInput]) -> Coroutine[Any, Any, Any]:
         program, stored = values
-        return program.run(self._name, stored.function, stored.inputs)
+        return program.run(stored.function, stored.inputs)
 
     def read_result(self, step: str, result: str, read: Any) -> Any:
         # As plain data, whatever the action's type hints make of it.

@@ -2,13 +2,14 @@
 
 import builtins
 
+from redrive.expressions import nodes as expressions
+from redrive.expressions.nodes import walk
 from redrive.failures import signals
 from redrive.failures.matching import lineage
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.error_values import caught_names
 from redrive.flows.scripts.errors import Problems
-from redrive.flows.scripts.variables import assigned_in, blocks_of
-from redrive.flows.scripts.walking import walk
+from redrive.flows.scripts.nodes import assigned_in, blocks_of
 
 _EVERY = frozenset(("Exception", "BaseException", "builtins.Exception", "builtins.BaseException"))
 _CLASSES: dict[str, type] = {
@@ -18,7 +19,7 @@ _CLASSES: dict[str, type] = {
     if isinstance(kind, type) and issubclass(kind, BaseException)
 }
 # A function may wait, raise, or change what is tested. An element may be what is tested by another name, or missing.
-_WAITS_OR_MAY_END_A_LOOP = (nodes.ActionCall, nodes.Sleep, nodes.Call, nodes.Index, nodes.Slice)
+_WAITS_OR_MAY_END_A_LOOP = (nodes.ActionCall, nodes.Sleep, expressions.Call, expressions.Index, expressions.Slice)
 
 
 class PathChecker:
@@ -39,7 +40,7 @@ class PathChecker:
         for node in block:
             if not goes_on and not told:
                 self._problems.at(
-                    node.span, "this is never reached; remove it, or what ends above it", "warning", "unreachable-code"
+                    node.at, "this is never reached; remove it, or what ends above it", "warning", "unreachable-code"
                 )
                 told = True
             goes_on = self._statement(node) and goes_on
@@ -47,8 +48,10 @@ class PathChecker:
 
     def _statement(self, node: nodes.Statement) -> bool:
         match node:
-            case nodes.Return() | nodes.Raise() | nodes.Break() | nodes.Continue():
+            case nodes.Return() | nodes.Raise():
                 return False
+            case nodes.Jump(word=word):
+                return word == "pass"
             case nodes.If():
                 ways = [self._block(branch.body) for branch in node.branches]
                 return self._block(node.otherwise) or any(ways)
@@ -58,7 +61,7 @@ class PathChecker:
             case nodes.While():
                 self._block(node.body)
                 self._loop(node)
-                return not _is_true(node.test) or _leaves(node.body, nodes.Break)
+                return not _is_true(node.test) or _leaves(node.body, also_ends=False)
             case nodes.Try():
                 return self._try(node)
             case _:
@@ -72,7 +75,7 @@ class PathChecker:
         if node.otherwise:
             if not goes_on:
                 message = "this else is never reached: the try above it never comes to its end"
-                self._problems.at(node.otherwise[0].span, message, "warning", "unreachable-code")
+                self._problems.at(node.otherwise[0].at, message, "warning", "unreachable-code")
             goes_on = self._block(node.otherwise) and goes_on
         ways = [self._block(handler.body) for handler in node.handlers]
         return self._block(node.final) and (goes_on or any(ways))
@@ -91,23 +94,23 @@ class PathChecker:
                         f"{what} is never reached: except {catcher} in line {before[catcher]} catches it before; "
                         "put the narrower one first, or remove it"
                     )
-                    self._problems.at(handler.span, message, "warning", "unreachable-handler")
+                    self._problems.at(handler.at, message, "warning", "unreachable-handler")
             for name in caught_names(handler.types or ("Exception",)):
-                before.setdefault(name, handler.span.line)
+                before.setdefault(name, handler.at.line)
 
     def _loop(self, node: nodes.While) -> None:
         # A script with this problem does not start, so it is told only where nothing can end the loop. A limit of steps
         # ends the others.
-        if self._tries or _leaves(node.body, nodes.Break, nodes.Return, nodes.Raise):
+        if self._tries or _leaves(node.body, also_ends=True):
             return
         if any(isinstance(part, _WAITS_OR_MAY_END_A_LOOP) for part in walk(node)):
             return
-        names = {part.name for part in walk(node.test) if isinstance(part, nodes.Name)}
+        names = {part.name for part in walk(node.test) if isinstance(part, expressions.Name)}
         if names & {*assigned_in(node.body)}:
             return
         what = "this loop never ends" if _is_true(node.test) else "nothing in this loop changes what it tests"
         message = f"{what}, and it waits for nothing; add a break, an action, or a sleep"
-        self._problems.at(node.span, message, rule="endless-loop")
+        self._problems.at(node.at, message, rule="endless-loop")
 
 
 def _caught_by(name: str) -> tuple[str, ...]:
@@ -117,17 +120,21 @@ def _caught_by(name: str) -> tuple[str, ...]:
     return lineage(known) if known is not None else (current, current.rpartition(".")[2])
 
 
-def _is_true(test: nodes.Expression) -> bool:
-    return isinstance(test, nodes.Literal) and bool(test.value)
+def _is_true(test: expressions.Node) -> bool:
+    return isinstance(test, expressions.Literal) and bool(test.value)
 
 
-def _leaves(block: nodes.Block, *kinds: type[nodes.Node]) -> bool:
-    """Whether something in a loop's body leaves it; a break in an inner loop leaves that one only."""
+def _leaves(block: nodes.Block, also_ends: bool) -> bool:
+    """Whether a `break` leaves the loop with this body; `also_ends`: or a `return` or `raise` does."""
     for node in block:
-        if isinstance(node, kinds):
+        if isinstance(node, nodes.Jump) and node.word == "break":
             return True
-        outer = tuple(kind for kind in kinds if kind is not nodes.Break)
-        inner = outer if isinstance(node, nodes.For | nodes.While) else kinds
-        if inner and any(_leaves(one, *inner) for one in blocks_of(node)):
+        if also_ends and isinstance(node, nodes.Return | nodes.Raise):
+            return True
+        # A break in an inner loop leaves that one only.
+        if isinstance(node, nodes.For | nodes.While):
+            if also_ends and any(isinstance(one, nodes.Return | nodes.Raise) for one in walk(*node.body)):
+                return True
+        elif any(_leaves(one, also_ends) for one in blocks_of(node)):
             return True
     return False

@@ -1,7 +1,6 @@
 """A script with its name, as flows run it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,7 +13,7 @@ from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check
 from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.interpreter import Program, program_of
-from redrive.flows.scripts.limits import LONGEST_STORED
+from redrive.flows.scripts.parsing import parse
 
 LONGEST_NAME = 200
 
@@ -37,9 +36,7 @@ class Script:
         if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or "\0" in name:
             raise ValueError(f"a script needs a name of 1 to {LONGEST_NAME} characters")
         self.name = name
-        # Remembered, so that the flows of this process need not read it again.
-        parsed = program_of(text, name if source is None else source).script
-        self.parsed = replace(parsed, source=name if source is None else source)
+        self.parsed = parse(text, name if source is None else source)
 
     @property
     def text(self) -> str:
@@ -92,14 +89,14 @@ def read_script_input(text: str, name: str) -> tuple[Program, ScriptInput]:
     """What a flow was started with; NotReadable when it cannot be run."""
     stored = read_stored(text)
     try:
-        program = program_of(stored.text, name, LONGEST_STORED)
+        program = program_of(stored.text, name)
         check_inputs(_function(program.script, name, stored.function), stored.inputs)
     except ValueError as error:
         raise NotReadable(f"script {name}: {error}") from None
     return program, stored
 
 
-def _function(script: nodes.Script, name: str, wanted: str | None) -> nodes.Function:
+def _function(script: nodes.ScriptTree, name: str, wanted: str | None) -> nodes.Function:
     known = list(script.functions)
     if wanted is None:
         if script.entry is None:
