@@ -36,11 +36,11 @@ ELEMENT_WORK = 100
 """Work on one element, in characters."""
 
 
-class LimitExceeded(RuntimeError):
+class ScriptLimitError(RuntimeError):
     """An expression or a script did more, or made something larger, than allowed."""
 
 
-class OutOfSteps(LimitExceeded):
+class OutOfSteps(ScriptLimitError):
     """A script took too many steps without waiting. Handlers cannot resume it: they are out of steps too."""
 
     def __init__(self) -> None:
@@ -50,14 +50,14 @@ class OutOfSteps(LimitExceeded):
         )
 
 
-class TooLarge(LimitExceeded):
+class TooLarge(ScriptLimitError):
     """A value would be larger than allowed."""
 
     def __init__(self, what: str, most: int, unit: str) -> None:
         super().__init__(f"{what} would have more than {most:,} {unit}; work with large data in an action")
 
 
-class TooMuch(LimitExceeded):
+class TooMuch(ScriptLimitError):
     """All values of a script together are larger than allowed."""
 
     def __init__(self) -> None:

@@ -12,7 +12,16 @@ from tests.flows.scripts.driving import NONE, drive
 
 from redrive.cli import loop_watch
 from redrive.expressions import limits
-from redrive.expressions.limits import MOST_STEPS, Budget, LimitExceeded, OutOfSteps, Scope, TooLarge, TooMuch, size_of
+from redrive.expressions.limits import (
+    MOST_STEPS,
+    Budget,
+    OutOfSteps,
+    Scope,
+    ScriptLimitError,
+    TooLarge,
+    TooMuch,
+    size_of,
+)
 from redrive.expressions.operations import ARITHMETIC, IN_PLACE
 from redrive.flows.scripts import compiler
 from redrive.flows.scripts.error_values import catches
@@ -260,7 +269,7 @@ def test_a_lack_of_memory_fails_the_flow_in_one_line() -> None:
 
     with replaced_now(lacking):
         error = drive("# Without memory.\nfn main():\n    pass\n    now()\n").error
-    assert isinstance(error, LimitExceeded)
+    assert isinstance(error, ScriptLimitError)
     assert str(error).startswith("script order, line 4: no memory was left")
 
 

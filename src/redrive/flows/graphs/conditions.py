@@ -9,7 +9,7 @@ from typing import Any
 
 from redrive.expressions import functions, nodes
 from redrive.expressions.hints import expression_hint, found_instead
-from redrive.expressions.limits import Budget, LimitExceeded, Scope
+from redrive.expressions.limits import Budget, Scope, ScriptLimitError
 from redrive.expressions.nodes import Node, Position, walk
 from redrive.expressions.parser import AN_OPERATOR, Dialect, Parser, TooDeep, Unreadable
 from redrive.expressions.tokens import Token, end_token, tokens_of
@@ -54,7 +54,7 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
         raise ConditionError(f"when {condition!r}: a list is too short") from None
     except ZeroDivisionError:
         raise ConditionError(f"when {condition!r}: a division by zero") from None
-    except (ConditionError, LimitExceeded, TypeError) as error:
+    except (ConditionError, ScriptLimitError, TypeError) as error:
         raise ConditionError(f"when {condition!r}: {error}") from None
     except (ArithmeticError, ValueError, RecursionError) as error:
         raise ConditionError(f"when {condition!r}: it cannot be answered ({type(error).__name__})") from None

@@ -1,4 +1,4 @@
-"""What is never reached, and what never ends."""
+"""Finds code that is never reached, and loops that never end."""
 
 import builtins
 
@@ -18,29 +18,32 @@ _CLASSES: dict[str, type] = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, BaseException)
 }
-# A function may wait, raise, or change what is tested. An element may be what is tested by another name, or missing.
+# A function may wait, raise, or change what the loop tests. An element may be the tested value under another name.
 _WAITS_OR_MAY_END_A_LOOP = (nodes.ActionCall, nodes.Sleep, expressions.Call, expressions.Index, expressions.Slice)
 
 
 class PathChecker:
-    """Follows a function from above."""
+    """Follows a function in order."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._tries = 0
-        """Those around what is looked at whose handlers an error there may reach."""
+        """How many `try` with handlers are around the statement."""
 
     def check(self, function: nodes.Function) -> None:
         self._block(function.body)
 
     def _block(self, block: nodes.Block) -> bool:
-        """Whether what follows the block can be reached."""
+        """Whether the statement behind the block can be reached."""
         goes_on = True
         told = False
         for node in block:
             if not goes_on and not told:
                 self._problems.at(
-                    node.at, "this is never reached; remove it, or what ends above it", "warning", "unreachable-code"
+                    node.at,
+                    "this is never reached; remove it, or what leaves the block above it",
+                    "warning",
+                    "unreachable-code",
                 )
                 told = True
             goes_on = self._statement(node) and goes_on
@@ -74,14 +77,14 @@ class PathChecker:
         self._tries -= bool(node.handlers)
         if node.otherwise:
             if not goes_on:
-                message = "this else is never reached: the try above it never comes to its end"
+                message = "this else is never reached: the try above it never completes"
                 self._problems.at(node.otherwise[0].at, message, "warning", "unreachable-code")
             goes_on = self._block(node.otherwise) and goes_on
         ways = [self._block(handler.body) for handler in node.handlers]
         return self._block(node.final) and (goes_on or any(ways))
 
     def _handlers(self, node: nodes.Try) -> None:
-        """Those that come after one that catches the same."""
+        """Warn about handlers behind one that catches the same."""
         before: dict[str, int] = {}
         for handler in node.handlers:
             for name in handler.types or ("Exception",):
@@ -91,7 +94,7 @@ class PathChecker:
                 if catcher is not None:
                     what = f"except {name}" if handler.types else "this except"
                     message = (
-                        f"{what} is never reached: except {catcher} in line {before[catcher]} catches it before; "
+                        f"{what} is never reached: except {catcher} in line {before[catcher]} catches it first; "
                         "put the narrower one first, or remove it"
                     )
                     self._problems.at(handler.at, message, "warning", "unreachable-handler")
@@ -99,8 +102,8 @@ class PathChecker:
                 before.setdefault(name, handler.at.line)
 
     def _loop(self, node: nodes.While) -> None:
-        # A script with this problem does not start, so it is told only where nothing can end the loop. A limit of steps
-        # ends the others.
+        # A script with this error does not start, so it is reported only where nothing can end the loop. The limit of
+        # steps ends other endless loops.
         if self._tries or _leaves(node.body, also_ends=True):
             return
         if any(isinstance(part, _WAITS_OR_MAY_END_A_LOOP) for part in walk(node)):
@@ -109,12 +112,12 @@ class PathChecker:
         if names & {*assigned_in(node.body)}:
             return
         what = "this loop never ends" if _is_true(node.test) else "nothing in this loop changes what it tests"
-        message = f"{what}, and it waits for nothing; add a break, an action, or a sleep"
+        message = f"{what}, and it never waits; add a break, an action or a sleep"
         self._problems.at(node.at, message, rule="endless-loop")
 
 
 def _caught_by(name: str) -> tuple[str, ...]:
-    """The names by which an earlier handler would catch errors of this name."""
+    """The names with which an earlier handler catches errors of this name."""
     (current,) = caught_names((name,))
     known = _CLASSES.get(current)
     return lineage(known) if known is not None else (current, current.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""What is wrong with a script that can be read: each problem with its place, and what to write instead."""
+"""Checks scripts before they run. Each problem has its position, and says what to write instead."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 WARNINGS = ("no-main", "parallel-order", "unknown-error", "unreachable-code", "unreachable-handler")
-"""What is told as a warning, beside what the linter says about policies."""
+"""Rules that warn, beside those of the policy linter."""
 
 Actions: TypeAlias = "Mapping[str, Action[Any, Any]] | None"
 
 
 def check_text(text: str, source: str, actions: Actions = None) -> list[Problem]:
-    """All that is wrong with a text. Where a line makes no sense, what the others mean is not known either."""
+    """All problems of a text. If a line cannot be read, only syntax errors are reported."""
     script, problems = read_script(text, source)
     if script is not None:
         _check(script, actions, problems)
@@ -38,7 +38,7 @@ def check_text(text: str, source: str, actions: Actions = None) -> list[Problem]
 
 
 def check(script: nodes.ScriptTree, actions: Actions = None) -> list[Problem]:
-    """All that the checker has to say, in the order of the text. Without actions, calls of these are not checked."""
+    """All errors and warnings, ordered by position. Without `actions`, action calls are not checked."""
     problems = Problems(script.source, script.text.split("\n"))
     _check(script, actions, problems)
     return problems.found
@@ -47,7 +47,7 @@ def check(script: nodes.ScriptTree, actions: Actions = None) -> list[Problem]:
 def _check(script: nodes.ScriptTree, actions: Actions, problems: Problems) -> None:
     if script.entry is None:
         first = next(iter(script.functions.values()))
-        message = "no function is named main, which a flow runs; name one so, or say which when a flow is started"
+        message = "no function is named main; rename the one that flows run, or name it when you start a flow"
         problems.at(first.at, message, "warning", "no-main")
     for function in script.functions.values():
         _NodeChecker(script, function, actions, problems).check()
@@ -56,7 +56,7 @@ def _check(script: nodes.ScriptTree, actions: Actions, problems: Problems) -> No
 
 
 class _NodeChecker:
-    """Looks at each node of a function by itself."""
+    """Checks each node of a function by itself."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _NodeChecker:
                     del left[error.name]
                     self._problems.at(names[error.name].at, f"action {node.name}: {error}", rule="action-arguments")
                     continue
-                # What a wrong name was meant for is not missing too.
+                # A misspelt argument is not reported as missing too.
                 if not misspelt:
                     self._problems.at(node.at, f"action {node.name}: {error}", rule="action-arguments")
             return
@@ -119,7 +119,7 @@ class _NodeChecker:
     def _call(self, node: expressions.Call) -> None:
         named = tuple(one.name for one in node.named)
         if node.name in self._variables:
-            message = f"{node.name!r} is a variable here, and cannot be called; give the variable another name"
+            message = f"{node.name!r} is a variable here and cannot be called; rename the variable"
             self._problems.at(node.at, message, rule="not-a-function")
             return
         function, builtin = self._script.functions.get(node.name), BUILTINS.get(node.name)
@@ -145,7 +145,7 @@ class _NodeChecker:
         self._problems.at(node.at, message, rule="unknown-function")
 
     def _attribute(self, node: expressions.Attribute) -> None:
-        # Any variable may hold an error that was caught elsewhere.
+        # Any variable may hold an error caught elsewhere.
         if node.name in ERROR_ATTRIBUTES:
             return
         name = node.value.name if isinstance(node.value, expressions.Name) else ""
@@ -153,7 +153,7 @@ class _NodeChecker:
             hint = self._near(node.name, ERROR_ATTRIBUTES, f"it has {', '.join(ERROR_ATTRIBUTES)}")
             message = f"an error has no {node.name!r}; {hint}"
         else:
-            message = f'only an error caught with `as` has attributes; the parts of data are {name}["{node.name}"]'
+            message = f'only an error caught with `as` has attributes; for a dict write {name}["{node.name}"]'
         self._problems.at(node.at, message, rule="attribute")
 
     def _comparison(self, node: expressions.Comparison) -> None:
@@ -177,13 +177,13 @@ class _NodeChecker:
             self._misspelt(name, node.at.line, node.at.column, "except")
 
     def _near(self, name: str, known: Sequence[str], otherwise: str) -> str:
-        # What is not told need not be looked for.
+        # A problem that is not reported needs no hint.
         return "" if self._problems.full else near(name, known, otherwise)
 
     def _misspelt(self, name: str, line: int, column: int, where: str) -> None:
         meant = error_meant(name)
         if meant:
-            message = f"{where} {name}: no error is known by that name; did you mean {meant!r}?"
+            message = f"{where} {name}: unknown error; did you mean {meant!r}?"
             self._problems.add(line, column, message, "warning", "unknown-error")
 
     def _sleep(self, node: nodes.Sleep) -> None:
@@ -207,7 +207,7 @@ class _NodeChecker:
 
 
 def near(name: str, known: Sequence[str], otherwise: str) -> str:
-    """A hint: the known name that was probably meant."""
+    """A hint that names the similar known name, or else `otherwise`."""
     close = near_name(name, known)
     return f"did you mean {close!r}?" if close else otherwise
 

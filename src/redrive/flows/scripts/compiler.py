@@ -52,7 +52,6 @@ _RUNTIME: dict[str, Any] = {
     "sleep": execution.sleep,
     "spread": execution.spread,
     "parallel": execution.parallel,
-    "unpack": execution.unpack,
     "caught": execution.caught_by,
     "raised": execution.raised,
     "attribute": execution.attribute_of,
@@ -240,13 +239,11 @@ class _Code:
         return made
 
     def _for(self, node: nodes.For) -> ast.stmt:
-        element = load("element")
-        if len(node.names) == 1:
-            assign = _store(node.names[0], element)
-        else:
-            assign = ast.Expr(call("unpack", scope(), element, constant(node.names)))
+        names: list[ast.expr] = [ast.Subscript(scope(), constant(name), ast.Store()) for name in node.names]
+        target = names[0] if len(names) == 1 else ast.Tuple(names, ast.Store())
+        assigned = ast.Expr(call("step", scope(), constant(len(names) // _PARTS_A_STEP)))
         items = self.expressions.expression(node.items)
-        return ast.For(ast.Name("element", ast.Store()), items, [assign, *self._inner(node.body, loop=True)], [])
+        return ast.For(target, items, [assigned, *self._inner(node.body, loop=True)], [])
 
     def _jump(self, word: str) -> ast.stmt:
         if word == "pass":

@@ -6,12 +6,12 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from redrive.determinism.clock import current_clock
-from redrive.expressions.limits import MOST_ELEMENTS, LimitExceeded, Scope, TooLarge, reachable_size
+from redrive.expressions.limits import MOST_ELEMENTS, Scope, ScriptLimitError, TooLarge, reachable_size
 from redrive.expressions.operations import CONTAINERS, looked_at, made, measured
 from redrive.failures.duration import read_duration
 from redrive.failures.known_errors.entries import attribute
 from redrive.flows.scripts.builtins import BUILTINS, flow_loop
-from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, catches, error_attribute
+from redrive.flows.scripts.error_values import RAISABLE, catches, error_attribute
 from redrive.flows.scripts.limits import MOST_CALLS
 from redrive.policies.backoff import LONGEST_WAIT
 
@@ -112,28 +112,6 @@ async def _at_once(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
         del first, tasks
 
 
-def unpack(scope: Scope, value: Any, names: tuple[str, ...]) -> None:
-    """Assign the elements of a value to as many names."""
-    count = len(names)
-    if count == 2:
-        # Python's own errors.
-        scope[names[0]], scope[names[1]] = value
-        return
-    scope.budget.step(count // 10)
-    try:
-        parts = iter(value)
-    except TypeError:
-        raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object") from None
-    taken: list[Any] = []
-    for part in parts:
-        if len(taken) == count:
-            raise ValueError(f"too many values to unpack (expected {count})")
-        taken.append(part)
-    if len(taken) < count:
-        raise ValueError(f"not enough values to unpack (expected {count}, got {len(taken)})")
-    scope.update(zip(names, taken, strict=True))
-
-
 def caught_by(scope: Scope, types: frozenset[str], error: Exception) -> bool:
     """Whether a handler catches a failure; no types stand for all."""
     scope.budget.step(_FAILURE_STEPS)
@@ -150,7 +128,7 @@ def raised(scope: Scope, name: str, *message: Any) -> Exception:
 
 def attribute_of(scope: Scope, error: Any, name: str) -> Any:
     """`error.message` and the like."""
-    if name in ERROR_ATTRIBUTES and isinstance(error, BaseException) and name == "message":
+    if isinstance(error, BaseException) and name == "message":
         return BUILTINS["str"].run(scope, error)
     return made(scope, error_attribute(error, name))
 
@@ -200,7 +178,7 @@ def note_place(error: BaseException, file: str) -> None:
             place = f"{file}, line {trace.tb_lineno}"
         trace = trace.tb_next
     try:
-        if isinstance(error, LimitExceeded):
+        if isinstance(error, ScriptLimitError):
             error.args = (f"{place}: {error}",)
             return
         notes = attribute(error, "__notes__") or []

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.expressions.limits import Budget, LimitExceeded, Scope
+from redrive.expressions.limits import Budget, Scope, ScriptLimitError
 from redrive.expressions.nodes import walk
 from redrive.flows.scripts.compiler import compile_script
 from redrive.flows.scripts.execution import PLACE, call_function, note_place
@@ -41,7 +41,7 @@ class Program:
             outside = Scope({}, Budget())
             return await call_function(outside, self._functions[function], dict(inputs))
         except MemoryError as error:
-            short = LimitExceeded("no memory was left; work with large data in an action")
+            short = ScriptLimitError("no memory was left; work with large data in an action")
             short.with_traceback(error.__traceback__)
             note_place(short, self._file)
             raise short from None
