@@ -217,7 +217,7 @@ def contained(scope: Scope, left: Any, right: Any) -> bool:
         charge_search(scope, right, left)
     elif not isinstance(right, range) or type(left) is not int:
         looked_at(scope, right)
-    return left in right
+    return operator.contains(right, left)
 
 
 def same(scope: Scope, left: Any, right: Any) -> bool:

@@ -31,7 +31,7 @@ AN_OPERATOR = "an operator"
 
 
 class Unreadable(Exception):
-    """The token at `index` cannot stand there. `message` says why; else `expected` says what could."""
+    """The token at `index` is not allowed there. `message` says why, or else `expected` says what is."""
 
     def __init__(self, index: int, expected: str = "", message: str = "") -> None:
         self.index = index
@@ -64,7 +64,7 @@ Report: TypeAlias = "Callable[[Position, str], None]"
 
 
 class Parser:
-    """Reads one list of tokens, whose last is of kind "end". `report` is told about literals that cannot be read."""
+    """Reads a list of tokens that ends with one of kind "end". `report` is called for literals that cannot be read."""
 
     def __init__(self, tokens: Sequence[Token], dialect: Dialect, report: Report, depth: int = 0) -> None:
         self.tokens = tokens
@@ -231,7 +231,7 @@ class Parser:
         return key, self.expression()
 
     def separated(self, closing: str, read: Callable[[], T]) -> list[T]:
-        """What stands between commas, up to the closing bracket, which is stepped over."""
+        """The elements up to the closing bracket, separated by commas."""
         found: list[T] = []
         with self.deeper():
             while not self.take(closing):

@@ -7,6 +7,7 @@ text of an expression. Variables are items of the scope.
 
 import ast
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from redrive.expressions import nodes
@@ -89,7 +90,7 @@ class Translator:
             case nodes.Conditional(test=test, then=then, otherwise=otherwise):
                 return ast.IfExp(*self.all([test, then, otherwise]))
             case nodes.ListDisplay(items=items):
-                return ast.List(self.all(items), ast.Load())
+                return ast.List(self.all(items), _LOAD)
             case nodes.DictDisplay(pairs=pairs):
                 return call("dict", scope(), *self.all([part for pair in pairs for part in pair]))
             case nodes.Attribute(value=value, name=name):
@@ -100,7 +101,7 @@ class Translator:
 
     def _name(self, name: str) -> ast.expr:
         if name in self.variables:
-            return ast.Subscript(scope(), constant(name), ast.Load())
+            return ast.Subscript(scope(), constant(name), _LOAD)
         if name in self._functions:
             return self.refusal(NameError, f"{name!r} is a function: write {name}(...)")
         close = near_name(name, sorted(self.variables))
@@ -176,12 +177,17 @@ def placed(made: T, node: Node) -> T:
     return made
 
 
-def scope() -> ast.expr:
-    return ast.Name(SCOPE, ast.Load())
+# One node for each name, however often the code uses it: long scripts would have very many.
+_LOAD = ast.Load()
 
 
+@lru_cache(maxsize=1000)
 def load(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
+    return ast.Name(name, _LOAD)
+
+
+def scope() -> ast.expr:
+    return load(SCOPE)
 
 
 def constant(value: Any) -> ast.expr:

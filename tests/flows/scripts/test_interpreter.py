@@ -393,6 +393,9 @@ def test_blocks_nest_more_deeply_than_those_of_python_may() -> None:
     for depth in reversed(range(20)):
         lines += ["    " * (2 * depth + 1) + "finally:", "    " * (2 * depth + 2) + f"seen += [{depth}]"]
     assert driven(*lines).result == [1, 19, 2, *reversed(range(20))]
+    tries = ["    " * depth + "try:" for depth in range(45)]
+    caught = [4 * depth * " " + line for depth in reversed(range(45)) for line in ("except:", "    raise")]
+    assert isinstance(driven(*tries, "    " * 45 + "x = 1 / 0", *caught).error, ZeroDivisionError)
 
 
 LOOP = "fn main(count):\n    total = 0\n    for n in range(count):\n        total += @rd.work(n=n)\n    return total\n"

@@ -36,16 +36,16 @@ class PathChecker:
     def _block(self, block: nodes.Block) -> bool:
         """Whether the statement behind the block can be reached."""
         goes_on = True
-        told = False
+        reported = False
         for node in block:
-            if not goes_on and not told:
+            if not goes_on and not reported:
                 self._problems.at(
                     node.at,
                     "this is never reached; remove it, or what leaves the block above it",
                     "warning",
                     "unreachable-code",
                 )
-                told = True
+                reported = True
             goes_on = self._statement(node) and goes_on
         return goes_on
 

@@ -137,7 +137,9 @@ class _Code:
         return [placed(made, node) for node in block for made in self._statement(node)]
 
     def _inner(self, block: Block, opened: int = 1, loop: bool = False) -> list[ast.stmt]:
-        """A block inside a loop or `try`."""
+        """A block inside a loop or `try`; empty when it is not written."""
+        if not block:
+            return []
         self._open += opened
         self._loops += loop
         made = self.block(block) if self._open <= _MOST_OPEN else self._outline(block)
@@ -278,7 +280,7 @@ class _Code:
             body,
             [placed(caught, node)],
             self._inner(node.otherwise, 1 + final),
-            self._inner(node.final) if final else [],
+            self._inner(node.final),
         )
 
     def _handler(self, handler: nodes.Handler, final: bool) -> list[ast.stmt]:

@@ -113,7 +113,7 @@ async def _at_once(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
 
 
 def caught_by(scope: Scope, types: frozenset[str], error: Exception) -> bool:
-    """Whether a handler catches a failure; no types stand for all."""
+    """Whether a handler catches a failure; without types it catches all."""
     scope.budget.step(_FAILURE_STEPS)
     return catches(types, error)
 
