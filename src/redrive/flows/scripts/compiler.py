@@ -5,6 +5,7 @@ Every statement first counts its steps. Lines of the code are those of the scrip
 """
 
 import ast
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -40,8 +41,11 @@ def compile_script(script: nodes.ScriptTree, file: str) -> dict[str, execution.C
     body = [module.function(one) for one in script.functions.values()]
     tree = ast.fix_missing_locations(ast.Module([*body, *module.blocks], []))
     names = {**operators(), **_RUNTIME, **module.objects, "__name__": execution.CODE_MODULE}
-    # The tree holds nothing but what the compiler and the translator put into it.
-    exec(compile(tree, file, "exec"), names)  # noqa: S102
+    with warnings.catch_warnings():
+        # Newer versions of Python warn about a `finally` that leaves a loop or a function.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        code = compile(tree, file, "exec")
+    exec(code, names)  # noqa: S102 - the tree holds nothing but what the compiler and the translator put into it
     return {name: names[_function_name(name)] for name in script.functions}
 
 
