@@ -1,82 +1,80 @@
-"""Writes docs/script-reference.md from the grammar of scripts: `python -m tests.write_script_reference`."""
+"""Writes docs/script-reference.md: `python -m tests.write_script_reference`."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from redrive.flows.scripts.builtins import BUILTINS
-from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES
-from redrive.flows.scripts.execution import (
+from redrive.expressions.limits import (
     LARGEST_INT,
     LARGEST_KEY,
+    LARGEST_VALUE,
+    LONGEST_RANGE,
     LONGEST_TEXT,
-    MOST_CALLS,
-    MOST_CHARACTERS,
+    MOST_DIGITS,
     MOST_ELEMENTS,
     MOST_HELD,
-    MOST_PARTS,
     MOST_STEPS,
 )
-from redrive.flows.scripts.limits import LONGEST_RANGE, LONGEST_SCRIPT, MOST_DIGITS, MOST_LINES, MOST_NESTING
-from redrive.flows.scripts.wording import KEYWORDS
+from redrive.expressions.parser import MOST_NESTING
+from redrive.expressions.tokens import PATTERNS
+from redrive.flows.scripts.builtins import BUILTINS
+from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES
+from redrive.flows.scripts.layout import KEYWORDS
+from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_CALLS, MOST_LINES
 from redrive.notation.formats.brackets import ANSWER_KEYS, SETTINGS
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import DEFAULT_POLICY
 
 ROOT = Path(__file__).parents[1]
-GRAMMAR = ROOT / "src" / "redrive" / "flows" / "scripts" / "grammar.lark"
+GRAMMAR = ROOT / "tests" / "script_grammar.md"
 PAGE = ROOT / "docs" / "script-reference.md"
 
 INTRODUCTION = """\
-# Reference of the script language
+# Script language reference
 
-[Scripts in ten minutes](scripts.md) shows the language at work; this page is made from its grammar, by
-`python -m tests.write_script_reference`. In the rules, `[ ]` is what may be left out, `*` any number, `+` at least one,
-`|` a choice, and words in quotes stand for themselves.
+[Scripts in ten minutes](scripts.md) shows the language at work. In the rules of this page, `[ ]` is optional, `*` means
+any number, `+` at least one, `|` is a choice, and text in quotes stands for itself.
 """
 BRACKETS = """\
 ## Brackets
 
 A bracket with `retry` answers the failures before its arrow, or all of them: `[NetworkError -> retry: 5]`,
-`[(ValueError, status:5xx) -> retry: 3]`, `[retry: 3]`. The first that matches a failure answers it, with a counter of
-its own. Durations are seconds or `500ms`, `30s`, `2m`, `1h`, `1h30m`. Values are written out: a bracket has no
-variables, so that a policy can be read, checked and explained without running anything.
+`[(ValueError, status:5xx) -> retry: 3]`, `[retry: 3]`. The first bracket that matches a failure answers it, with its
+own counter. Durations are seconds or `500ms`, `30s`, `2m`, `1h`, `1h30m`. Brackets contain no variables, so that a
+policy can be read, checked and explained without running anything.
 
-Brackets of which one answers are the whole policy. Brackets that only set something, such as `[timeout: 30s]` alone,
-keep the policy that the action was registered with, and change what they name: its retries stay. That is so in scripts
-only; `redrive policy convert` and `lint` know no action, and say that nothing is retried.
+If at least one bracket has `retry`, the brackets are the whole policy. Brackets that only change settings, such as
+`[timeout: 30s]` alone, keep the action's own policy with its retries, and change what they name. That applies to
+scripts only: `redrive policy convert` and `lint` know no action, and report that nothing is retried.
 
 """
 LIMITS = """\
-A statement is a step, and about a microsecond. Long lines and large values count as more: 4 parts of an expression,
-10 elements that are looked at or made, 100 elements that are copied, 100 characters that are compared, or 2,000 that
-are copied are a step each; sorting counts the elements once for each doubling of their number, and a failure that is
-caught is 10 steps. What counts too much between two waits fails with an error that no `except` of the script can go on
-after. Large data is work for actions.
+A statement is a step, and takes about a microsecond. Long expressions and large values count as more: 10 parts of an
+expression, 1,000 characters of a text, or 10 elements of a list or dict are a step, each time they are looked at or
+copied; sorting and printing count several times, and a failure that is caught counts as 10. A script that runs out of
+steps fails, and none of its handlers can resume it. Leave large data to actions.
 
-What a script holds at one time is counted wherever it waits meanwhile: the characters of its long texts, and 8 for each
-element of its long lists and dicts. Those with less than 100 are not counted, and neither is what actions gave, so that
-a worker's memory depends on its scripts all the same: drop what is no longer needed (`rows = []`).
+What a script holds is counted when values are made: the characters of texts, and 8 for each element of a list or dict.
+Values below 100 are not counted. When the count reaches the limit, what the variables still reach is counted anew: drop
+what is no longer needed (`rows = []`).
 """
 BRACKET_KEYS = {
-    "retry": "retries after the first attempt; -1: no limit",
+    "retry": "retries after the first attempt; -1 is unlimited",
     "backoff": "the wait before the first retry",
-    "max_backoff": "no wait is longer",
+    "max_backoff": "the longest wait",
     "jitter": "none, full, equal, decorrelated, or additive with a duration",
-    "factor": "each wait is so many times the one before; 2 unless written",
+    "factor": "multiplies each wait; 2 by default",
     "constant": "every wait is the same",
-    "linear": "each wait is longer by the first one",
-    "exponential": "each wait is `factor` times the one before: so it is when nothing is written",
-    "timeout": "for one attempt; those after one that it cut get `timeout_growth` times as much",
+    "linear": "each wait is longer than the one before by the first wait",
+    "exponential": "each wait is `factor` times the one before; the default",
+    "timeout": "per attempt; after a timeout, the next attempts get `timeout_growth` times as much",
     "deadline": "for all attempts and waits together",
-    "attempts": "attempts in all, whichever bracket answers",
-    "timeout_growth": f"after the first timeout, attempts get so many times `timeout`; "
-    f"{DEFAULT_POLICY.timeout_growth:g} unless written",
-    "timeout_retries": "retries of attempts that the timeout cut",
-    "max_retry_after": "the longest Retry-After that is obeyed; none: any",
-    "floor": "what a wait of zero is lifted to",
+    "attempts": "total attempts, whichever bracket answers",
+    "timeout_growth": f"multiplies `timeout` after the first timeout; {DEFAULT_POLICY.timeout_growth:g} by default",
+    "timeout_retries": "retries of attempts that timed out",
+    "max_retry_after": "the longest Retry-After that is obeyed; `none` obeys any",
+    "floor": "the shortest wait",
     "never_on": "failures that are never retried",
-    "idempotent": "false: doing it twice does harm",
+    "idempotent": "`false`: must not be repeated",
 }
 
 
@@ -86,24 +84,27 @@ def reference() -> str:
 
 def _lines() -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
-    yield from _grammar()
+    yield ""
+    yield from GRAMMAR.read_text(encoding="utf-8").splitlines()
+    yield ""
+    yield from _tokens()
     yield ""
     yield f"Words that cannot be names: {', '.join(f'`{word}`' for word in KEYWORDS)}."
     yield ""
     yield from BRACKETS.splitlines()
-    yield "| in a bracket that answers | |"
+    yield "| in a bracket with `retry` | |"
     yield "|---|---|"
     yield from (f"| `{key}` | {BRACKET_KEYS[key]} |" for key in ANSWER_KEYS)
     yield ""
-    yield "| in a bracket of its own | |"
+    yield "| in a bracket of settings | |"
     yield "|---|---|"
     yield from (f"| `{key}` | {BRACKET_KEYS[key]} |" for key in SETTINGS)
     yield ""
     yield "## Failures"
     yield ""
     attributes = ", ".join(f"`.{name}`" for name in ERROR_ATTRIBUTES)
-    yield f"A failure that was caught `as` a name has {attributes}."
-    yield "`raise` takes the names of Python's exceptions, and `Permanent` for what no policy should retry."
+    yield f"A failure caught `as` a name has {attributes}."
+    yield "`raise` takes the names of Python's exceptions, and `Permanent` for a failure that no policy retries."
     yield ""
     yield "## Limits"
     yield ""
@@ -111,18 +112,17 @@ def _lines() -> Iterator[str]:
     yield "|---|---|"
     yield f"| characters of a script | {LONGEST_SCRIPT:,} |"
     yield f"| lines of a script | {MOST_LINES:,} |"
-    yield f"| blocks and expressions in one another | {MOST_NESTING} |"
-    yield f"| calls of functions in one another | {MOST_CALLS} |"
+    yield f"| nested blocks and expressions | {MOST_NESTING} |"
+    yield f"| nested calls of functions | {MOST_CALLS} |"
     yield f"| steps between two waits for an action or a timer | {MOST_STEPS:,} |"
     yield f"| characters of a text | {LONGEST_TEXT:,} |"
     yield f"| elements of a list or a dict, and of a `spread` | {MOST_ELEMENTS:,} |"
     yield f"| numbers of a `range` | {LONGEST_RANGE:,} |"
     yield f"| bits of a whole number | {LARGEST_INT:,} |"
-    yield f"| bits of a whole number that is the key of a dict, or in a `range` | {LARGEST_KEY} |"
+    yield f"| bits of a whole number that is a key of a dict, or in a `range` | {LARGEST_KEY} |"
     yield f"| digits that `round` keeps | {MOST_DIGITS:,} |"
-    yield f"| values inside one another that are compared, printed or handed over | {MOST_PARTS:,} |"
-    yield f"| characters of all texts in these | {MOST_CHARACTERS:,} |"
-    yield f"| characters of all that a script holds at one time | {MOST_HELD:,} |"
+    yield f"| characters of a value that is compared, printed or handed over, all together | {LARGEST_VALUE:,} |"
+    yield f"| characters of everything that a script holds at one time | {MOST_HELD:,} |"
     yield f"| a `sleep` | {LONGEST_WAIT / 86_400 / 365:g} years |"
     yield ""
     yield from LIMITS.splitlines()
@@ -134,27 +134,12 @@ def _lines() -> Iterator[str]:
     yield from (f"| `{one.usage(name)}` | {one.about} |" for name, one in BUILTINS.items())
 
 
-def _grammar() -> Iterator[str]:
-    """The comments of the grammar as text, and its rules between them, up to what only the parser needs."""
-    text = GRAMMAR.read_text(encoding="utf-8").partition("// The rest")[0]
-    for part in re.split(r"\n\n+", text.strip()):
-        yield ""
-        if not part.startswith("//"):
-            yield from ("```text", *_rules(part), "```")
-            continue
-        for line in part.splitlines():
-            said = line.removeprefix("//").strip()
-            yield f"#{said}" if said.startswith("# ") else said
-
-
-def _rules(part: str) -> Iterator[str]:
-    for line in part.splitlines():
-        line = re.sub(r" -> \w+$", "", line)
-        line = re.sub(r"^[?!]?_?(\w+)(\.-?\d+)?:", r"\1:", line)
-        if not line[:1].isupper():
-            # An underscore before a name says something to the parser only.
-            line = re.sub(r"(?<![\w\"])_(\w)", r"\1", line)
-        yield f"    {line.strip()}" if line.startswith(" ") else line
+def _tokens() -> Iterator[str]:
+    yield "```text"
+    for kind in ("name", "number", "duration", "string", "comment"):
+        yield f"{kind.upper()}: /{PATTERNS[kind]}/"
+    yield 'AUGMENTED: "+=" | "-=" | "*=" | "//=" | "/=" | "%=" | "**="'
+    yield "```"
 
 
 if __name__ == "__main__":

@@ -189,7 +189,7 @@ def test_a_port_that_is_taken_is_one_line(run: Command) -> None:
         (("--port", "70000"), "Invalid value for '--port'"),
         (("--log-level", "loud"), "--log-level: 'loud' is not a log level"),
         (("--allow", "10.0.0.0/99", "--port", "0"), "10.0.0.0/99"),
-        (("--callback-base", "ftp://x", "--port", "0"), "--callback-base: write the public address"),
+        (("--callback-base", "ftp://x", "--port", "0"), "--callback-base: use the public URL"),
         (("--host", "256.1.1.1", "--port", "0"), "cannot listen on 256.1.1.1:0"),
     ],
 )

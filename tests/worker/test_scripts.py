@@ -413,7 +413,7 @@ def test_a_flow_waits_for_an_action_that_nobody_has() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             handle = await start_script(app, Script("typo", "return @sc.tel_late(what='x')\n"), {})
-            with pytest.raises(AssertionError, match=r"nothing registers here: action sc\.tel_late"):
+            with pytest.raises(AssertionError, match=r"not registered here: sc\.tel_late"):
                 await app.outcome(handle)
 
             @action(name="sc.tel_late")

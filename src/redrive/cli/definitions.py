@@ -140,7 +140,7 @@ def _is_definition(found: Any) -> bool:
 
 def _loaded_kinds() -> list[type]:
     """Return Graph, Script and Pipeline, if their modules are loaded: loading them takes time."""
-    kinds = {"flows.graphs.builder": "Graph", "flows.scripts.script": "Script", "pipeline.pipeline": "Pipeline"}
+    kinds = {"flows.graphs.graph": "Graph", "flows.scripts.script": "Script", "pipeline.pipeline": "Pipeline"}
     loaded = [(sys.modules.get(f"redrive.{name}"), kind) for name, kind in kinds.items()]
     return [getattr(module, kind) for module, kind in loaded if module is not None]
 

@@ -1,4 +1,4 @@
-"""`redrive script`: scripts in their one layout, and what is wrong with them."""
+"""`redrive script`: format and check scripts."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,16 +14,14 @@ from redrive.cli.source_files import read_text
 if TYPE_CHECKING:
     from redrive.flows.scripts.errors import Problem
 
-FilesArgument = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with scripts, such as order.rd.")]
+FilesArgument = Annotated[list[str], typer.Argument(metavar="FILE...", help="Script files, such as order.rd.")]
 
 
 def fmt_command(
     files: FilesArgument,
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit code 1 when a file would change.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")] = False,
 ) -> int:
-    """Put scripts into their one layout: four spaces, short lines, comments kept.
+    """Format scripts: four spaces, short lines, comments kept.
 
     \b
     redrive script fmt order.rd
@@ -44,11 +42,11 @@ def fmt_command(
         if formatted.encode() == _bytes_of(file):
             continue
         if check:
-            typer.echo(f"{file}: would be formatted")
+            typer.echo(f"{file}: would be reformatted")
             code = code or FAILED
         else:
             _write(file, formatted)
-            typer.echo(f"{file}: formatted")
+            typer.echo(f"{file}: reformatted")
     return code
 
 
@@ -56,17 +54,17 @@ def check_command(
     files: FilesArgument,
     imports: Annotated[
         list[str] | None,
-        typer.Option("--import", metavar="MODULE", help="A module with the actions that scripts call; repeatable."),
+        typer.Option("--import", metavar="MODULE", help="A module with the actions that the scripts call; repeatable."),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="A warning to leave out, such as RD001; may be repeated.")
+        list[str] | None, typer.Option(metavar="RULE", help="A warning to ignore, such as RD001; repeatable.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Find what is wrong with scripts before they run. Exit code 0: no errors, 1: errors, 2: a file cannot be read.
+    """Check scripts before they run. Exit code 0: no errors, 1: errors, 2: a file cannot be read.
 
-    With --import it also looks at the names of actions and of their arguments. Warnings are about scripts that run, but
+    With --import, the names of actions and of their arguments are checked too. Warnings are about scripts that run but
     could be better: they are printed, and count as errors only with --strict.
 
     \b
@@ -85,7 +83,7 @@ def check_command(
         print_json([{"source": file, "problems": [_as_data(one) for one in found]} for file, found in problems.items()])
     else:
         for file, found in problems.items():
-            typer.echo("\n".join(str(one) for one in found) if found else f"{file}: nothing to say against it")
+            typer.echo("\n".join(str(one) for one in found) if found else f"{file}: no problems found")
     failed = (one for found in problems.values() for one in found if strict or one.severity == "error")
     return FAILED if any(failed) else 0
 
@@ -98,7 +96,7 @@ def _known_rules(names: list[str]) -> set[str]:
     for name in names:
         if name.lower() not in rules:
             known = f"{', '.join(WARNINGS)}, and the rules of redrive policy lint --rules"
-            raise BadInput(f"--ignore {name}: no warning has that name; there are {known}")
+            raise BadInput(f"--ignore {name}: unknown warning; use one of {known}")
     return {rules[name.lower()] for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Scripts in files: read, checked whole, and made known to this process."""
+"""Reads script files and registers their scripts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ ENDING = ".rd"
 
 
 def read_script_file(path: Path) -> "Script":
-    """The script in a file, named after it; BadFile with all that is wrong in it."""
+    """The script in a file, named after the file; BadFile with all its problems."""
     from redrive.flows.scripts.errors import ScriptError
     from redrive.flows.scripts.script import Script
 
@@ -26,7 +26,7 @@ def read_script_file(path: Path) -> "Script":
 
 
 def load_scripts(paths: Sequence[str]) -> None:
-    """Register the scripts in these files; BadFile with all that is wrong in all of them."""
+    """Register the scripts in these files; BadFile with the problems of all files."""
     from redrive.flows.scripts.script import register_script
 
     problems: list[str] = []
@@ -46,7 +46,7 @@ def load_scripts(paths: Sequence[str]) -> None:
 
 
 def check_script_actions(script: Any, how: str) -> None:
-    """BadInput for a script that calls actions which this process does not know; `how` to name a module."""
+    """BadInput if a script calls actions that are not registered here. `how`: the option that names a module."""
     from redrive.flows.scripts.interpreter import program_of
     from redrive.flows.scripts.script import Script
 
@@ -55,7 +55,7 @@ def check_script_actions(script: Any, how: str) -> None:
 
 
 def check_registered_scripts() -> None:
-    """BadInput for a script that this process knows, but not all of its actions."""
+    """BadInput if a registered script calls an action that is not registered."""
     from redrive.flows.scripts.script import registered_scripts
 
     for script in registered_scripts():

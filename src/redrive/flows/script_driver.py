@@ -36,7 +36,7 @@ class ScriptCode:
 
     def call(self, values: tuple[Program, ScriptInput]) -> Coroutine[Any, Any, Any]:
         program, stored = values
-        return program.run(self._name, stored.function, stored.inputs)
+        return program.run(stored.function, stored.inputs)
 
     def read_result(self, step: str, result: str, read: Any) -> Any:
         return msgspec.json.decode(result)

@@ -46,23 +46,23 @@ def test_a_condition_is_answered(condition: str, answer: bool) -> None:
         ("", "not a condition"),
         ("totl > 3", "'totl' is not an input of the step; did you mean 'total'?"),
         ("total ** 2 > 3", "a power"),
-        ("1 << 2 == 4", "LShift"),
-        ("lines[0:2] == lines", "a part of a list"),
+        ("1 << 2 == 4", "found '<', expected a value"),
+        ("lines[0:2] == lines", "a slice of a list"),
         ("note is None", "`is` (write ==)"),
-        ("[x for x in lines] == lines", "ListComp"),
-        ("(lambda: 1)() == 1", "not a function"),
+        ("[x for x in lines] == lines", "no comprehensions"),
+        ("(lambda: 1)() == 1", "expected ')' or an operator"),
         ("open('/etc/passwd') == 1", "'open' is not a function"),
         ("__import__('os') == 1", "not a function"),
-        ("country.upper() == 'DE'", "not a function"),
+        ("country.upper() == 'DE'", "values have no methods; write upper(country)"),
         ("len(obj=lines) == 3", "by position"),
-        ("f'{total}' == '1'", "an f-string"),
-        ("(total := 3) == 3", "NamedExpr"),
-        ("b'x' == b'x'", "bytes"),
-        ("len(*lines) == 3", "Starred"),
+        ("f'{total}' == '1'", "strings have no prefix 'f'"),
+        ("(total := 3) == 3", "found ':', expected ')' or an operator"),
+        ("b'x' == b'x'", "strings have no prefix 'b'"),
+        ("len(*lines) == 3", "found '*', expected a value"),
         ("total > 1; total > 2", "not a condition"),
         ("x" * (LONGEST_CONDITION + 1), "at most 500"),
         ("(" * 245 + "1" + ")" * 245 + " == 1", "not a condition"),
-        ("not " * 100 + "total", "nested too deep"),
+        ("not " * 100 + "total", "nested too deeply"),
         ("-" * 400 + "1 == 1", "not a condition"),
     ],
 )
@@ -83,10 +83,10 @@ def test_what_is_no_condition_is_refused_when_it_is_read(condition: str, says: s
         ("country.upper == 1", "a string has no key 'upper'"),
         ("order.__class__ == 1", "no key '__class__'"),
         ("1 / order.n == 1", "division by zero"),
-        ("lines * 100000000 == lines", "a list where a number is needed"),
-        ("'%1000000000d' % 3 == ''", "a string where a number is needed"),
+        ("lines * 100000000 == lines", "a list would have more than 100,000 elements"),
+        ("'%1000000000d' % 3 == ''", "% does not fill in texts"),
         ("round(5, -1000000000) == 5", "digits"),
-        ("lower(3) == 'x'", "a whole number where a string is needed"),
+        ("lower(3) == 'x'", "lower() takes a text, not int"),
         ("total", "gives a number, not true or false"),
         ("other == 1", "there is no value 'other'"),
     ],
@@ -103,9 +103,9 @@ def test_any_text_is_either_answered_or_refused(text: str) -> None:
         assert isinstance(holds(text, VALUES), bool)
 
 
-def test_texts_do_not_grow_and_numbers_stay_numbers() -> None:
-    with pytest.raises(ConditionError, match="10000 characters"):
-        holds("text + text == text", {"text": "x" * 6_000})
+def test_values_are_bounded() -> None:
+    with pytest.raises(ConditionError, match="1,000,000 characters"):
+        holds("text + text == text", {"text": "x" * 600_000})
 
 
 def test_the_functions_are_few() -> None:

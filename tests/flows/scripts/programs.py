@@ -11,8 +11,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from redrive.expressions.limits import Budget, Scope
 from redrive.flows.scripts.builtins import BUILTINS
-from redrive.flows.scripts.execution import Execution, Frame
 
 SHIMS = ("lower", "upper", "strip", "split", "join", "keys", "values", "items")
 """Builtins that Python has in another form."""
@@ -235,8 +235,8 @@ def as_python(text: str) -> str:
 
 def run_python(text: str, actions: Mapping[str, Callable[..., Any]], n: int) -> Any:
     """What Python makes of the program."""
-    frame = Frame(Execution("python"), {}, 1, 0)
-    shims = {name: _shim(BUILTINS[name].run, frame) for name in SHIMS}
+    scope = Scope({}, Budget())
+    shims = {name: _shim(BUILTINS[name].run, scope) for name in SHIMS}
     known = {name.removeprefix("rd."): run for name, run in actions.items()}
     names: dict[str, Any] = {**shims, **known, "sleep": lambda seconds: None}
     with warnings.catch_warnings():
@@ -246,5 +246,5 @@ def run_python(text: str, actions: Mapping[str, Callable[..., Any]], n: int) -> 
         return names["main"](n)
 
 
-def _shim(run: Callable[..., Any], frame: Frame) -> Callable[..., Any]:
-    return lambda *args: run(frame, *args)
+def _shim(run: Callable[..., Any], scope: Scope) -> Callable[..., Any]:
+    return lambda *args: run(scope, *args)

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.scripts.examples import BRACKETS, ORDER
 from tests.flows.scripts.generated import scripts
+from tests.flows.scripts.printing import print_script
 
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.formatting import WIDTH, format_script
-from redrive.flows.scripts.parsing import grammar, parse
-from redrive.flows.scripts.printing import print_script
+from redrive.flows.scripts.layout import script_tokens
+from redrive.flows.scripts.parsing import parse
 
 UNTIDY = """\
 #!a first line
@@ -164,15 +165,15 @@ def commented(draw: st.DrawFn) -> str:
     """A script with comments and blank lines wherever they may stand."""
     text = print_script(draw(scripts()))
     depth, at, parts, count = 0, 0, [], 0
-    for token in grammar().lex(text, dont_ignore=True):
-        kind, end = token.type, token.end_pos or 0
-        depth += (kind in ("LPAR", "LSQB", "LBRACE")) - (kind in ("RPAR", "RSQB", "RBRACE"))
-        breaks = kind == "_NEWLINE" or (depth > 0 and kind in ("LPAR", "LSQB", "LBRACE", "COMMA", "NAME", "PLUS"))
+    for token in script_tokens(text):
+        kind, end = token.kind, token.end
+        depth += (kind in tuple("([{")) - (kind in tuple(")]}"))
+        breaks = kind == "newline" or (depth > 0 and kind in (*"([{,+", "name"))
         if not breaks or draw(st.integers(0, 3)):
             continue
         count += 1
         margin = draw(st.sampled_from(["", " ", "\n", "\n\n\n   "]))
-        before = text[at:end] if kind != "_NEWLINE" else text[at : end - 1]
+        before = text[at:end] if kind != "newline" else text[at : end - 1]
         parts.append(f"{before}{margin} # c{count}\n")
         at = end
     return "".join(parts) + text[at:]
@@ -189,5 +190,5 @@ def test_formatting_twice_is_formatting_once_and_keeps_comments_and_meaning(text
 
 def test_printing_is_formatted() -> None:
     script = parse(ORDER)
-    assert isinstance(script, nodes.Script)
+    assert isinstance(script, nodes.ScriptTree)
     assert print_script(script) == ORDER.partition("\n")[2]

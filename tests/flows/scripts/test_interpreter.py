@@ -9,11 +9,12 @@ from hypothesis import assume, given
 from tests.flows.scripts.driving import ACTIONS, Driven, drive, work
 from tests.flows.scripts.programs import programs, run_python
 
+from redrive.expressions import limits
+from redrive.expressions.limits import OutOfSteps, ScriptLimitError, TooLarge
 from redrive.flows.commands import EndFlow, ScheduleItem
 from redrive.flows.script_driver import script_driver
-from redrive.flows.scripts import compiled_statements, execution, nodes
-from redrive.flows.scripts.compiled_calls import bracket_policy
-from redrive.flows.scripts.execution import OutOfSteps, ScriptLimit, TooLarge
+from redrive.flows.scripts import nodes
+from redrive.flows.scripts.action_calls import bracket_policy
 from redrive.flows.scripts.parsing import parse
 from redrive.flows.scripts.script import Script
 from redrive.policies.policy import Policy
@@ -336,22 +337,19 @@ def test_sleep_takes_seconds_durations_and_texts() -> None:
 )
 def test_what_would_be_too_large_is_refused_before_it_is_made(expression: str) -> None:
     error = driven(f"return {expression}").error
-    assert isinstance(error, ScriptLimit)
+    assert isinstance(error, ScriptLimitError)
     assert "script order, line 2: " in str(error)
 
 
 @pytest.mark.parametrize("use", ["str(x)", "x == y", "x in [y]", "@rd.work(n=x)", "x"])
 def test_lists_that_hold_one_another_many_times_are_not_unfolded(use: str) -> None:
     grow = ["x = [1]", "y = [1]", "for n in range(60):", "    x = [x, x]", "    y = [y, y]"]
-    assert isinstance(driven(*grow, f"return {use}").error, ScriptLimit)
+    assert isinstance(driven(*grow, f"return {use}").error, ScriptLimitError)
 
 
 def test_a_loop_that_waits_for_nothing_is_stopped_whatever_catches_it() -> None:
     lines = ["n = 0", "while True:", "    try:", "        n = n + 1", "    except:", "        pass"]
-    with (
-        mock.patch.object(compiled_statements, "MOST_STEPS", 50_000),
-        mock.patch.object(execution, "MOST_STEPS", 50_000),
-    ):
+    with mock.patch.object(limits, "MOST_STEPS", 50_000):
         error = driven(*lines).error
     assert isinstance(error, OutOfSteps)
     assert str(error).startswith("script order, line ")
@@ -360,7 +358,7 @@ def test_a_loop_that_waits_for_nothing_is_stopped_whatever_catches_it() -> None:
 
 def test_steps_are_counted_anew_after_each_wait() -> None:
     lines = ["for n in range(100):", "    for m in range(10):", "        pass"]
-    with mock.patch.object(compiled_statements, "MOST_STEPS", 50):
+    with mock.patch.object(limits, "MOST_STEPS", 50):
         assert driven(*lines, "    @rd.work(n=1)").result is None
         assert driven(*lines, "    sleep 1").result is None
         assert isinstance(driven(*lines).error, OutOfSteps)
@@ -370,7 +368,7 @@ def test_steps_are_counted_anew_after_each_wait() -> None:
 
 def test_work_on_large_values_costs_steps_too() -> None:
     lines = ["x = 'a' * 900000", "while True:", "    y = x + 'b'"]
-    with mock.patch.object(execution, "MOST_STEPS", 100_000):
+    with mock.patch.object(limits, "MOST_STEPS", 100_000):
         assert isinstance(driven(*lines).error, OutOfSteps)
 
 
@@ -380,10 +378,24 @@ def test_functions_call_each_other_to_a_depth_that_does_not_depend_on_pythons_st
     )
     assert drive(text, inputs={"n": 90}).result == 90
     assert "more than 100 calls" in str(drive(text, inputs={"n": 100}).error)
-    nested = "".join("    " * depth + "if True:\n" for depth in range(1, 40)) + "    " * 40 + "return 1 + down(n)\n"
-    error = drive(f"fn down(n):\n{nested}fn main():\n    return down(1)\n").error
-    assert isinstance(error, RecursionError)
-    assert "nest less" in str(error)
+    nested = "".join("    " * depth + "if True:\n" for depth in range(1, 40)) + "    " * 40 + "return 1 + down(n - 1)\n"
+    text = f"fn down(n):\n    if n == 0:\n        return 0\n{nested}fn main():\n    return down(90)\n"
+    assert drive(text).result == 90
+
+
+def test_blocks_nest_more_deeply_than_those_of_python_may() -> None:
+    """Python allows 20 loops and `try` inside one another."""
+    lines = ["seen = []"]
+    for depth in range(20):
+        lines += ["    " * 2 * depth + "for n in [1, 2]:", "    " * (2 * depth + 1) + "try:"]
+    deep = "    " * 40
+    lines += [deep + "seen += [n]", deep + "if n == 2:", deep + "    return seen", deep + "continue"]
+    for depth in reversed(range(20)):
+        lines += ["    " * (2 * depth + 1) + "finally:", "    " * (2 * depth + 2) + f"seen += [{depth}]"]
+    assert driven(*lines).result == [1, 19, 2, *reversed(range(20))]
+    tries = ["    " * depth + "try:" for depth in range(45)]
+    caught = [4 * depth * " " + line for depth in reversed(range(45)) for line in ("except:", "    raise")]
+    assert isinstance(driven(*tries, "    " * 45 + "x = 1 / 0", *caught).error, ZeroDivisionError)
 
 
 LOOP = "fn main(count):\n    total = 0\n    for n in range(count):\n        total += @rd.work(n=n)\n    return total\n"
@@ -448,7 +460,7 @@ def test_an_error_without_an_action_had_no_attempts() -> None:
 def test_what_leaves_a_script_has_texts_as_keys(use: str) -> None:
     error = driven("x = {1: 2}[1]", use).error
     assert str(error).startswith(
-        "a dict has the key 1, which is no text; what leaves a script has texts as keys: write"
+        "a dict has the key 1, which is not a text; what leaves a script has texts as keys: write"
     )
     assert error.__notes__ == ["script order, line 3"]
 

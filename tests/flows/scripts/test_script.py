@@ -23,7 +23,7 @@ def test_a_flow_keeps_the_text_and_the_function_it_runs() -> None:
     ("inputs", "function", "said"),
     [
         ({"ordr": 1}, None, "no input is named 'ordr'; did you mean 'order'?"),
-        ({"order": 1, "zzz": 2}, None, "no input is named 'zzz'; it takes: order, lines"),
+        ({"order": 1, "zzz": 2}, None, "no input is named 'zzz'; the inputs are: order, lines"),
         ({}, None, "the inputs lack order"),
         ({"order": 1}, "refnd", "script orders has no function 'refnd'; did you mean 'refund'?"),
     ],
@@ -73,7 +73,7 @@ def test_all_errors_of_a_text_are_told_with_their_places() -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\0b"])
 def test_names_are_bounded(name: str) -> None:
-    with pytest.raises(ValueError, match="a script needs a name"):
+    with pytest.raises(ValueError, match="is not a name for a script"):
         Script(name, TEXT)
 
 

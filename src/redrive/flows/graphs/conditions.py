@@ -1,148 +1,62 @@
 """`when`: a condition over the inputs of a step, such as `total > 0 and country in ["DE", "AT"]`.
 
-Names, numbers, texts, lists, comparisons, arithmetic, `and` / `or` / `not`, keys of objects (`order.total` or
-`order["total"]`) and a few functions. There is nothing in it that loops, repeats or grows.
+Conditions are expressions with keys of objects (`order.total` or `order["total"]`) and a few functions.
 """
 
-import ast
-import operator
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
-import simpleeval  # type: ignore[import-untyped]  # the library has no types
-
+from redrive.expressions import functions, nodes
+from redrive.expressions.hints import expression_hint, found_instead
+from redrive.expressions.limits import Budget, Scope, ScriptLimitError
+from redrive.expressions.nodes import Node, Position, walk
+from redrive.expressions.parser import AN_OPERATOR, Dialect, Parser, TooDeep, Unreadable
+from redrive.expressions.tokens import Token, end_token, tokens_of
+from redrive.expressions.translator import Translator, evaluator
 from redrive.flows.graphs.value_types import kind_of
 from redrive.notation.place import similar
 
 LONGEST_CONDITION = 500
-_DEEPEST = 30
-_LONGEST_SUM = 10_000
-_MOST_DIGITS = 20
-
+FUNCTIONS = {
+    name: functions.FUNCTIONS[name]
+    for name in ("abs", "endswith", "len", "lower", "max", "min", "round", "startswith", "upper")
+}
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+_DIALECT = Dialect(attributes_of_anything=True, tuples=True)
+_REFUSED_NODES: Mapping[type[Node], str] = {nodes.Slice: "a slice of a list", nodes.DictDisplay: "an object"}
+_REFUSED_OPERATORS = {"**": "a power", "is": "`is` (write ==)", "is not": "`is not` (write !=)"}
 
 
 class ConditionError(ValueError):
-    """A condition that cannot be read, or cannot be answered for the values it was asked about."""
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConditionError(f"{kind_of(value)} where a number is needed")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ConditionError(f"{kind_of(value)} where a string is needed")
-    return value
-
-
-def _of_numbers(calculate: Callable[..., Any]) -> Callable[..., Any]:
-    # Python's own operators also repeat lists and format texts, to any size.
-    return lambda *values: calculate(*map(_number, values))
-
-
-def _add(left: Any, right: Any) -> Any:
-    if isinstance(left, str) and isinstance(right, str):
-        if len(left) + len(right) > _LONGEST_SUM:
-            raise ConditionError(f"a text of more than {_LONGEST_SUM} characters")
-        return left + right
-    return _number(left) + _number(right)
-
-
-def _round(value: Any, digits: Any = 0) -> Any:
-    if not isinstance(digits, int) or not 0 <= digits <= _MOST_DIGITS:
-        raise ConditionError(f"round takes from 0 to {_MOST_DIGITS} digits")
-    return round(_number(value), digits)
-
-
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "abs": lambda value: abs(_number(value)),
-    "endswith": lambda text, end: _text(text).endswith(_text(end)),
-    "len": len,
-    "lower": lambda text: _text(text).lower(),
-    "max": max,
-    "min": min,
-    "round": _round,
-    "startswith": lambda text, start: _text(text).startswith(_text(start)),
-    "upper": lambda text: _text(text).upper(),
-}
-
-_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: _add,
-    ast.Sub: _of_numbers(operator.sub),
-    ast.Mult: _of_numbers(operator.mul),
-    ast.Div: _of_numbers(operator.truediv),
-    ast.FloorDiv: _of_numbers(operator.floordiv),
-    ast.Mod: _of_numbers(operator.mod),
-    ast.USub: _of_numbers(operator.neg),
-    ast.UAdd: _of_numbers(operator.pos),
-    ast.Not: operator.not_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda one, many: operator.contains(many, one),
-    ast.NotIn: lambda one, many: not operator.contains(many, one),
-}
-
-_ALLOWED = (
-    *(ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.BinOp, ast.Compare, ast.IfExp, ast.Call, ast.Load),
-    *(ast.Name, ast.Constant, ast.Attribute, ast.Subscript, ast.List, ast.Tuple, *_OPERATORS),
-)
-
-
-class _Evaluator(simpleeval.EvalWithCompoundTypes):  # type: ignore[misc]  # the library has no types
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        super().__init__(operators=dict(_OPERATORS), names={**_WORDS, **values})
-        self.functions = dict(FUNCTIONS)
-
-    def _check_disallowed_items(self, item: Any) -> None:
-        """Values are JSON, so there is nothing to find; looking into each of them each time would take long."""
-
-    def _eval_attribute(self, node: ast.Attribute) -> Any:
-        value = self._eval(node.value)
-        if not isinstance(value, dict):
-            raise ConditionError(f"{kind_of(value)} has no key {node.attr!r}")
-        if node.attr not in value:
-            raise ConditionError(f"there is no key {node.attr!r}")
-        return value[node.attr]
+    """A condition that cannot be read, or cannot be answered for the values given."""
 
 
 def check_condition(condition: str, names: Collection[str]) -> None:
     """ConditionError in one line for what `holds` could never answer. `names`: the inputs it may use."""
-    tree = _parsed(condition)
-    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and id(node) not in functions and node.id not in names and node.id not in _WORDS:
+    for node in walk(_parsed(condition)):
+        if isinstance(node, nodes.Name) and node.name not in names and node.name not in _WORDS:
             known = ", ".join(sorted(names)) or "none"
-            hint = similar(node.id, tuple(names)) or f"; its inputs are: {known}"
-            raise ConditionError(f"{node.id!r} is not an input of the step{hint}")
+            hint = similar(node.name, tuple(names)) or f"; its inputs are: {known}"
+            raise ConditionError(f"{node.name!r} is not an input of the step{hint}")
 
 
 def holds(condition: str, values: Mapping[str, Any]) -> bool:
-    """Whether the condition is true for these inputs; ConditionError where it cannot be told."""
-    tree = _parsed(condition)
+    """Whether the condition is true for these inputs; ConditionError where that cannot be told."""
+    evaluate = _evaluator(condition)
     try:
-        answer = _Evaluator(values).eval(condition, previously_parsed=tree)
-    except ConditionError as error:
-        raise ConditionError(f"when {condition!r}: {error}") from None
-    except simpleeval.NameNotDefined as error:
-        raise ConditionError(f"when {condition!r}: there is no value {error.name!r}") from None
+        answer = evaluate(Scope({**_WORDS, **values}, Budget()))
+    except UnboundLocalError as error:
+        raise ConditionError(f"when {condition!r}: there is no value {str(error).split(chr(39))[1]!r}") from None
     except KeyError:
         raise ConditionError(f"when {condition!r}: a key is missing") from None
     except IndexError:
         raise ConditionError(f"when {condition!r}: a list is too short") from None
     except ZeroDivisionError:
         raise ConditionError(f"when {condition!r}: a division by zero") from None
-    except TypeError as error:
+    except (ConditionError, ScriptLimitError, TypeError) as error:
         raise ConditionError(f"when {condition!r}: {error}") from None
-    except (simpleeval.InvalidExpression, ArithmeticError, ValueError, RecursionError) as error:
+    except (ArithmeticError, ValueError, RecursionError) as error:
         raise ConditionError(f"when {condition!r}: it cannot be answered ({type(error).__name__})") from None
     if not isinstance(answer, bool):
         raise ConditionError(f"when {condition!r}: it gives {kind_of(answer)}, not true or false; write a comparison")
@@ -150,54 +64,66 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=1000)
-def _parsed(condition: str) -> ast.AST:
+def _evaluator(condition: str) -> Callable[[Scope], Any]:
+    tree = _parsed(condition)
+    names = {node.name for node in walk(tree) if isinstance(node, nodes.Name)}
+    return evaluator(Translator(names, {}, FUNCTIONS).expression(tree), {"attribute": _key})
+
+
+def _key(scope: Scope, value: Any, name: str) -> Any:
+    """`value.name`, which is a key of an object."""
+    if not isinstance(value, dict):
+        raise ConditionError(f"{kind_of(value)} has no key {name!r}")
+    if name not in value:
+        raise ConditionError(f"there is no key {name!r}")
+    return value[name]
+
+
+@lru_cache(maxsize=1000)
+def _parsed(condition: str) -> Node:
     if len(condition) > LONGEST_CONDITION:
-        raise ConditionError(f"a condition of {len(condition)} characters; at most {LONGEST_CONDITION} are allowed")
+        raise ConditionError(f"a condition has at most {LONGEST_CONDITION} characters; this one has {len(condition)}")
+    tokens = [one for one in tokens_of(condition) if one.kind not in ("space", "newline")]
+    tokens.append(end_token(tokens[-1] if tokens else None))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(condition.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise ConditionError(f"not a condition: {error.msg} (column {error.offset or 1})") from None
-    except (ValueError, MemoryError, RecursionError):
-        raise ConditionError("not a condition: it cannot be read") from None
-    _check_nodes(tree)
+        tree = _read(tokens)
+    except TooDeep as error:
+        raise ConditionError(f"not a condition: {error.message} (column {error.at.column})") from None
+    except Unreadable as error:
+        token, message = expression_hint(tokens, error.index, error.expected, FUNCTIONS) or (
+            tokens[error.index],
+            found_instead(tokens[error.index], error.expected).replace("of the line", "of the condition"),
+        )
+        raise ConditionError(f"not a condition: {message} (column {token.column})") from None
+    for node in walk(tree):
+        _check_node(node)
     return tree
 
 
-def _check_nodes(tree: ast.AST) -> None:
-    level = [tree]
-    for _ in range(_DEEPEST):
-        for node in level:
-            _check_node(node)
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-        if not level:
-            return
-    raise ConditionError("not a condition: it is nested too deep")
+def _read(tokens: list[Token]) -> Node:
+    parser = Parser(tokens, _DIALECT, _refuse)
+    tree = parser.expression()
+    if parser.token.kind != "end":
+        raise Unreadable(parser.index, f"{AN_OPERATOR} or the end of the line")
+    return tree
 
 
-def _check_node(node: ast.AST) -> None:
-    if not isinstance(node, _ALLOWED):
-        raise ConditionError(f"not a condition: {_in_words(node)} cannot be used")
-    if isinstance(node, ast.Constant) and not isinstance(node.value, str | int | float | bool | None):
-        raise ConditionError(f"not a condition: {type(node.value).__name__} values cannot be used")
-    if isinstance(node, ast.Call):
-        if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
-            name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
-            allowed = similar(name, tuple(FUNCTIONS)) or f"; there are {', '.join(FUNCTIONS)}"
-            raise ConditionError(f"not a condition: {name!r} is not a function{allowed}")
-        if node.keywords:
-            raise ConditionError("not a condition: functions take their arguments by position")
+def _refuse(at: Position, message: str) -> None:
+    raise ConditionError(f"not a condition: {message} (column {at.column})")
 
 
-def _in_words(node: ast.AST) -> str:
-    words: Mapping[type[ast.AST], str] = {
-        ast.Pow: "a power",
-        ast.Slice: "a part of a list",
-        ast.Is: "`is` (write ==)",
-        ast.IsNot: "`is not` (write !=)",
-        ast.Lambda: "a function",
-        ast.Dict: "an object",
-        ast.JoinedStr: "an f-string",
-    }
-    return words.get(type(node), type(node).__name__)
+def _check_node(node: Node) -> None:
+    refused = _REFUSED_NODES.get(type(node), "")
+    if isinstance(node, nodes.Arithmetic | nodes.Comparison):
+        refused = next((_REFUSED_OPERATORS[sign] for sign, _ in node.rest if sign in _REFUSED_OPERATORS), "")
+    if refused:
+        _refuse(node.at, f"{refused} cannot be used")
+    if isinstance(node, nodes.Call):
+        function = FUNCTIONS.get(node.name)
+        if function is None:
+            allowed = similar(node.name, tuple(FUNCTIONS)) or f"; there are {', '.join(FUNCTIONS)}"
+            _refuse(node.at, f"{node.name!r} is not a function{allowed}")
+        elif node.named:
+            _refuse(node.at, "functions take their arguments by position")
+        elif problem := function.problem(node.name, len(node.positional), ()):
+            _refuse(node.at, problem)

@@ -1,23 +1,24 @@
-"""Variables that have no value where they are used, whichever way the script went."""
+"""Finds variables that have no value where they are used, on any path through the script."""
 
+from redrive.expressions import nodes as expressions
+from redrive.expressions.near_names import near_name
+from redrive.expressions.nodes import children, walk
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.errors import Problems
-from redrive.flows.scripts.near_names import near_name
-from redrive.flows.scripts.variables import assigned_in, variables_of
-from redrive.flows.scripts.walking import children, walk
+from redrive.flows.scripts.nodes import assigned_in
 
 Names = frozenset[str]
 _FOREIGN = {"true": "True", "false": "False", "null": "None", "none": "None", "nil": "None", "undefined": "None"}
-"""As other languages write them."""
+"""Constants of other languages."""
 
 
 class NameChecker:
-    """Follows a function from above, with the names that may have a value."""
+    """Follows a function in order, with the names that may have a value."""
 
     def __init__(self, function: nodes.Function, problems: Problems) -> None:
         self._function = function
-        self._variables = variables_of(function)
+        self._variables = function.variables
         self._problems = problems
 
     def check(self) -> None:
@@ -67,41 +68,41 @@ class NameChecker:
                 return known
 
     def _parallel(self, node: nodes.Parallel, known: Names) -> None:
-        """Branches that read what another one assigns, and see what it was before."""
-        assigned = {line.name: line.span.line for line in node.branches if line.name is not None}
+        """Warn about branches that read what another one assigns: they see the value from before."""
+        assigned = {line.name: line.at.line for line in node.branches if line.name is not None}
         for branch in node.branches:
             for part in walk(branch.call):
-                if isinstance(part, nodes.Name) and part.name in assigned and part.name in known:
+                if isinstance(part, expressions.Name) and part.name in assigned and part.name in known:
                     if part.name == branch.name:
                         continue
                     message = (
-                        f"{part.name!r} is assigned beside this, in line {assigned[part.name]}, and has its value from "
-                        "before here: all calls of a parallel begin at once; put one of them before or after it"
+                        f"{part.name!r} is assigned in line {assigned[part.name]} of the same 'parallel'; it still has "
+                        "its old value here, as all calls begin at once; move one of them out of the 'parallel'"
                     )
-                    self._problems.at(part.span, message, "warning", "parallel-order")
+                    self._problems.at(part.at, message, "warning", "parallel-order")
 
     def _try(self, node: nodes.Try, known: Names) -> Names:
         after = self._block(node.body, known)
-        # It may have failed anywhere.
+        # The body may have failed anywhere.
         before_handlers = known | {*assigned_in(node.body)}
         after = self._block(node.otherwise, after)
         for handler in node.handlers:
             caught = {handler.name} if handler.name is not None else set()
-            # As in Python, the name of the error is gone when its handler ends.
+            # As in Python, the name of the error ends with its handler.
             after |= self._block(handler.body, before_handlers | caught) - (caught - known)
         before_final = after | before_handlers
         for handler in node.handlers:
             before_final |= {*assigned_in(handler.body)}
         return after | self._block(node.final, before_final | {*assigned_in(node.otherwise)})
 
-    def _target(self, target: nodes.Name | nodes.Index, known: Names) -> Names:
-        if isinstance(target, nodes.Name):
+    def _target(self, target: expressions.Name | expressions.Index, known: Names) -> Names:
+        if isinstance(target, expressions.Name):
             return known | {target.name}
         self._read(target, known)
         return known
 
-    def _read(self, node: nodes.Node, known: Names) -> None:
-        if isinstance(node, nodes.Name):
+    def _read(self, node: expressions.Node, known: Names) -> None:
+        if isinstance(node, expressions.Name):
             if node.name not in known:
                 self._tell(node, known)
             return
@@ -112,19 +113,19 @@ class NameChecker:
         for child in children(node):
             self._read(child, known)
 
-    def _tell(self, node: nodes.Name, known: Names) -> None:
+    def _tell(self, node: expressions.Name, known: Names) -> None:
         name = node.name
         if name in self._variables:
-            message = f"{name!r} has no value here yet, whichever way the script came; assign it before"
-            self._problems.at(node.span, message, rule="used-before-assignment")
+            message = f"{name!r} has no value here yet, on any path; assign it first"
+            self._problems.at(node.at, message, rule="used-before-assignment")
             return
         if name in _FOREIGN:
             message = f"nothing is named {name!r}; write {_FOREIGN[name]}"
         elif name in BUILTINS:
             message = f"{name!r} is a function; write {BUILTINS[name].usage(name)}"
         else:
-            # What is not told need not be looked for.
+            # A problem that is not reported needs no hint.
             close = "" if self._problems.full else near_name(name, sorted(known | self._variables))
-            hint = f"did you mean {close!r}?" if close else "assign it before, or make it a parameter"
+            hint = f"did you mean {close!r}?" if close else "assign it first, or make it a parameter"
             message = f"nothing is named {name!r}; {hint}"
-        self._problems.at(node.span, message, rule="unknown-name")
+        self._problems.at(node.at, message, rule="unknown-name")

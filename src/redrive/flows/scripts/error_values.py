@@ -1,4 +1,4 @@
-"""Failures as scripts see them: what `except` catches by name, what it can be asked for, and what `raise` names."""
+"""Errors as scripts see them: their names, their attributes, and what `raise` can name."""
 
 import builtins
 from difflib import get_close_matches
@@ -16,8 +16,8 @@ ERROR_ATTRIBUTES = ("message", "type", "attempts")
 def error_attribute(error: Any, name: str) -> Any:
     if not isinstance(error, BaseException):
         raise AttributeError(
-            f"a {type(error).__name__} has no .{name}: only an error has, in its `except ... as`; "
-            f'the parts of data are taken with ["{name}"]'
+            f"a {type(error).__name__} has no .{name}: only an error caught with `as` has attributes; "
+            f'for a dict write ["{name}"]'
         )
     if name == "message":
         return str(error)
@@ -28,12 +28,12 @@ def error_attribute(error: Any, name: str) -> Any:
 
 
 def catches(names: frozenset[str], error: Exception) -> bool:
-    """Whether one of the names is that of the error's class, or of a base of it; no names stand for every error."""
+    """Whether a name is that of the error's class or of one of its bases; without names, every error is caught."""
     return not names or not names.isdisjoint(lineage(type(error)))
 
 
 def caught_names(written: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that errors have, for names that classes had in the past."""
+    """The current names of error classes, for names that they once had."""
     return tuple(RENAMED.get(name, name) for name in written)
 
 
@@ -45,13 +45,13 @@ _KNOWN = sorted(
         if isinstance(kind, type) and issubclass(kind, BaseException)
     }
     | {*RENAMED}
-    # Which most programs have.
+    # Names that most programs use.
     | {"NetworkError", "RateLimitError"}
 )
 
 
 def error_meant(name: str) -> str:
-    """The known error that a name was probably meant to be. Programs have errors of their own, with any name."""
+    """The known error that a name was probably meant to be; empty when none is close, as programs name their own."""
     if name in _KNOWN or "." in name:
         return ""
     likely = [one for one in _KNOWN if abs(len(one) - len(name)) < 2]
@@ -63,9 +63,9 @@ RAISABLE: dict[str, type[Exception]] = {
     for name, kind in vars(builtins).items()
     if isinstance(kind, type)
     and issubclass(kind, Exception)
-    # Those mean something to Python itself, or need more than a message.
+    # Excluded: errors that mean something to Python itself, or need more than a message.
     and not issubclass(kind, StopIteration | StopAsyncIteration | ExceptionGroup | UnicodeError | Warning)
     and name == kind.__name__
 }
 RAISABLE |= {"UnicodeError": UnicodeError, "Permanent": Permanent, "redrive.Permanent": Permanent}
-"""What `raise` can name."""
+"""The errors that `raise` can name."""

@@ -1,20 +1,16 @@
-"""What is wrong with a script: every problem with its place, the line itself and a caret."""
+"""Problems of a script: each with its position, the line itself and a caret."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
+from redrive.expressions.nodes import Position
 from redrive.failures.redaction import redact
 from redrive.notation.errors import printable
 
-if TYPE_CHECKING:
-    from lark import Token
-
-    from redrive.flows.scripts.nodes import Span
-
 MOST_SHOWN = 50
-"""Problems that are told; the rest is counted."""
+"""Problems that are reported; the rest is counted."""
 
 _LONGEST_LINE = 120
 _LONGEST_MESSAGE = 600
@@ -25,7 +21,7 @@ Severity: TypeAlias = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, or could be better."""
+    """One error or warning."""
 
     source: str
     line: int
@@ -36,17 +32,17 @@ class Problem:
     """The line of the script."""
     severity: Severity = "error"
     rule: str = ""
-    """What the checker calls it, such as "unknown-action"; empty for syntax."""
+    """The checker's name for it, such as "unknown-action"; empty for syntax errors."""
 
     def __str__(self) -> str:
         where = f"{printable(self.source, longest=400)}:{self.line}:{self.column}"
-        # With its name, so that it can be left out.
+        # With its rule, so that it can be ignored by name.
         said = f"{self.rule} warning: " if self.severity == "warning" else ""
         first = f"{where}: {said}{printable(self.message, longest=_LONGEST_MESSAGE)}"
         return "\n".join((first, *self._shown_line()))
 
     def _shown_line(self) -> list[str]:
-        """The line around the column, and a caret under it."""
+        """The line around the column, with a caret under it."""
         if not self.shown.strip():
             return []
         begin = max(0, self.column - 1 - _LONGEST_LINE // 2) if len(self.shown) > _LONGEST_LINE else 0
@@ -54,25 +50,25 @@ class Problem:
         line = "".join(char if char.isprintable() else " " for char in cut)
         stripped = line.lstrip()
         if redact(line, 2 * _LONGEST_LINE) != line:
-            # A line with a secret in it is told by its place alone.
+            # A line that holds a secret is not shown.
             return []
         caret = self.column - 1 - begin - (len(line) - len(stripped))
         return [f"    {stripped.rstrip()}", f"    {' ' * _columns(stripped[: max(caret, 0)])}^"]
 
 
 def _columns(text: str) -> int:
-    """How wide a text is where it is shown: most emoji take two columns, what combines with a letter none."""
+    """The width of a text on a terminal: most emoji take two columns, combining characters none."""
     return sum(
         0 if combining(char) or char in _JOINERS else 2 if east_asian_width(char) in "WF" else 1 for char in text
     )
 
 
 class ScriptError(ValueError):
-    """A script that cannot be run: all that is wrong with it."""
+    """A script that cannot be run, with all its problems."""
 
     def __init__(self, problems: Sequence[Problem], left_out: int = 0) -> None:
         self.problems = tuple(problems)
-        """In the order of the text."""
+        """Ordered by position."""
         self.left_out = left_out
         lines = [str(one) for one in self.problems]
         if left_out:
@@ -81,7 +77,7 @@ class ScriptError(ValueError):
 
 
 class Problems:
-    """Collects what is wrong with one script."""
+    """Collects the problems of one script."""
 
     def __init__(self, source: str, lines: Sequence[str]) -> None:
         self.source = source
@@ -95,16 +91,16 @@ class Problems:
 
     @property
     def full(self) -> bool:
-        """No more are told: the next one need not be put into words."""
+        """No more are reported, so that the next one need not be put into words."""
         return len(self._found) >= MOST_SHOWN
 
     @property
     def found(self) -> list[Problem]:
-        """In the order of the text."""
+        """Ordered by position."""
         return sorted(self._found.values(), key=lambda one: (one.line, one.column))
 
     def add(self, line: int, column: int, message: str, severity: Severity = "error", rule: str = "") -> None:
-        """The same problem at the same place counts once."""
+        """Report a problem. The same problem at the same position counts once."""
         if self.full:
             self._left_out.add((line, column))
             return
@@ -112,11 +108,8 @@ class Problems:
         problem = Problem(self.source, line, column, message, shown, severity, rule)
         self._found.setdefault((line, column, message), problem)
 
-    def at(self, span: "Span", message: str, severity: Severity = "error", rule: str = "") -> None:
-        self.add(span.line, span.column, message, severity, rule)
-
-    def at_token(self, token: "Token", message: str) -> None:
-        self.add(token.line or 1, token.column or 1, message)
+    def at(self, at: Position, message: str, severity: Severity = "error", rule: str = "") -> None:
+        self.add(at.line, at.column, message, severity, rule)
 
     def raise_found(self) -> None:
         if self._found:

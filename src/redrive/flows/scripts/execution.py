@@ -1,166 +1,189 @@
-"""What a running script has: its functions' variables, how much it may do between two waits, and where it is."""
+"""What the compiled code of a script calls: functions, actions, timers, and many calls at once."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
+from redrive.determinism.clock import current_clock
+from redrive.expressions.limits import MOST_ELEMENTS, Scope, ScriptLimitError, TooLarge, reachable_size
+from redrive.expressions.operations import CONTAINERS, looked_at, made, measured
+from redrive.failures.duration import read_duration
 from redrive.failures.known_errors.entries import attribute
-from redrive.flows.scripts.held import Held
-
-MOST_STEPS = 1_000_000
-"""Steps between two waits: a statement is one, and more when it, or what it works on, is large."""
-MOST_CALLS = 100
-"""Calls of functions inside one another."""
-DEEPEST_STACK = 700
-"""What those calls may take of Python's own stack, in its frames."""
-LONGEST_TEXT = 1_000_000
-"""Characters of one text."""
-MOST_ELEMENTS = 100_000
-"""Elements of one list or dict."""
-LARGEST_INT = 10_000
-"""Bits of one whole number: fewer than Python itself prints."""
-LARGEST_KEY = 60
-"""Bits of a whole number that is the key of a dict."""
-MOST_PARTS = 1_000_000
-"""Values inside one another that are compared, printed, stored or handed over as one."""
-MOST_CHARACTERS = 10_000_000
-"""Characters in all texts of such values together."""
-MOST_HELD = 50_000_000
-"""Characters of all that a script holds at one time; an element of a list or a dict is as much as 8."""
-
-# What one step stands for: about a microsecond, whatever a script does.
-LOOKS_A_STEP = 100
-"""Characters that are compared or searched, and elements that are copied."""
-COPIES_A_STEP = 2000
-"""Characters that are copied as one."""
-ELEMENTS_A_STEP = 10
-"""Elements that are looked at or made, one by one."""
-NODES_A_STEP = 4
-"""Parts of an expression."""
-STEPS_OF_A_FAILURE = 10
-"""To raise a failure and to catch it."""
-STEPS_OF_A_SEARCH = 50_000
-"""To look for all that is held, in vain."""
-STEPS_OF_A_BRANCH = 5
-"""To begin one of several calls at once."""
+from redrive.flows.scripts.builtins import BUILTINS, flow_loop
+from redrive.flows.scripts.error_values import RAISABLE, catches, error_attribute
+from redrive.flows.scripts.limits import MOST_CALLS
+from redrive.policies.backoff import LONGEST_WAIT
 
 PLACE = "script "
-"""How the note with the place of an error begins."""
-_PLACED = "__redrive_script_place__"
-RUN_BLOCK = "run_block"
-"""The name of the functions that run the statements of a block; they hold the `execution` and the `line`."""
-_ROOM = __name__.rpartition(".")[0]
+"""How the note with the position of an error begins."""
+CODE_MODULE = f"{__name__}.code"
+"""What the compiled code of scripts calls its module."""
+
+Code: TypeAlias = Callable[[Scope], Coroutine[Any, Any, Any]]
+_BRANCH_STEPS = 5
+"""To begin one of several calls at once."""
+_FAILURE_STEPS = 10
+"""To raise a failure and to catch it."""
 
 
-class ScriptLimit(RuntimeError):
-    """A script did more, or made something larger, than scripts may. Its text says where."""
+def step(scope: Scope, count: int) -> None:
+    scope.budget.step(count)
 
 
-class OutOfSteps(ScriptLimit):
-    """A script went on and on without waiting. It stays so: whatever handles it is out of steps too."""
+async def call_function(scope: Scope, function: Code, arguments: dict[str, Any]) -> Any:
+    """The result of a function of the script."""
+    if scope.calls >= MOST_CALLS:
+        raise RecursionError(f"more than {MOST_CALLS} calls of functions are inside one another")
+    inner = Scope(arguments, scope.budget, scope.calls + 1)
+    scope.budget.enter(inner)
+    try:
+        return await function(inner)
+    finally:
+        scope.budget.leave(inner)
 
-    def __init__(self) -> None:
-        super().__init__(
-            f"it took {MOST_STEPS:,} steps without an action or a sleep, and meanwhile its worker can do nothing else; "
-            'work with large data in an action, build long texts with join("", parts), or let time pass (sleep 1s)'
+
+def result(scope: Scope, value: Any) -> Any:
+    """What a function returns. What the flow returns leaves the script."""
+    return sendable(scope, value) if scope.calls == 1 else value
+
+
+def sendable(scope: Scope, value: Any) -> Any:
+    """The value, checked that it can leave the script as data."""
+    size = measured(scope, value)
+    scope.budget.work(size.work)
+    if type(size.odd_key) is not str:
+        raise TypeError(
+            f"a dict has the key {size.odd_key!r:.60}, which is not a text; what leaves a script has texts as keys: "
+            "write str(key)"
         )
+    return value
 
 
-class TooLarge(ScriptLimit):
-    """A value is larger than scripts may hold."""
-
-    def __init__(self, what: str, most: int, unit: str) -> None:
-        super().__init__(f"{what} would have more than {most:,} {unit}; work with large data in an action")
-
-
-class TooMuch(ScriptLimit):
-    """All values of a script together are larger than it may hold."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"its values together would have more than {MOST_HELD:,} characters; work with large data in an action"
-        )
+async def sleep(scope: Scope, duration: Any) -> None:
+    if isinstance(duration, str):
+        looked_at(scope, duration, 10)
+    seconds = read_duration(duration)
+    if seconds > LONGEST_WAIT:
+        raise ValueError("a sleep takes at most ten years")
+    if seconds:
+        clock = current_clock()
+        await _waited(scope, clock.asleep_until(clock.wall() + seconds))
 
 
-class Execution:
-    """One run of a script."""
-
-    __slots__ = ("held", "name", "steps")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.steps = 0
-        """Taken since it last waited."""
-        self.held = Held(MOST_HELD)
-
-    def charge(self, size: int, a_step: int = LOOKS_A_STEP) -> None:
-        """Count work on something this large, before it is done wherever it may take long."""
-        if size >= a_step:
-            self.steps += size // a_step
-            if self.steps > MOST_STEPS:
-                raise OutOfSteps
-
-    def hold(self, value: Any, size: int) -> None:
-        """Count a new value among those that it holds."""
-        if not self.held.add(value, size):
-            self.charge(STEPS_OF_A_SEARCH, 1)
-            raise TooMuch
+async def spread(scope: Scope, items: Any, name: str, run: Code) -> list[Any]:
+    """One call for each element, all at once; each sees the variables as they are now."""
+    if hasattr(items, "__len__"):
+        if len(items) > MOST_ELEMENTS:
+            raise TooLarge("a spread", MOST_ELEMENTS, "elements")
+        scope.budget.step(len(items) * _BRANCH_STEPS)
+    outer = Scope(scope, scope.budget, scope.calls, scope.outer)
+    return await _at_once([run(Scope({name: one}, scope.budget, scope.calls, outer)) for one in items])
 
 
-class Frame:
-    """One call of a function."""
+async def parallel(scope: Scope, *branches: tuple[str | None, Code]) -> None:
+    """All branches at once; each sees the variables as they are now, and assigns its result when it ends."""
+    scope.budget.step(len(branches) * _BRANCH_STEPS)
+    before = Scope(scope, scope.budget, scope.calls, scope.outer)
 
-    __slots__ = ("calls", "execution", "handling", "names", "returned", "returned_at", "stack")
+    async def assign(name: str | None, run: Code) -> None:
+        value = await run(before)
+        if name is not None:
+            scope[name] = value
 
-    def __init__(self, execution: Execution, names: dict[str, Any], calls: int, stack: int) -> None:
-        self.execution = execution
-        self.names = names
-        self.calls = calls
-        """How many calls it is inside of."""
-        self.stack = stack
-        self.handling: BaseException | None = None
-        """What a bare `raise` raises again."""
-        self.returned: Any = None
-        self.returned_at = 0
-        """The line."""
+    await _at_once([assign(name, run) for name, run in branches])
 
-    def inner(self, names: dict[str, Any], stack: int) -> "Frame":
-        """The frame of a function called from this one, at a place that is `stack` deep in its function."""
-        if self.calls >= MOST_CALLS:
-            raise RecursionError(f"more than {MOST_CALLS} calls of functions are inside one another")
-        if self.stack + stack > DEEPEST_STACK:
-            raise RecursionError("calls of functions are too deep inside one another; nest less in each")
-        return Frame(self.execution, names, self.calls + 1, self.stack + stack)
 
-    def beside(self, names: dict[str, Any]) -> "Frame":
-        """This call again, with other variables."""
-        return Frame(self.execution, names, self.calls, self.stack)
+async def _at_once(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """All results, in order. The first failure cancels the others, and is raised."""
+    first: BaseException | None = None
+    tasks: list[asyncio.Task[Any]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in coroutines]
+    except BaseExceptionGroup as failed:
+        first = failed.exceptions[0]
+    if first is None:
+        return [task.result() for task in tasks]
+    try:
+        raise first
+    finally:
+        # An error that holds its own frame would live until the garbage collector runs.
+        del first, tasks
+
+
+def caught_by(scope: Scope, types: frozenset[str], error: Exception) -> bool:
+    """Whether a handler catches a failure; without types it catches all."""
+    scope.budget.step(_FAILURE_STEPS)
+    return catches(types, error)
+
+
+def raised(scope: Scope, name: str, *message: Any) -> Exception:
+    """The error that `raise` names."""
+    if message and isinstance(message[0], (*CONTAINERS, BaseException)):
+        # As text, so that the error does not change with the value.
+        message = (BUILTINS["str"].run(scope, message[0]),)
+    return RAISABLE[name](*message)
+
+
+def attribute_of(scope: Scope, error: Any, name: str) -> Any:
+    """`error.message` and the like."""
+    if isinstance(error, BaseException) and name == "message":
+        return BUILTINS["str"].run(scope, error)
+    return made(scope, error_attribute(error, name))
+
+
+def forget(scope: Scope, name: str) -> None:
+    """The name of an error ends with its handler, as in Python."""
+    scope.pop(name, None)
+
+
+async def run_action(scope: Scope, site: Any, arguments: dict[str, Any]) -> Any:
+    """The result of an action, which counts as held from now on."""
+    for value in arguments.values():
+        sendable(scope, value)
+    action, encoded, policy = site.prepared(arguments)
+    value = await _waited(scope, flow_loop().schedule(action, encoded, policy))
+    scope.budget.hold(reachable_size([value], scope.budget))
+    return value
+
+
+async def _waited(scope: Scope, awaitable: Awaitable[Any]) -> Any:
+    """What a wait gives. Steps are counted anew after it."""
+    try:
+        value = await awaitable
+    except (Exception, asyncio.CancelledError):
+        scope.budget.steps = 0
+        raise
+    except BaseException:
+        # The flow is being discarded, and no `finally` of the script may go on.
+        scope.budget.exhaust()
+        raise
+    scope.budget.steps = 0
+    return value
 
 
 def script_place(frame: FrameType) -> str:
-    """Where in a script a block is that this frame of Python runs, such as "script order, line 3"; else empty."""
-    if frame.f_code.co_name != RUN_BLOCK or not str(frame.f_globals.get("__name__")).startswith(_ROOM):
+    """Where in a script a frame of Python is, such as "script order, line 3"; empty outside scripts."""
+    if frame.f_globals.get("__name__") != CODE_MODULE:
         return ""
-    inside = frame.f_locals
-    return f"{PLACE}{inside['execution'].name}, line {inside['line']}" if inside.get("line") else ""
+    return f"{frame.f_code.co_filename}, line {frame.f_lineno}"
 
 
-def place_of(error: BaseException, script: str) -> str:
-    """What was noted on the error."""
-    line = attribute(error, _PLACED)
-    return f"{PLACE}{script}" if line is None else f"{PLACE}{script}, line {line}"
-
-
-def note_place(error: BaseException, script: str, line: int) -> None:
-    """Say on the error where it came up: once, the innermost place."""
-    if attribute(error, _PLACED) is not None:
-        return
+def note_place(error: BaseException, file: str) -> None:
+    """Note on an error where in the script it was raised: the innermost line."""
+    place, trace = file, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            place = f"{file}, line {trace.tb_lineno}"
+        trace = trace.tb_next
     try:
-        # Not through the class's own __setattr__: frozen dataclasses refuse.
-        object.__setattr__(error, _PLACED, line)
-        if isinstance(error, ScriptLimit):
-            error.args = (f"{PLACE}{script}, line {line}: {error}",)
+        if isinstance(error, ScriptLimitError):
+            error.args = (f"{place}: {error}",)
             return
-        notes = attribute(error, "__notes__") or ()
-        object.__setattr__(error, "__notes__", [*notes, f"{PLACE}{script}, line {line}"])
+        notes = attribute(error, "__notes__") or []
+        if place not in notes:
+            # Not through the class's own __setattr__: frozen dataclasses refuse.
+            object.__setattr__(error, "__notes__", [*notes, place])
     except Exception:  # noqa: BLE001 - whatever a strange class does, the error itself matters more than its place
         return

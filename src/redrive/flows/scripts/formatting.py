@@ -1,34 +1,30 @@
-"""One way to lay out a script: four spaces, at most 100 columns where brackets allow it. Every comment stays."""
+"""Formats scripts: four spaces, at most 100 columns where brackets allow it. Every comment is kept."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from redrive.expressions.tokens import Token
 from redrive.flows.scripts.errors import Problems
 from redrive.flows.scripts.joining import Group, Piece, joined_flat, pieces_of
-from redrive.flows.scripts.layout import Line, lines_of
-from redrive.flows.scripts.parsing import grammar, normal_text, parse
-
-if TYPE_CHECKING:
-    from lark import Token
+from redrive.flows.scripts.layout import Line, lines_of, script_tokens
+from redrive.flows.scripts.parsing import normal_text, parse
 
 WIDTH = 100
 STEP = 4
 _MOST_BROKEN = 8
-"""Brackets of one line that are broken because it is long."""
+"""Brackets of one long line that are broken up."""
 
 
 def format_script(text: str, source: str = "<script>") -> str:
-    """The text in its one layout, which means the same; ScriptError when it is not a script."""
+    """The formatted text, which means the same; ScriptError when it is not a script."""
     parse(text, source)
-    text = normal_text(text)
-    return _Formatter(text, source).format()
+    return _Formatter(normal_text(text), source).format()
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A comment of its own, or a statement, with the lines it is written on."""
+    """A statement, or a comment on a line of its own."""
 
     lines: list[str]
     level: int
@@ -43,48 +39,37 @@ class _Formatter:
     source: str
     entries: list[_Entry] = field(default_factory=list)
     widths: list[int] = field(default_factory=lambda: [0])
-    """How far each open block is indented in the text."""
+    """The indentation of each open block in the text."""
 
     def format(self) -> str:
         written = self.text.split("\n")
-        tokens = list(grammar().lex(self.text, dont_ignore=True))
-        comments = [token for token in reversed(tokens) if token.type == "COMMENT"]
+        tokens = list(script_tokens(self.text))
+        comments = [token for token in reversed(tokens) if token.kind == "comment"]
         for line in lines_of(tokens, self.text, Problems(self.source, written)):
             first = line.tokens[0]
-            at_end = first.type == "_END"
-            self._own_lines(self._taken(comments, len(self.text) if at_end else first.start_pos or 0), line, written)
-            if not at_end:
-                self._statement(line, comments, written)
+            self._own_lines(_taken(comments, first.start), line.level, written)
+            del self.widths[line.level :]
+            self.widths.append(first.column - 1)
+            self._statement(line, comments, written)
+        self._own_lines(_taken(comments, len(self.text)), 0, written)
         return "".join(f"{one}\n" for one in self._lines())
 
-    def _taken(self, comments: "list[Token]", until: int) -> "list[Token]":
-        taken: list[Token] = []
-        while comments and (comments[-1].start_pos or 0) < until:
-            taken.append(comments.pop())
-        return taken
-
-    def _own_lines(self, comments: "list[Token]", line: Line, written: list[str]) -> None:
-        """Comments between two statements: in the block of the next one, or of one that ends here."""
-        after = len(self.widths) - 1
-        level = after + 1 if line.opens else after - line.closes
+    def _own_lines(self, comments: list[Token], level: int, written: list[str]) -> None:
+        """Comments between two statements: in the block of the next one, or in a deeper one that ends here."""
         for comment in comments:
-            width = (comment.column or 1) - 1
-            deepest = max((one for one in range(level + 1, after + 1) if self.widths[one] <= width), default=level)
-            self._add(_Entry([_comment(comment)], deepest, _is_blank(written, comment.line or 1), is_comment=True))
-        if line.opens:
-            self.widths.append((line.tokens[0].column or 1) - 1)
-        del self.widths[level + 1 :]
+            deeper = (one for one in range(level + 1, len(self.widths)) if self.widths[one] < comment.column)
+            blank = _is_blank(written, comment.line)
+            self._add(_Entry([_comment(comment)], max(deeper, default=level), blank, is_comment=True))
 
-    def _statement(self, line: Line, comments: "list[Token]", written: list[str]) -> None:
+    def _statement(self, line: Line, comments: list[Token], written: list[str]) -> None:
         *tokens, end = line.tokens
-        inside = self._taken(comments, end.start_pos or 0)
-        trailing = self._taken(comments, _end_of_line(self.text, end.start_pos or 0))
-        level = len(self.widths) - 1
-        lines = _laid_out(pieces_of(tokens, inside), level * STEP)
+        inside = _taken(comments, end.start)
+        trailing = _taken(comments, _end_of_line(self.text, end.start))
+        lines = _laid_out(pieces_of(tokens, inside), line.level * STEP)
         if trailing:
             lines[-1] += f"  {_comment(trailing[0])}"
-        first = tokens[0]
-        self._add(_Entry(lines, level, _is_blank(written, first.line or 1), begins_function=first.type == "FN"))
+        blank = _is_blank(written, tokens[0].line)
+        self._add(_Entry(lines, line.level, blank, begins_function=tokens[0].kind == "fn"))
 
     def _add(self, entry: _Entry) -> None:
         self.entries.append(entry)
@@ -110,8 +95,16 @@ class _Formatter:
             level = entry.level
 
 
-def _comment(token: "Token") -> str:
-    text = str(token).rstrip()
+def _taken(comments: list[Token], until: int) -> list[Token]:
+    """Take the comments that begin before a position; the first ones are at the end of the list."""
+    taken: list[Token] = []
+    while comments and comments[-1].start < until:
+        taken.append(comments.pop())
+    return taken
+
+
+def _comment(token: Token) -> str:
+    text = token.text.rstrip()
     return text if text[1:2] in ("", " ", "!", "#") else f"# {text[1:]}"
 
 
@@ -126,11 +119,11 @@ def _end_of_line(text: str, at: int) -> int:
 
 
 def _laid_out(pieces: list[Piece], indentation: int) -> list[str]:
-    """The lines of a statement or of an element; the first one without its indentation."""
+    """The lines of a statement or an element, the first one without its indentation."""
     broken = _groups_to_break(pieces, indentation)
     lines: list[str] = []
     held: list[Piece] = []
-    """What goes on the next line."""
+    """What goes onto the next line."""
     for index, piece in enumerate(pieces):
         held.append(piece)
         if isinstance(piece, Group) and index in broken:
@@ -141,7 +134,7 @@ def _laid_out(pieces: list[Piece], indentation: int) -> list[str]:
 
 
 def _one_line(pieces: list[Piece], indentation: int) -> str:
-    """Of pieces that go together; a policy with comments in it has lines of its own, one step further in."""
+    """Pieces on one line; a policy with comments has lines of its own, indented by one step."""
     first, *more = joined_flat(pieces).split("\n")
     margins = (indentation if line[0] == "]" else indentation + STEP for line in more)
     return "\n".join((first, *(" " * margin + line for margin, line in zip(margins, more, strict=True))))
@@ -162,7 +155,7 @@ def _elements(group: Group, indentation: int) -> Iterator[str]:
 
 
 def _groups_to_break(pieces: list[Piece], indentation: int) -> set[int]:
-    """The brackets whose elements get lines of their own: those with comments; and the longest ones, if need be."""
+    """The brackets whose elements get lines of their own: those with comments, and the longest of lines too long."""
     groups = {index: one for index, one in enumerate(pieces) if isinstance(one, Group) and one.breakable}
     broken = {index for index, one in groups.items() if one.has_comments}
     while len(broken) < _MOST_BROKEN:

@@ -4,66 +4,58 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.flows.scripts import nodes
-from redrive.flows.scripts.compiled_calls import CompiledFunction
-from redrive.flows.scripts.compiled_statements import Statements
-from redrive.flows.scripts.execution import Execution, Frame, ScriptLimit, note_place, place_of
-from redrive.flows.scripts.limits import LONGEST_SCRIPT
-from redrive.flows.scripts.parsing import parse, too_long
-from redrive.flows.scripts.sizes import sendable
-from redrive.flows.scripts.variables import variables_of
-from redrive.flows.scripts.walking import walk
+from redrive.expressions.limits import Budget, Scope, ScriptLimitError
+from redrive.expressions.nodes import walk
+from redrive.flows.scripts.compiler import compile_script
+from redrive.flows.scripts.execution import PLACE, call_function, note_place
+from redrive.flows.scripts.nodes import ActionCall, ScriptTree
+from redrive.flows.scripts.parsing import parse
 
-MOST_KEPT = 100
-LONGEST_KEPT = 4_000_000
-"""Programs that are remembered, and characters of their texts."""
+_MOST_KEPT = 100
+_LONGEST_KEPT = 4_000_000
+"""Programs that are kept, and characters of their texts."""
 
-_programs: dict[str, "Program"] = {}
+_programs: dict[tuple[str, str], "Program"] = {}
 
 
 class Program:
-    """A script that can be run, any number of times."""
+    """A script that can be run, any number of times. `name`: what its errors call it."""
 
-    def __init__(self, script: nodes.Script) -> None:
+    def __init__(self, script: ScriptTree, name: str) -> None:
         self.script = script
-        self._functions = {name: CompiledFunction(node) for name, node in script.functions.items()}
-        for function in self._functions.values():
-            node = function.node
-            # As in Python, defaults see nothing of the function itself.
-            outside = Statements(self._functions, frozenset())
-            function.defaults = {
-                one.name: outside.expression(one.default) for one in node.parameters if one.default is not None
-            }
-            function.body = Statements(self._functions, variables_of(node)).block(node.body)
+        self._file = f"{PLACE}{name}"
 
     @functools.cached_property
     def actions(self) -> frozenset[str]:
-        """All that it may call, in whichever function."""
+        """All actions that the script may call, in whichever function."""
         inside = walk(*self.script.functions.values())
-        return frozenset(node.name for node in inside if isinstance(node, nodes.ActionCall))
+        return frozenset(node.name for node in inside if isinstance(node, ActionCall))
 
-    async def run(self, name: str, function: str, inputs: Mapping[str, Any]) -> Any:
-        """The result of a function; `name` is what errors call the script."""
-        frame = Frame(Execution(name), dict(inputs), 1, 0)
+    @functools.cached_property
+    def _functions(self) -> Mapping[str, Any]:
+        return compile_script(self.script, self._file)
+
+    async def run(self, function: str, inputs: Mapping[str, Any]) -> Any:
+        """The result of a function."""
         try:
-            result = await self._functions[function].run(frame)
+            outside = Scope({}, Budget())
+            return await call_function(outside, self._functions[function], dict(inputs))
         except MemoryError as error:
-            raise ScriptLimit(
-                f"{place_of(error, name)}: no memory was left; work with large data in an action"
-            ) from None
-        try:
-            return sendable(frame, result)
+            short = ScriptLimitError("no memory was left; work with large data in an action")
+            short.with_traceback(error.__traceback__)
+            note_place(short, self._file)
+            raise short from None
         except Exception as error:
-            note_place(error, name, frame.returned_at)
+            note_place(error, self._file)
             raise
 
 
-def program_of(text: str, source: str, longest: int = LONGEST_SCRIPT) -> Program:
-    """Made once: many flows run the same text. ScriptError when it makes no sense, or is too long."""
-    program = None if too_long(text, longest) else _programs.get(text)
+def program_of(text: str, name: str) -> Program:
+    """The program of a text, compiled once: many flows run the same. ScriptError when it cannot be read."""
+    program = _programs.get((name, text))
     if program is None:
-        program = Program(parse(text, source, longest))
-        if len(_programs) >= MOST_KEPT or len(text) + sum(map(len, _programs)) > LONGEST_KEPT:
+        program = Program(parse(text, name), name)
+        if len(_programs) >= _MOST_KEPT or len(text) + sum(len(kept) for _, kept in _programs) > _LONGEST_KEPT:
             _programs.clear()
-        _programs[text] = program
+        _programs[name, text] = program
     return program

@@ -1,195 +1,153 @@
-"""From characters to lines of tokens: where a line ends, how blocks are indented, which brackets are a policy."""
+"""Groups the tokens of a script into logical lines and blocks, and the brackets behind an action call into one."""
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from redrive.expressions.nodes import Position
+from redrive.expressions.parser import MOST_NESTING, TooDeep
+from redrive.expressions.tokens import EXPRESSION_WORDS, Token, end_token, tokens_of
 from redrive.flows.scripts.errors import Problems
-from redrive.flows.scripts.limits import MOST_NESTING
-from redrive.flows.scripts.literals import LiteralError, read_number, read_seconds, read_string
 
-if TYPE_CHECKING:
-    from lark import Token
-
-OPENING = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
-CLOSING = frozenset(OPENING.values())
-# Words that begin a statement and stand nowhere else: a bracket that is open there was never closed.
-_BEGINS_STATEMENT = frozenset(
-    (
-        "FN",
-        "RETURN",
-        "WHILE",
-        "TRY",
-        "EXCEPT",
-        "FINALLY",
-        "RAISE",
-        "BREAK",
-        "CONTINUE",
-        "PASS",
-        "PARALLEL",
-        "ELIF",
-        "FOR",
-    )
+STATEMENT_WORDS = (
+    *("fn", "return", "if", "elif", "else", "for", "while", "break", "continue", "pass", "try", "except", "finally"),
+    *("raise", "parallel", "spread", "sleep"),
 )
-# Words of this language alone: as names of arguments and of actions they mean what they mean in Python.
-_SOFT = frozenset(("FN", "PARALLEL", "SPREAD", "SLEEP"))
+KEYWORDS = tuple(dict.fromkeys((*STATEMENT_WORDS, "as", *EXPRESSION_WORDS)))
+"""Words that cannot be names."""
+OPENING = {"(": ")", "[": "]", "{": "}"}
+CLOSING = frozenset(OPENING.values())
+# A bracket that is open where one of these words begins a line was never closed.
+_BEGIN_STATEMENTS = frozenset(STATEMENT_WORDS) - {"if", "else", "spread", "sleep"}
+# Words of this language alone: names of arguments and of actions may be the same.
+_SOFT = frozenset(("fn", "parallel", "spread", "sleep"))
 _EQUALS = re.compile(r"[ \t]*=")
-_LITERALS = {"NUMBER": read_number, "STRING": read_string, "DURATION": read_seconds}
-
-
-class TooDeep(Exception):
-    """The text is nested deeper than anything is read."""
 
 
 @dataclass(slots=True)
 class Line:
-    """A logical line: what stands between two ends of lines, where brackets join lines of the text."""
+    """A logical line: it continues inside brackets."""
 
-    tokens: "list[Token]"
-    """Without spaces and comments; the last one is the end of the line."""
-    opens: bool
-    """It is indented more than the line before it."""
-    closes: int
-    """Blocks that end before it."""
+    tokens: list[Token]
+    """Without spaces and comments; the last one is of kind "end"."""
+    level: int
+    """The number of blocks it is inside of."""
     broken: bool = False
-    """A bracket in it is never closed, which is told."""
+    """One of its brackets is never closed, which has been reported."""
+    body: "list[Line]" = field(default_factory=list)
+    """The lines of the block that it opens."""
+
+    @property
+    def at(self) -> Position:
+        return self.tokens[0].at
+
+
+def script_tokens(text: str) -> Iterator[Token]:
+    """All tokens of a script, spaces and comments included."""
+    return tokens_of(text, frozenset(KEYWORDS))
+
+
+def blocks(lines: Iterable[Line]) -> list[Line]:
+    """The lines at the top, each with the lines of its block inside it."""
+    top: list[Line] = []
+    around: list[Line] = []
+    for line in lines:
+        del around[line.level :]
+        (around[-1].body if around else top).append(line)
+        around.append(line)
+    return top
+
+
+def lines_of(tokens: Iterable[Token], text: str, problems: Problems) -> Iterator[Line]:
+    """The logical lines of a script; TooDeep when it is nested too deeply."""
+    return _Layout(problems, text).lines(tokens)
 
 
 @dataclass(slots=True)
 class _Layout:
     problems: Problems
     text: str
-    levels: list[str] = field(default_factory=lambda: [""])
+    levels: list[str] = field(default_factory=list)
     """The indentation of each open block."""
-    open: "list[Token]" = field(default_factory=list)
-    """Brackets that are open."""
-    line: "list[Token]" = field(default_factory=list)
+    open: list[Token] = field(default_factory=list)
+    """Open brackets."""
+    line: list[Token] = field(default_factory=list)
 
-    def lines(self, raw: "Iterable[Token]") -> Iterator[Line]:
+    def lines(self, tokens: Iterable[Token]) -> Iterator[Line]:
         indentation = ""
         fresh = True
-        last: Token | None = None
-        for token in raw:
-            kind = token.type
-            if kind == "_NEWLINE":
+        for token in tokens:
+            kind = token.kind
+            if kind == "newline":
                 fresh = True
                 if not self.open:
                     if self.line:
                         yield self._end(indentation)
                     indentation = ""
-            elif kind == "SPACE":
+            elif kind == "space":
                 if fresh and not self.line:
-                    indentation = str(token)
-            elif kind != "COMMENT":
-                if fresh and self.open and kind in _BEGINS_STATEMENT and self._never_closed(token):
+                    indentation = token.text
+            elif kind != "comment":
+                if fresh and self.open and kind in _BEGIN_STATEMENTS and not _EQUALS.match(self.text, token.end):
                     yield self._end(indentation, broken=True)
-                    indentation = _before(token, self.text)
+                    indentation = self.text[token.start - token.column + 1 : token.start]
                 fresh = False
                 self._take(token)
-                last = token
-        if self.open:
-            self._tell_never_closed(self.open[0])
         if self.line:
             yield self._end(indentation, broken=bool(self.open))
-        if last is not None:
-            yield Line([_mark("_END", last)], opens=False, closes=len(self.levels) - 1)
 
-    def _never_closed(self, token: "Token") -> bool:
-        """Whether a word on a new line begins a statement, although a bracket is open."""
-        if _EQUALS.match(self.text, token.end_pos or 0):
-            return False
-        self._tell_never_closed(self.open[0])
-        self.open.clear()
-        return True
-
-    def _tell_never_closed(self, token: "Token") -> None:
-        self.problems.at_token(token, f"this '{token}' is never closed")
-
-    def _take(self, token: "Token") -> None:
-        kind = token.type
+    def _take(self, token: Token) -> None:
         self.line.append(token)
-        if kind in OPENING:
+        if token.kind in OPENING:
             self.open.append(token)
             if len(self.open) > MOST_NESTING:
-                self.problems.at_token(token, f"more than {MOST_NESTING} brackets in one another")
-                raise TooDeep
-        elif kind in CLOSING and self.open:
+                raise TooDeep(token.at)
+        elif token.kind in CLOSING and self.open:
             self.open.pop()
 
     def _end(self, indentation: str, broken: bool = False) -> Line:
-        tokens = [*_with_policies(self.line, self.text), _mark("_NEWLINE", self.line[-1])]
+        if broken:
+            self.problems.at(self.open[0].at, f"this '{self.open[0].text}' is never closed")
+            self.open.clear()
+        tokens = [*_with_policies(self.line, self.text), end_token(self.line[-1])]
         self.line = []
         for index, token in enumerate(tokens):
-            self._check(token, tokens, index)
-        opens, closes = self._indent(indentation, tokens[0])
-        return Line(tokens, opens, closes, broken)
+            if token.kind in _SOFT and _is_a_name(tokens, index):
+                tokens[index] = token._replace(kind="name")
+        return Line(tokens, self._level(indentation, tokens[0]), broken)
 
-    def _check(self, token: "Token", tokens: "list[Token]", index: int) -> None:
-        kind = token.type
-        if kind in _SOFT and _is_a_name(tokens, index):
-            token.type = "NAME"
-        elif kind == "NAME" and not token.isidentifier():
-            self.problems.at_token(token, f"'{token}' cannot be a name")
-        elif kind in _LITERALS:
-            try:
-                _LITERALS[kind](str(token))
-            except LiteralError as error:
-                self.problems.at_token(token, str(error))
-
-    def _indent(self, indentation: str, first: "Token") -> tuple[bool, int]:
+    def _level(self, indentation: str, first: Token) -> int:
         levels = self.levels
-        if indentation == levels[-1]:
-            return False, 0
-        if indentation.startswith(levels[-1]):
+        if not levels:
+            levels.append(indentation)
+            if indentation:
+                self.problems.at(first.at, "this line is indented more than its block")
+        if not indentation.startswith(levels[0]):
+            # The first line of the script was indented, which has been reported.
+            levels[:] = [indentation]
+        if indentation != levels[-1] and indentation.startswith(levels[-1]):
             levels.append(indentation)
             if len(levels) > MOST_NESTING + 1:
-                self.problems.at_token(first, f"more than {MOST_NESTING} blocks in one another")
-                raise TooDeep
-            return True, 0
-        closed: list[str] = []
+                raise TooDeep(first.at)
+        closed = ""
         while not indentation.startswith(levels[-1]):
-            closed.append(levels.pop())
+            closed = levels.pop()
         if indentation != levels[-1]:
-            # Between two blocks: it is taken for a line of the inner one.
-            levels.append(closed.pop())
-            hint = "; tabs and spaces do not mix" if "\t" in indentation + levels[-1] else ""
-            self.problems.at_token(first, f"this indentation fits no block above{hint}")
-        return False, len(closed)
+            # Between two blocks: taken as a line of the inner one.
+            levels.append(closed)
+            hint = "; tabs and spaces do not mix" if "\t" in indentation + closed else ""
+            self.problems.at(first.at, f"this indentation matches no block above{hint}")
+        return len(levels) - 1
 
 
-def lines_of(tokens: "Iterable[Token]", text: str, problems: Problems) -> Iterator[Line]:
-    """The logical lines of a text, from all its tokens; the last one has one token, `_END`, and ends all blocks.
-
-    TooDeep, with its problem told, where the text is nested too deep.
-    """
-    return _Layout(problems, text).lines(tokens)
+def _is_a_name(tokens: list[Token], index: int) -> bool:
+    before = tokens[index - 1].kind if index else ""
+    after = tokens[index + 1].kind if index + 1 < len(tokens) else ""
+    return before in ("@", ".") or (before in ("(", ",") and after == "=")
 
 
-def _before(token: "Token", text: str) -> str:
-    """What stands before a token on its line."""
-    start = token.start_pos or 0
-    return text[start - (token.column or 1) + 1 : start]
-
-
-def _is_a_name(tokens: "list[Token]", index: int) -> bool:
-    before = tokens[index - 1].type if index else ""
-    after = tokens[index + 1].type if index + 1 < len(tokens) else ""
-    return before in ("AT", "DOT") or (before in ("LPAR", "COMMA") and after == "EQUAL")
-
-
-def _mark(kind: str, after: "Token") -> "Token":
-    """A token of no width, at the end of another."""
-    from lark import Token
-
-    line, column, end = after.end_line, after.end_column, after.end_pos
-    return Token(kind, "", end, line, column, line, column, end)
-
-
-def _with_policies(tokens: "list[Token]", text: str) -> "Iterator[Token]":
-    """The brackets that follow the call of an action, taken together as one token."""
-    from lark import Token
-
+def _with_policies(tokens: list[Token], text: str) -> Iterator[Token]:
+    """The tokens of a line, with all brackets that follow an action call as one."""
     depth = 0
     calls: list[int] = []
     """Depths at which the arguments of an action are open."""
@@ -198,44 +156,35 @@ def _with_policies(tokens: "list[Token]", text: str) -> "Iterator[Token]":
         token = tokens[at]
         yield token
         at += 1
-        if token.type in OPENING:
-            if token.type == "LPAR" and _names_an_action(tokens, at - 2):
+        if token.kind in OPENING:
+            if token.kind == "(" and _names_an_action(tokens, at - 2):
                 calls.append(depth)
             depth += 1
-        elif token.type in CLOSING:
+        elif token.kind in CLOSING:
             depth -= 1
             if calls and calls[-1] == depth:
                 calls.pop()
                 end = _end_of_brackets(tokens, at)
                 if end > at:
-                    first, last = tokens[at], tokens[end - 1]
-                    written = text[first.start_pos : last.end_pos]
-                    yield Token(
-                        "POLICY",
-                        written,
-                        first.start_pos,
-                        first.line,
-                        first.column,
-                        last.end_line,
-                        last.end_column,
-                        last.end_pos,
-                    )
+                    first = tokens[at]
+                    written = text[first.start : tokens[end - 1].end]
+                    yield Token("policy", written, first.start, first.line, first.column)
                     at = end
 
 
-def _names_an_action(tokens: "list[Token]", at: int) -> bool:
-    """Whether what ends here is `@name` or `@module.name`."""
-    while at > 1 and tokens[at - 1].type == "DOT":
+def _names_an_action(tokens: list[Token], at: int) -> bool:
+    """Whether `@name` or `@module.name` ends here."""
+    while at > 1 and tokens[at - 1].kind == ".":
         at -= 2
-    return at > 0 and tokens[at - 1].type == "AT"
+    return at > 0 and tokens[at - 1].kind == "@"
 
 
-def _end_of_brackets(tokens: "list[Token]", at: int) -> int:
-    """The place after all brackets that begin here, each at the next one that closes it."""
-    while at < len(tokens) and tokens[at].type == "LSQB":
+def _end_of_brackets(tokens: list[Token], at: int) -> int:
+    """The index behind all square brackets that begin here."""
+    while at < len(tokens) and tokens[at].kind == "[":
         depth = 0
         for end in range(at, len(tokens)):
-            depth += (tokens[end].type == "LSQB") - (tokens[end].type == "RSQB")
+            depth += (tokens[end].kind == "[") - (tokens[end].kind == "]")
             if depth == 0:
                 break
         else:

@@ -1,13 +1,7 @@
-"""How large a script may be, and what its builtins take."""
+"""How large a script may be. What a running script may do is bounded by `redrive.expressions.limits`."""
 
 LONGEST_SCRIPT = 250_000
 """Characters."""
 MOST_LINES = 5_000
-LONGEST_STORED = 1_000_000
-"""Characters of a text that a flow was started with: an earlier version took longer ones."""
-MOST_NESTING = 50
-"""Blocks and brackets inside one another."""
-LONGEST_RANGE = 10_000_000
-"""Numbers of a range."""
-MOST_DIGITS = 1000
-"""Digits that a number is rounded to."""
+MOST_CALLS = 100
+"""Calls of functions inside one another."""

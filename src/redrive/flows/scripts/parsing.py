@@ -1,256 +1,387 @@
-"""Text to nodes. All that is wrong with a text is found in one go: after a line without sense, the next is read."""
+"""Parses scripts. All problems of a text are found in one go: behind a line that cannot be read, the next one is."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from copy import copy
-from functools import lru_cache
-from importlib.resources import files
-from itertools import pairwise
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, cast
 
-from redrive.flows.scripts.building import Builder
+from redrive.expressions import nodes as expressions
+from redrive.expressions.hints import found_instead
+from redrive.expressions.nodes import Position
+from redrive.expressions.parser import AN_OPERATOR, MOST_NESTING, Parser, TooDeep, Unreadable
+from redrive.flows.scripts import nodes
+from redrive.flows.scripts.call_syntax import CallSyntax
 from redrive.flows.scripts.errors import Problems
-from redrive.flows.scripts.layout import Line, TooDeep, lines_of
+from redrive.flows.scripts.layout import Line, blocks, lines_of, script_tokens
 from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_LINES
-from redrive.flows.scripts.nodes import Function, Script
-from redrive.flows.scripts.policies import Policies
-from redrive.flows.scripts.wording import problem_with, word_meant
+from redrive.flows.scripts.nodes import Block, ScriptTree, Statement
+from redrive.flows.scripts.syntax_hints import (
+    BLOCK_WORDS,
+    END_OF_LINE,
+    policy_without_action,
+    problem_with,
+    word_meant,
+)
 
-if TYPE_CHECKING:
-    from lark import Lark, Token, Tree
-
-# What stands in for a line that makes no sense, so that the lines around it still do.
-_ANY_CALL = ("NAME", "LPAR", "RPAR", "_NEWLINE")
-_HEADS: dict[str, tuple[str, ...]] = {
-    "FN": ("FN", "NAME", "LPAR", "RPAR", "COLON", "_NEWLINE"),
-    "ELIF": ("ELIF", "TRUE", "COLON", "_NEWLINE"),
-    "ELSE": ("ELSE", "COLON", "_NEWLINE"),
-    "FOR": ("FOR", "NAME", "IN", "NAME", "COLON", "_NEWLINE"),
-    "WHILE": ("WHILE", "TRUE", "COLON", "_NEWLINE"),
-    "TRY": ("TRY", "COLON", "_NEWLINE"),
-    "EXCEPT": ("EXCEPT", "COLON", "_NEWLINE"),
-    "FINALLY": ("FINALLY", "COLON", "_NEWLINE"),
-    "PARALLEL": ("PARALLEL", "COLON", "_NEWLINE"),
-    "IF": ("IF", "TRUE", "COLON", "_NEWLINE"),
+MAIN = "main"
+_AUGMENTED = ("+=", "-=", "*=", "/=", "//=", "%=", "**=")
+_CONTINUED_BY = {
+    **dict.fromkeys(("if", "elif"), ("elif", "else")),
+    **dict.fromkeys(("try", "except"), ("except", "else", "finally")),
 }
-_ANY_HANDLER = ("EXCEPT", "COLON", "_NEWLINE", "_INDENT", *_ANY_CALL, "_DEDENT")
-_GOES_ON = frozenset(("ELIF", "ELSE", "EXCEPT", "FINALLY"))
+"""Words of the lines that continue a statement."""
 
 
-def parse(text: str, source: str = "<script>", longest: int = LONGEST_SCRIPT) -> Script:
-    """The script that a text is; ScriptError with all that is wrong with it."""
-    script, problems = read_script(text, source, longest)
+def parse(text: str, source: str = "<script>") -> ScriptTree:
+    """The syntax tree of a script; ScriptError with all its problems."""
+    script, problems = read_script(text, source)
     problems.raise_found()
     # Without problems there is one.
-    return cast("Script", script)
+    return cast("ScriptTree", script)
 
 
-def read_script(text: str, source: str, longest: int = LONGEST_SCRIPT) -> tuple[Script | None, Problems]:
-    """What is wrong with a text, and the script that it is: also one with problems, when every line makes sense."""
+def read_script(text: str, source: str) -> tuple[ScriptTree | None, Problems]:
+    """A script and its problems. It has a tree even with some problems, as long as every line could be read."""
     text = normal_text(text)
-    refused = too_long(text, longest)
+    refused = _too_long(text)
     problems = Problems(source, () if refused else text.split("\n"))
     if refused:
-        problems.add(1, 1, f"{refused}; make it several, or leave large data to actions")
+        problems.add(1, 1, f"{refused}; split it, or leave large data to actions")
         return None, problems
-    policies = Policies(problems)
-    functions: dict[str, Function] = {}
-    reader = _Reader(problems, policies)
-    with suppress(TooDeep):
-        tree = reader.read(text)
-        functions = Builder(problems, policies).functions(tree) if tree is not None else {}
+    reader = _Reader(problems)
+    functions: dict[str, nodes.Function] = {}
+    try:
+        functions = reader.functions(blocks(lines_of(script_tokens(text), text, problems)))
+    except TooDeep as error:
+        problems.at(error.at, error.message)
     if not functions and not problems:
         problems.add(1, 1, "the script is empty; write fn main(): and what it does")
-    script = Script(functions, source, text) if functions and not reader.made_up else None
-    return script, problems
+    return (ScriptTree(functions, source, text) if functions and not reader.unreadable else None), problems
 
 
-def too_long(text: str, longest: int) -> str:
-    """Why a text is not even read; empty when it is."""
-    if len(text) > longest:
-        return f"the script has {len(text):,} characters; at most {longest:,}"
+def _too_long(text: str) -> str:
+    if len(text) > LONGEST_SCRIPT:
+        return f"the script has {len(text):,} characters; at most {LONGEST_SCRIPT:,} are allowed"
     lines = text.count("\n") + (not text.endswith("\n"))
-    if lines > MOST_LINES and longest == LONGEST_SCRIPT:
-        return f"the script has {lines:,} lines; at most {MOST_LINES:,}"
-    return ""
+    return f"the script has {lines:,} lines; at most {MOST_LINES:,} are allowed" if lines > MOST_LINES else ""
 
 
 def normal_text(text: str) -> str:
-    """Without a byte order mark, and with one kind of line end."""
+    """The text without a byte order mark, and with one kind of line end."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-@lru_cache(maxsize=1)
-def grammar() -> "Lark":
-    """The tables of the parser, made when the first script is read."""
-    from lark import Lark
-
-    written = files("redrive.flows.scripts").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(written, parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=True)
-
-
-@lru_cache(maxsize=1)
-def _builders() -> dict[Any, Any]:
-    """What builds the tree, by rule. Most rules of an expression only hand on what they have: that is made quick."""
-    callbacks: dict[Any, Any] = grammar().parse_interactive("").parser_state.parse_conf.callbacks
-    quick = {
-        rule: itemgetter(0)
-        for rule in callbacks
-        if getattr(getattr(rule, "options", None), "expand1", False)
-        and len(rule.expansion) == 1
-        and not rule.expansion[0].name.startswith("_")
-    }
-    return {**callbacks, **quick}
+T = TypeVar("T")
 
 
 class _Reader:
-    """Feeds the parser line by line, and sets it right again where a line does not fit."""
+    """Reads the lines of one script."""
 
-    def __init__(self, problems: Problems, policies: Policies) -> None:
+    def __init__(self, problems: Problems) -> None:
         self.problems = problems
-        self.policies = policies
-        self.grammar = grammar()
-        self.parser: Any = self.grammar.parse_interactive("")
-        self.parser.parser_state.parse_conf.callbacks = _builders()
-        self.levels: list[bool] = []
-        """For each open block, whether the parser knows of it."""
-        self.last: Token | None = None
-        """The end of the line before."""
-        self.bad: set[int] = set()
-        """Levels whose last statement makes no sense."""
-        self.made_up = False
-        """Something stands in for what makes no sense."""
+        self.unreadable = False
+        """A line could not be read, so that the tree lacks something."""
+        self._calls = CallSyntax(problems)
+        self._around: list[str] = []
+        """The words of the blocks around the line that is read."""
 
-    def read(self, text: str) -> "Tree[Token] | None":
-        from lark.exceptions import UnexpectedToken
+    def functions(self, lines: Sequence[Line]) -> dict[str, nodes.Function]:
+        """The functions by name. Statements outside all functions are `main`, which comes last then."""
+        found: dict[str, nodes.Function] = {}
+        loose = [line for line in lines if _word(line) != "fn"]
+        for line in lines:
+            function = self._read(line, self._function) if _word(line) == "fn" else None
+            if function is None:
+                continue
+            if function.name in found:
+                first = found[function.name].at.line
+                self.problems.at(function.at, f"function '{function.name}' is already defined on line {first}")
+            found[function.name] = function
+        if loose:
+            body = self._statements_of(loose)
+            if MAIN in found:
+                message = f"this is outside all functions; put it into 'main', on line {found[MAIN].at.line}"
+                self.problems.at(loose[0].at, message)
+            found[MAIN] = nodes.Function(MAIN, (), body, implicit=True, at=loose[0].at)
+        return found
 
+    def _read(self, line: Line, read: Callable[[Parser, Line], T]) -> T | None:
+        """What a line says; None when it cannot be read, which is reported. Its block is looked at all the same."""
+        parser = Parser(line.tokens, self._calls.dialect, self.problems.at, len(self._around))
         try:
-            lines = lines_of(self.grammar.lex(text, dont_ignore=True), text, self.problems)
-            for line, following in pairwise(_with_none(lines)):
-                if line is not None:
-                    self._read_line(line, following is not None and following.opens)
-            tree: Tree[Token] = self.parser.feed_eof()
-        except UnexpectedToken as error:
-            # Nothing that could stand in helped. The problem that led here is told already, or is this one.
-            if not self.problems:
-                self.problems.add(error.line or 1, error.column or 1, "the script makes no sense from here on")
-            return None
-        return tree
+            if bracket := policy_without_action(line.tokens):
+                message = "only the call of an action has a policy; write @ before its name"
+                raise Unreadable(line.tokens.index(bracket), message=message)
+            return read(parser, line)
+        except Unreadable as error:
+            self.unreadable = True
+            if self.problems.full:
+                # Only counted: it need not be put into words.
+                self.problems.at(line.tokens[error.index].at, "")
+            elif not line.broken:
+                token, message = problem_with(line.tokens, error)
+                self.problems.at(token.at, message)
+        if line.body:
+            self._block(line, _word(line))
+        return None
 
-    def _read_line(self, line: Line, heads_block: bool) -> None:
-        from lark.exceptions import UnexpectedToken
+    # Blocks
 
-        self._enter(line)
-        self.last = line.tokens[-1]
-        first = line.tokens[0]
-        for token in line.tokens:
-            if token.type == "POLICY":
-                self.policies.read(token)
-        level = len(self.levels)
-        self.bad = {one for one in self.bad if one < level or (one == level and first.type in _GOES_ON)}
-        if first.type == "_END":
-            self._close_try(first)
-            return
-        saved = self.parser.copy(deepcopy_values=False)
-        for index, token in enumerate(line.tokens):
-            try:
-                self.parser.feed_token(token)
-            except UnexpectedToken:
-                self.parser = saved
-                self._tell(line, index, level)
-                self.bad.add(level)
-                self._stand_in(line, heads_block)
-                return
+    def _block(self, line: Line, word: str) -> Block:
+        """The block that a line opens."""
+        if not line.body:
+            self.problems.at(line.tokens[-1].at, "expected an indented line below: a block begins here")
+        with self._inside(word, line.at):
+            return self._statements_of(line.body)
 
-    def _enter(self, line: Line) -> None:
-        """Begin and end blocks before a line."""
-        first = line.tokens[0]
-        wanted = "_INDENT" in self.parser.choices()
-        if line.opens:
-            if wanted:
-                self._feed(("_INDENT",), first)
+    @contextmanager
+    def _inside(self, word: str, at: Position) -> Iterator[None]:
+        self._around.append(word)
+        if len(self._around) > MOST_NESTING:
+            raise TooDeep(at)
+        yield
+        self._around.pop()
+
+    def _statements_of(self, lines: Sequence[Line]) -> Block:
+        compound: dict[str, Callable[[Parser, Line], Statement]] = {
+            "for": self._for,
+            "while": self._while,
+            "parallel": self._parallel,
+        }
+        found: list[Statement | None] = []
+        index = 0
+        while index < len(lines):
+            line, word = lines[index], _word(lines[index])
+            index += 1
+            following: list[Line] = []
+            while index < len(lines) and _word(lines[index]) in _CONTINUED_BY.get(word, ()):
+                following.append(lines[index])
+                index += 1
+            if word == "if":
+                found.append(self._if(line, following))
+            elif word == "try":
+                found.append(self._try(line, following))
             else:
-                self.problems.at_token(first, "this line is indented more than its block")
-            self.levels.append(wanted)
-            return
-        if wanted:
-            self.problems.at_token(first, "expected an indented line here: a block begins above")
-            self._feed(("_INDENT", *_ANY_CALL, "_DEDENT"), first)
-        for _ in range(line.closes):
-            self._close_try(first)
-            if self.levels.pop():
-                # A block ends where its last line does.
-                self._feed(("_DEDENT",), first if self.last is None else self.last)
+                found.append(self._read(line, compound.get(line.tokens[0].kind, self._simple)))
+                self._look_at(following)
+        return tuple(one for one in found if one is not None)
 
-    def _close_try(self, at: "Token") -> None:
-        """A `try` that is left without a handler."""
-        if self._needs_handler():
-            self.problems.at_token(at, "expected 'except' or 'finally': the 'try' above has neither")
-            self._feed(_ANY_HANDLER, at)
+    def _look_at(self, lines: Sequence[Line]) -> None:
+        """The blocks of lines that have no meaning where they are."""
+        for line in lines:
+            self.unreadable = True
+            if line.body:
+                self._block(line, _word(line))
 
-    def _needs_handler(self) -> bool:
-        """A `try` block has ended here, and nothing followed it yet."""
-        return "EXCEPT" in self.parser.choices() and self._takes("EXCEPT") and not self._takes("NAME")
+    def _refuse(self, lines: Sequence[Line]) -> None:
+        """Lines that continue a statement which has ended."""
+        if lines:
+            self.problems.at(lines[0].at, found_instead(lines[0].tokens[0], "a statement"))
+            self._look_at(lines)
 
-    def _takes(self, kind: str) -> bool:
-        from lark import Token
-        from lark.exceptions import UnexpectedToken
+    def _keyword(self, parser: Parser, *words: str) -> None:
+        """The word that a line begins with. One that is misspelt is reported."""
+        if parser.token.kind not in words:
+            raise Unreadable(1, END_OF_LINE)
+        parser.index += 1
 
-        trial = self._trial()
-        try:
-            trial.feed_token(Token(kind, ""))
-        except UnexpectedToken:
-            return False
-        return True
+    def _header_end(self, parser: Parser, expected: str = f"':' or {AN_OPERATOR}") -> None:
+        """The `:` of a line that opens a block, and the end of the line."""
+        parser.expect(":", expected)
+        if parser.token.kind != "end":
+            raise Unreadable(parser.index, message="a block begins on a line of its own, indented")
 
-    def _trial(self) -> Any:
-        """A copy of the parser that builds nothing, to see what it would take."""
-        trial = self.parser.copy(deepcopy_values=False)
-        trial.parser_state.parse_conf = copy(trial.parser_state.parse_conf)
-        trial.parser_state.parse_conf.callbacks = {}
-        return trial
+    def _function(self, parser: Parser, line: Line) -> nodes.Function:
+        self._keyword(parser, "fn")
+        name = parser.name()
+        parser.expect("(")
+        built: dict[str, nodes.Parameter] = {}
 
-    def _tell(self, line: Line, index: int, level: int) -> None:
-        if line.broken or (line.tokens[0].type in _GOES_ON and level in self.bad):
-            # What is behind it is told already.
-            return
-        accepted: set[str] = set()
-        if not self.problems.full:
-            # Fed again: the token that did not fit has changed the parser's mind about those before it.
-            again = self._trial()
-            for token in line.tokens[:index]:
-                again.feed_token(token)
-            accepted = again.accepts()
-        token, message = problem_with(self.grammar, line.tokens, index, accepted)
-        self.problems.at_token(token, message)
+        def parameter() -> None:
+            token = parser.token
+            if token.kind != "name":
+                hint = f"a parameter is a name, with a default or without: fn {name.text}(a, b=1)"
+                raise Unreadable(parser.index, message=hint)
+            parser.index += 1
+            default = parser.expression() if parser.take("=") else None
+            if token.text in built:
+                self.problems.at(token.at, f"parameter '{token.text}' is already there")
+            elif default is None and built and next(reversed(built.values())).default is not None:
+                self.problems.at(token.at, f"'{token.text}' needs a default, as the parameter before it has one")
+            built[token.text] = nodes.Parameter(token.text, default, at=token.at)
 
-    def _stand_in(self, line: Line, heads_block: bool) -> None:
-        """Feed a line that makes sense, of the same kind as far as that can be seen."""
-        from lark.exceptions import UnexpectedToken
+        parser.separated(")", parameter)
+        self._header_end(parser, "':'")
+        return nodes.Function(name.text, tuple(built.values()), self._block(line, "fn"), at=line.at)
 
-        first = line.tokens[0]
-        if self._needs_handler() and first.type not in ("EXCEPT", "FINALLY"):
-            self._feed(_ANY_HANDLER, first)
-        same = _HEADS.get(word_meant(first).upper(), _HEADS["IF"])
-        candidates: tuple[tuple[str, ...], ...] = (same, _HEADS["IF"]) if heads_block else (_ANY_CALL,)
-        for kinds in candidates:
-            saved = self.parser.copy(deepcopy_values=False)
-            try:
-                self._feed(kinds, first, next((str(one) for one in line.tokens[1:2] if one.type == "NAME"), ""))
-            except UnexpectedToken:
-                self.parser = saved
+    def _if(self, line: Line, following: Sequence[Line]) -> Statement:
+        branches = [self._read(line, self._branch)]
+        otherwise: Block | None = ()
+        for index, one in enumerate(following):
+            if _word(one) == "else":
+                otherwise = self._read(one, self._plain_block)
+                self._refuse(following[index + 1 :])
+                break
+            branches.append(self._read(one, self._branch))
+        return nodes.If(tuple(one for one in branches if one is not None), otherwise or (), at=line.at)
+
+    def _branch(self, parser: Parser, line: Line) -> nodes.Branch:
+        self._keyword(parser, "if", "elif")
+        test = parser.expression()
+        self._header_end(parser)
+        return nodes.Branch(test, self._block(line, "if"), at=line.at)
+
+    def _plain_block(self, parser: Parser, line: Line) -> Block:
+        """The block of a `try`, `else` or `finally`."""
+        self._keyword(parser, "try", "else", "finally")
+        self._header_end(parser, "':'")
+        return self._block(line, _word(line))
+
+    def _for(self, parser: Parser, line: Line) -> Statement:
+        self._keyword(parser, "for")
+        names = [parser.name()]
+        while parser.take(","):
+            names.append(parser.name())
+        if len({one.text for one in names}) < len(names):
+            self.problems.at(names[0].at, "a name is used twice here")
+        parser.expect("in", "'in' or ','")
+        items = parser.expression()
+        self._header_end(parser)
+        return nodes.For(tuple(one.text for one in names), items, self._block(line, "for"), at=line.at)
+
+    def _while(self, parser: Parser, line: Line) -> Statement:
+        self._keyword(parser, "while")
+        test = parser.expression()
+        self._header_end(parser)
+        return nodes.While(test, self._block(line, "while"), at=line.at)
+
+    def _try(self, line: Line, following: Sequence[Line]) -> Statement:
+        body = self._read(line, self._plain_block)
+        handlers: list[nodes.Handler | None] = []
+        parts: dict[str, Block | None] = {}
+        for index, one in enumerate(following):
+            word = _word(one)
+            if "finally" in parts or word in parts or (word == "except" and parts) or (word == "else" and not handlers):
+                self._refuse(following[index:])
+                break
+            if word == "except":
+                handlers.append(self._read(one, self._handler))
             else:
-                return
+                parts[word] = self._read(one, self._plain_block)
+        if not following:
+            self.problems.at(line.at, "expected 'except' or 'finally' after this 'try'")
+        for handler in handlers[:-1]:
+            if handler is not None and not handler.types:
+                self.problems.at(handler.at, "an 'except' without types catches everything; put it last")
+        caught = tuple(one for one in handlers if one is not None)
+        return nodes.Try(body or (), caught, parts.get("else") or (), parts.get("finally") or (), at=line.at)
 
-    def _feed(self, kinds: Iterable[str], at: "Token", called: str = "") -> None:
-        from lark import Token
+    def _handler(self, parser: Parser, line: Line) -> nodes.Handler:
+        self._keyword(parser, "except")
+        types: list[str] = []
+        name = None
+        if parser.token.kind != ":":
+            if parser.take("("):
+                types = parser.separated(")", lambda: self._calls.dotted_name(parser))
+                if not types:
+                    raise Unreadable(parser.index - 1, "a name")
+            else:
+                types = [self._calls.dotted_name(parser)]
+            name = parser.name().text if parser.take("as") else None
+        self._header_end(parser, "':'" if name or not types else "'as' or ':'")
+        return nodes.Handler(tuple(types), name, self._block(line, "except"), at=line.at)
 
-        for kind in kinds:
-            self.made_up |= kind not in ("_INDENT", "_DEDENT")
-            self.parser.feed_token(Token.new_borrow_pos(kind, called if kind == "NAME" else "", at))
+    def _parallel(self, parser: Parser, line: Line) -> Statement:
+        self._keyword(parser, "parallel")
+        self._header_end(parser, "':'")
+        if not line.body:
+            self._block(line, "parallel")
+        branches: list[nodes.ParallelBranch] = []
+        assigned: set[str] = set()
+        with self._inside("parallel", line.at):
+            for one in line.body:
+                branch = self._read(one, self._parallel_branch)
+                if branch is not None:
+                    if branch.name in assigned:
+                        self.problems.at(branch.at, f"'{branch.name}' is assigned twice in one 'parallel'")
+                    assigned |= {branch.name} if branch.name else set()
+                    branches.append(branch)
+        return nodes.Parallel(tuple(branches), at=line.at)
+
+    def _parallel_branch(self, parser: Parser, line: Line) -> nodes.ParallelBranch:
+        name = None
+        if [one.kind for one in parser.tokens[:2]] == ["name", "="]:
+            name = parser.name().text
+            parser.index += 1
+        found = self._calls.any_call(parser)
+        self._end(parser, line)
+        return nodes.ParallelBranch(name, found, at=line.at)
+
+    # Statements of one line
+
+    def _simple(self, parser: Parser, line: Line) -> Statement:
+        statement: Statement
+        word = line.tokens[0].kind
+        if word in BLOCK_WORDS:
+            raise Unreadable(0, "a statement")
+        if word in ("return", "sleep", "raise", "break", "continue", "pass"):
+            parser.index += 1
+        match word:
+            case "return":
+                value = None if parser.token.kind == "end" else self._calls.value(parser)
+                statement = nodes.Return(value, at=line.at)
+            case "sleep":
+                statement = nodes.Sleep(parser.expression(), at=line.at)
+            case "raise":
+                statement = self._raise(parser, line)
+            case "break" | "continue" | "pass":
+                if word != "pass" and not {"for", "while"} & {*self._around}:
+                    self.problems.at(line.at, f"'{word}' belongs into a 'for' or a 'while'")
+                statement = nodes.Jump(word, at=line.at)
+            case _:
+                statement = self._assignment(parser, line)
+        self._end(parser, line)
+        return statement
+
+    def _end(self, parser: Parser, line: Line) -> None:
+        """The end of a line that opens no block."""
+        if parser.token.kind != "end":
+            raise Unreadable(parser.index, END_OF_LINE)
+        if line.body:
+            self.problems.at(line.body[0].at, "this line is indented more than its block")
+            self._statements_of(line.body)
+
+    def _assignment(self, parser: Parser, line: Line) -> Statement:
+        first = self._calls.value(parser)
+        sign = parser.token.kind
+        if sign != "=" and sign not in _AUGMENTED:
+            return nodes.ExpressionStatement(first, at=line.at)
+        parser.index += 1
+        value = self._calls.value(parser)
+        if not isinstance(first, expressions.Name | expressions.Index):
+            self.problems.at(first.at, "only a name or an element can be assigned: name = ..., name[index] = ...")
+            first = expressions.Name("_", at=first.at)
+        if sign == "=":
+            return nodes.Assign(first, value, at=line.at)
+        return nodes.AugmentedAssign(first, sign[:-1], value, at=line.at)
+
+    def _raise(self, parser: Parser, line: Line) -> Statement:
+        if parser.token.kind == "end":
+            if "except" not in self._around:
+                self.problems.at(line.at, "'raise' alone belongs into an 'except'; elsewhere name what to raise")
+            return nodes.Raise(None, None, at=line.at)
+        name = self._calls.dotted_name(parser)
+        message = None
+        if parser.take("(") and not parser.take(")"):
+            message = parser.expression()
+            parser.take(",")
+            parser.expect(")", f"')' or {AN_OPERATOR}")
+        return nodes.Raise(name, message, at=line.at)
 
 
-def _with_none(lines: Iterator[Line]) -> Iterator[Line | None]:
-    yield from lines
-    yield None
+def _word(line: Line) -> str:
+    """The word that a line which opens a block begins with, or was meant to; empty for other lines."""
+    first = line.tokens[0]
+    if first.kind in BLOCK_WORDS:
+        return first.kind
+    meant = word_meant(first) if first.kind == "name" and line.body else ""
+    return meant if meant in BLOCK_WORDS else ""

@@ -1,7 +1,6 @@
-"""A script with its name, as flows run it."""
+"""A named script, as flows run it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,7 +12,7 @@ from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check
 from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.interpreter import Program, program_of
-from redrive.flows.scripts.limits import LONGEST_STORED
+from redrive.flows.scripts.parsing import parse
 from redrive.flows.values.json_form import JsonForm, NotReadable
 from redrive.flows.values.named_arguments import WrongArguments
 
@@ -21,7 +20,7 @@ LONGEST_NAME = 200
 
 
 class ScriptInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a flow of a script is started with: it keeps the text, whatever becomes of the script."""
+    """The stored input of a script flow. It includes the text, so that a changed script does not change the flow."""
 
     text: str
     function: str
@@ -29,38 +28,36 @@ class ScriptInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Script:
-    """`Script("orders", text)`: ScriptError with all that is wrong with the text.
+    """`Script("orders", text)` parses a script; ScriptError with all its problems.
 
-    source: what errors call the text; by default the name.
+    source: what errors call the text; the name by default.
     """
 
     def __init__(self, name: str, text: str, source: str | None = None) -> None:
         if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or "\0" in name:
-            raise ValueError(f"a script needs a name of 1 to {LONGEST_NAME} characters")
+            raise ValueError(f"{name!r:.60} is not a name for a script; use 1 to {LONGEST_NAME} characters")
         self.name = name
-        # Remembered, so that the flows of this process need not read it again.
-        parsed = program_of(text, name if source is None else source).script
-        self.parsed = replace(parsed, source=name if source is None else source)
+        self.parsed = parse(text, name if source is None else source)
 
     @property
     def text(self) -> str:
         return self.parsed.text
 
     def function(self, name: str | None = None) -> nodes.Function:
-        """The function that a flow runs: by default `main`, or the only one."""
+        """The function that a flow runs: `main` or the only one by default."""
         return _function(self.parsed, self.name, name)
 
     def input_for(self, inputs: Mapping[str, Any], function: str | None = None) -> str:
-        """What a flow is started with; WrongArguments when it does not fit the function's parameters.
+        """The stored input of a flow; WrongArguments when the inputs do not fit the function's parameters.
 
-        ScriptError when the checker knows that the script would fail: what it did before that would stay done.
+        ScriptError when the checker finds errors: such a script would fail half way, with its first actions done.
         """
         node = self.function(function)
         wrong = [one for one in check(self.parsed) if one.severity == "error"]
         if wrong:
             raise ScriptError(wrong)
         check_inputs(node, inputs)
-        # Refuses what JSON would change on the way.
+        # Refuses what JSON would change.
         JsonForm(dict[str, Any], f"script {self.name}: its inputs").write(dict(inputs))
         stored = ScriptInput(text=self.text, function=node.name, inputs=dict(inputs))
         return msgspec.json.encode(stored, order="deterministic").decode()
@@ -70,12 +67,12 @@ class Script:
 
 
 def check_inputs(function: nodes.Function, inputs: Mapping[str, Any]) -> None:
-    """Each input is a parameter, and each parameter without a default has one."""
+    """WrongArguments unless each input is a parameter, and each parameter without a default has an input."""
     known = [one.name for one in function.parameters]
     for name in inputs:
         if name not in known:
             close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
+            hint = f"did you mean {close[0]!r}?" if close else f"the inputs are: {', '.join(known) or 'none'}"
             raise WrongArguments(f"no input is named {redact(name, 60)!r}; {hint}", name)
     missing = [one.name for one in function.parameters if one.default is None and one.name not in inputs]
     if missing:
@@ -86,21 +83,21 @@ def read_stored(text: str) -> ScriptInput:
     try:
         return msgspec.json.decode(text, type=ScriptInput)
     except msgspec.MsgspecError as error:
-        raise NotReadable(f"what the flow of this script was started with cannot be read: {error}") from None
+        raise NotReadable(f"the stored input of this script flow cannot be read: {error}") from None
 
 
 def read_script_input(text: str, name: str) -> tuple[Program, ScriptInput]:
-    """What a flow was started with; NotReadable when it cannot be run."""
+    """The program and the stored input of a flow; NotReadable when it cannot be run."""
     stored = read_stored(text)
     try:
-        program = program_of(stored.text, name, LONGEST_STORED)
+        program = program_of(stored.text, name)
         check_inputs(_function(program.script, name, stored.function), stored.inputs)
     except ValueError as error:
         raise NotReadable(f"script {name}: {error}") from None
     return program, stored
 
 
-def _function(script: nodes.Script, name: str, wanted: str | None) -> nodes.Function:
+def _function(script: nodes.ScriptTree, name: str, wanted: str | None) -> nodes.Function:
     known = list(script.functions)
     if wanted is None:
         if script.entry is None:

@@ -36,7 +36,6 @@ MOST_AWAITED = 1000
 MOST_CALLBACKS = 500_000
 # Finished tasks that are kept before they are swept out.
 _FEW = 64
-_OF_TASKS = vars(asyncio.tasks)
 
 
 class FlowFuture(asyncio.Future[Any]):
@@ -73,12 +72,10 @@ class FlowTask(asyncio.Task[Any]):
         self.order = order
         # asyncio would name it by the count of tasks in this process.
         super().__init__(coroutine, loop=loop, name=str(name or f"flow-task-{order & 0xFFFF}"), context=context)
+        # asyncio.all_tasks() would list it in the order of a set that also holds the tasks of other flows.
+        asyncio.tasks._unregister_task(self)
 
     def __hash__(self) -> int:
-        caller = sys._getframe(1)
-        # It meets the tasks in the order of a set that those of other flows are in too.
-        if caller.f_globals is _OF_TASKS and "all_tasks" in caller.f_code.co_qualname and OUTER.inside is not None:
-            raise NoOrder("all_tasks()", "keep the tasks in a list of your own, or use asyncio.TaskGroup")
         return self.order
 
     def __eq__(self, other: object) -> bool:

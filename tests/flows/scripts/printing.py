@@ -1,11 +1,13 @@
-"""Nodes to text: what `parse` gives back the same nodes for."""
+"""Writes syntax trees as text, for tests that generate them."""
 
 import math
 from collections.abc import Iterable, Iterator
 
+from redrive.expressions import nodes as expressions
+from redrive.expressions.nodes import Node
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.formatting import format_script
-from redrive.flows.scripts.nodes import Block, Expression, Script, Statement
+from redrive.flows.scripts.nodes import Block, ScriptTree, Statement
 
 # How strongly an expression holds together, from a condition to a name.
 _CONDITIONAL, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _POWER, _ITEM, _ATOM = range(11)
@@ -14,7 +16,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _STEP = "    "
 
 
-def print_script(script: Script) -> str:
+def print_script(script: ScriptTree) -> str:
     """The script as text, formatted; comments are not in the nodes, and are lost."""
     lines: list[str] = []
     for function in script.functions.values():
@@ -52,12 +54,8 @@ def _statement(statement: Statement) -> Iterator[str]:
         case nodes.Raise(error=error, message=message):
             said = "" if message is None else f"({print_expression(message)})"
             yield "raise" if error is None else f"raise {error}{said}"
-        case nodes.Break():
-            yield "break"
-        case nodes.Continue():
-            yield "continue"
-        case nodes.Pass():
-            yield "pass"
+        case nodes.Jump(word=word):
+            yield word
         case nodes.Parallel(branches=branches):
             yield "parallel:"
             for branch in branches:
@@ -99,56 +97,57 @@ def _try(statement: nodes.Try) -> Iterator[str]:
         yield from _headed("finally:", statement.final)
 
 
-def print_expression(expression: Expression, least: int = _CONDITIONAL) -> str:
+def print_expression(expression: Node, least: int = _CONDITIONAL) -> str:
     """On one line, in round brackets where it must hold together more strongly than it does."""
     text, strength = _expression(expression)
     return text if strength >= least else f"({text})"
 
 
-def _expression(expression: Expression) -> tuple[str, int]:
+def _expression(expression: Node) -> tuple[str, int]:
     match expression:
-        case nodes.Literal(value=value):
+        case expressions.Literal(value=value):
             return _literal(value), _ATOM
         case nodes.Duration(text=text):
             return text, _ATOM
-        case nodes.Name(name=name):
+        case expressions.Name(name=name):
             return name, _ATOM
-        case nodes.Attribute(value=owner, name=name):
-            return f"{owner.name}.{name}", _ITEM
-        case nodes.ListDisplay(items=items):
+        case expressions.Attribute(value=owner, name=name):
+            return f"{print_expression(owner)}.{name}", _ITEM
+        case expressions.ListDisplay(items=items):
             return f"[{_separated(items)}]", _ATOM
-        case nodes.DictDisplay(pairs=pairs):
+        case expressions.DictDisplay(pairs=pairs):
             return f"{{{', '.join(f'{print_expression(key)}: {print_expression(one)}' for key, one in pairs)}}}", _ATOM
-        case nodes.Index(value=owned, index=index):
+        case expressions.Index(value=owned, index=index):
             return f"{_owner(owned)}[{print_expression(index)}]", _ITEM
-        case nodes.Slice(value=owned, start=start, stop=stop, step=step):
+        case expressions.Slice(value=owned, start=start, stop=stop, step=step):
             ends = ":".join("" if one is None else print_expression(one) for one in (start, stop))
             return f"{_owner(owned)}[{ends}{'' if step is None else f':{print_expression(step)}'}]", _ITEM
-        case nodes.Unary(operator="not", operand=operand):
+        case expressions.Unary(operator="not", operand=operand):
             return f"not {print_expression(operand, _NOT)}", _NOT
-        case nodes.Unary(operator=operator, operand=operand):
+        case expressions.Unary(operator=operator, operand=operand):
             return f"{operator}{print_expression(operand, _SIGN)}", _SIGN
-        case nodes.Arithmetic():
+        case expressions.Arithmetic():
             return _arithmetic(expression)
-        case nodes.Comparison(first=first, rest=rest):
+        case expressions.Comparison(first=first, rest=rest):
             return _chain(first, rest, _SUM), _COMPARISON
-        case nodes.Logic(operator=word, operands=operands):
+        case expressions.Logic(operator=word, operands=operands):
             strength = _OR if word == "or" else _AND
             return f" {word} ".join(print_expression(one, strength + 1) for one in operands), strength
-        case nodes.Conditional(test=test, then=then, otherwise=otherwise):
+        case expressions.Conditional(test=test, then=then, otherwise=otherwise):
             said = f"{print_expression(then, _OR)} if {print_expression(test, _OR)} else {print_expression(otherwise)}"
             return said, _CONDITIONAL
         case nodes.Spread(items=items_of, name=name, call=call):
             return f"spread {print_expression(items_of)}:{name} -> {print_expression(call)}", _CONDITIONAL
-        case nodes.Call(name=name, positional=positional, named=named):
+        case expressions.Call(name=name, positional=positional, named=named):
             arguments = [print_expression(one) for one in positional] + [_argument(one) for one in named]
             return f"{name}({', '.join(arguments)})", _ATOM
         case nodes.ActionCall(name=name, arguments=given, policy=policy):
             brackets = "" if policy is None else f" {policy.text}"
             return f"@{name}({', '.join(_argument(one) for one in given)}){brackets}", _ATOM
+    raise TypeError(expression)
 
 
-def _arithmetic(expression: nodes.Arithmetic) -> tuple[str, int]:
+def _arithmetic(expression: expressions.Arithmetic) -> tuple[str, int]:
     strength = _ARITHMETIC.get(expression.rest[0][0], _PRODUCT)
     if strength == _POWER:
         return (
@@ -158,20 +157,20 @@ def _arithmetic(expression: nodes.Arithmetic) -> tuple[str, int]:
     return _chain(expression.first, expression.rest, strength + 1), strength
 
 
-def _chain(first: Expression, rest: Iterable[tuple[str, Expression]], least: int) -> str:
+def _chain(first: Node, rest: Iterable[tuple[str, Node]], least: int) -> str:
     return " ".join((print_expression(first, least), *(f"{sign} {print_expression(one, least)}" for sign, one in rest)))
 
 
-def _separated(items: Iterable[Expression]) -> str:
+def _separated(items: Iterable[Node]) -> str:
     return ", ".join(print_expression(one) for one in items)
 
 
-def _owner(value: Expression) -> str:
+def _owner(value: Node) -> str:
     """What an index follows. After an action call, a bracket would be its policy."""
     return f"({print_expression(value)})" if isinstance(value, nodes.ActionCall) else print_expression(value, _ITEM)
 
 
-def _argument(argument: nodes.Argument) -> str:
+def _argument(argument: expressions.Argument) -> str:
     return f"{argument.name}={print_expression(argument.value)}"
 
 

@@ -1,44 +1,35 @@
-"""Numbers, strings and durations of a script, read as Python reads them."""
+"""Reads number and string literals as Python does."""
 
 import re
 import unicodedata
 
-from redrive.failures.duration import DurationError, read_duration
-
 _SIMPLE = {"\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|N\{([^{}\n]+)\}|(.))")
 _LONGEST_NUMBER = 1000
-"""Digits: longer ones are a mistake, and Python itself refuses to print them at some length."""
+"""Characters of a number: longer ones are a mistake, and Python itself refuses to print very long ones."""
 
 
 class LiteralError(ValueError):
-    """A literal that means nothing: what is wrong with it, in words."""
+    """A literal that cannot be read. Its text says why."""
 
 
 def read_number(text: str) -> int | float:
     if len(text) > _LONGEST_NUMBER:
-        raise LiteralError(f"a number of {len(text)} characters; at most {_LONGEST_NUMBER}")
+        raise LiteralError(f"a number has at most {_LONGEST_NUMBER} characters; this one has {len(text)}")
     based = text[:2].lower() in ("0x", "0o", "0b")
     try:
         return float(text) if not based and any(char in text for char in ".eE") else int(text, 0)
     except ValueError:
-        zeros = "; a number does not begin with 0" if text[:1] == "0" and text.isdigit() else ""
+        zeros = "; a whole number does not begin with 0" if text[:1] == "0" and text.isdigit() else ""
         raise LiteralError(f"'{text}' is not a number{zeros}") from None
 
 
-def read_seconds(text: str) -> float:
-    try:
-        return read_duration(text)
-    except DurationError as error:
-        raise LiteralError(str(error)) from None
-
-
 def read_string(quoted: str) -> str:
-    """What stands between the quotes, with Python's escapes."""
+    """The string, with Python's escapes resolved."""
     inside = quoted[1:-1]
     text = _ESCAPE.sub(_unescaped, inside) if "\\" in inside else inside
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise LiteralError("half of a character: \\ud800 to \\udfff stand for nothing alone; write \\U0001F600")
+        raise LiteralError("\\ud800 to \\udfff are unpaired surrogates, which are no characters; write \\U0001F600")
     return text
 
 
@@ -49,7 +40,7 @@ def _unescaped(escape: "re.Match[str]") -> str:
     if digits := two or four or eight:
         code = int(digits, 16)
         if code > 0x10FFFF:
-            raise LiteralError(f"no character has the number {digits}")
+            raise LiteralError(f"no character has the code {digits}")
         return chr(code)
     if name:
         try:

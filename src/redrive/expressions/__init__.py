@@ -1,0 +1,1 @@
+"""A small safe expression language, used by graph conditions and by scripts."""
