@@ -474,7 +474,7 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
     assert run("run", *named, "--input", '{"parcel": "p-2"}').data == {"pack": "p-2 is packed"}
     priced = run("run", "made_in_python.py:pricing", "--input", '{"data": {"items": 3}}')
     assert priced.data == {"price": {"cents": 300}}
-    assert "workers know a durable pipeline by its name" in run("run", "made_in_python:unnamed").refused()
+    assert "workers find a durable pipeline by its name" in run("run", "made_in_python:unnamed").refused()
 
 
 # What is refused
