@@ -79,7 +79,7 @@ def circuit() -> None:
             say("the first caller got the error")
         try:
             payments.call(get, server.url)
-        except redrive.CircuitOpen as refusal:
+        except redrive.CircuitOpenError as refusal:
             time.sleep(refusal.retry_in)  # noqa: TID251 - a demo takes real time
         payments.call(get, server.url)
         say(f"calls to the server: {len(server.seen)}")

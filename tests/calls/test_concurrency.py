@@ -121,7 +121,7 @@ def test_the_circuit_opens_after_exactly_its_count_whoever_fails() -> None:
             for _ in range(10):
                 try:
                     retrier.call(_fail)
-                except (ConnectionError, redrive.CircuitOpen) as error:
+                except (ConnectionError, redrive.CircuitOpenError) as error:
                     seen.append(type(error).__name__)
             return seen
 
@@ -131,7 +131,7 @@ def test_the_circuit_opens_after_exactly_its_count_whoever_fails() -> None:
                     outcomes.update(seen)
         # Calls admitted before the 50th failure was reported may finish after it; no more than one a thread.
         assert 50 <= outcomes["ConnectionError"] <= 50 + 31
-        assert outcomes["ConnectionError"] + outcomes["CircuitOpen"] == 320
+        assert outcomes["ConnectionError"] + outcomes["CircuitOpenError"] == 320
         assert circuit.state.phase == "open"
 
 

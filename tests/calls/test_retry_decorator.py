@@ -275,7 +275,7 @@ def test_results_can_be_failures() -> None:
     def never() -> str:
         return "busy"
 
-    with virtual_clock(), pytest.raises(redrive.ResultRejected) as caught:
+    with virtual_clock(), pytest.raises(redrive.ResultRejectedError) as caught:
         never()
     assert caught.value.result == "busy"
 

@@ -19,8 +19,8 @@ from redrive.cli.definitions import find
 from redrive.cli.flow_input import read_input
 from redrive.cli.worker_process import work
 from redrive.client.app import App
+from redrive.errors import StoreUnavailableError
 from redrive.explain.explanation import AttemptStory, Explanation, ItemStory
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Lease, NewWorker, WorkerRecord
 
@@ -348,7 +348,7 @@ class Refuses(MemoryStore):
     """Cannot be written to, for now."""
 
     async def join(self, worker: NewWorker, lease: float) -> Lease:
-        raise StoreUnavailable("attempt to write a readonly database")
+        raise StoreUnavailableError("attempt to write a readonly database")
 
 
 def test_a_worker_that_cannot_join_yet_ends_at_the_first_signal() -> None:
@@ -367,7 +367,7 @@ class GoesAway(MemoryStore):
 
     async def list_workers(self) -> list[WorkerRecord]:
         if self.is_away:
-            raise StoreUnavailable("connection refused")
+            raise StoreUnavailableError("connection refused")
         return await super().list_workers()
 
 

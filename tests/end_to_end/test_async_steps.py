@@ -10,8 +10,8 @@ import pytest
 from tests.end_to_end.scene import Call, Ended, Handlers, called, ended, logged, open_app, run, start, start_step
 
 from redrive.client.app import App
-from redrive.client.completions import BadCompletion
 from redrive.client.handle import Handle
+from redrive.errors import InvalidOutcomeError
 from redrive.explain.text import explain_text
 from redrive.flows.events import (
     AttemptAccepted,
@@ -200,7 +200,7 @@ def test_a_completion_that_does_not_fit_is_refused_and_the_attempt_goes_on(addre
         async with open_app(address) as app:
             handle, call = await accepted(app, handlers)
             for body in (b'{"parcel": 7}', b"{not json", b'{"success": true, "outputs": {"parcel": []}}'):
-                with pytest.raises(BadCompletion):
+                with pytest.raises(InvalidOutcomeError):
                     await app.complete(call.token, body)
             await app.complete(call.token, DONE)
             return await ended(app, handlers, handle)

@@ -122,7 +122,7 @@ def test_type_hints_that_cannot_be_stored_are_no_fault_that_passes() -> None:
     failed = failure(unstored, {"x": "a"})
     assert (failed.category, failed.status) == ("permanent", 422)
     assert (
-        "UnusableHints: action unstored: argument x: the type hint uuid.UUID | str cannot be stored" in failed.message
+        "TypeHintError: action unstored: argument x: the type hint uuid.UUID | str cannot be stored" in failed.message
     )
 
 
@@ -300,7 +300,7 @@ def test_work_is_accepted_now_and_completed_later() -> None:
 @pytest.mark.promise("A16")
 def test_an_outcome_that_comes_too_late_is_refused() -> None:
     with FlakyServer(then=Reply(status=409)) as engine:
-        with pytest.raises(redrive.OutcomeRefused, match="another attempt"):
+        with pytest.raises(redrive.OutcomeRefusedError, match="another attempt"):
             asyncio.run(redrive.complete_step(f"{engine.url}/v1/completions/x", error="no paper left"))
         assert msgspec.json.decode(engine.seen[0].body) == {"success": False, "error": "no paper left"}
 

@@ -16,6 +16,7 @@ from tests.pipeline.scene import Ran, gives, ran
 from tests.postgres_server import shared_server
 
 import redrive
+from redrive.errors import PipelineError
 from redrive.explain.text import explain_text
 from redrive.flows.events import AttemptFailed, StepSettled
 from redrive.pipeline import (
@@ -23,12 +24,11 @@ from redrive.pipeline import (
     GuardRetry,
     IdempotencyInterceptor,
     Pipeline,
-    PipelineError,
     RetryInterceptor,
     StageContext,
     StageKind,
     StageOutput,
-    StageReported,
+    StageReportedError,
     TimeoutInterceptor,
     get_default_interceptors,
 )
@@ -129,7 +129,7 @@ def test_results_attempts_and_times_are_those_of_a_run_in_process(
     if ended._failed is not None:
         assert outcome.status == "failed"
         # Two may fail at the same time, and then either may be the first.
-        assert (type(outcome.error), str(outcome.error)) in ((ConnectionError, "away"), (StageReported, "busy"))
+        assert (type(outcome.error), str(outcome.error)) in ((ConnectionError, "away"), (StageReportedError, "busy"))
         assert outcome.duration == pytest.approx(ended.failed.results.elapsed)
         return
     assert outcome.result == given_by(ended)
@@ -149,7 +149,7 @@ class Hangs:
 def test_a_timeout_cuts_each_attempt_and_what_the_stage_says_goes_before_the_interceptors() -> None:
     pipeline = Pipeline("slow").with_stage("hang", Hangs())
     outcome = durably(pipeline, TimeoutInterceptor(1.0), steady(9))
-    assert isinstance(outcome.error, redrive.AttemptTimeout)
+    assert isinstance(outcome.error, redrive.AttemptTimeoutError)
     assert outcome.waits == [0.1, 0.2]
     # The first attempt gets 10 s, and those after a timeout half as much again.
     assert outcome.duration == pytest.approx(10 + 0.1 + 15 + 0.2 + 15)
@@ -184,7 +184,7 @@ class Fails:
 @pytest.mark.promise("S9")
 def test_a_stage_that_fails_has_failed_once_unless_it_wants_to_be_retried() -> None:
     outcome = durably(Pipeline("card").with_stage("charge", Fails(StageOutput.fail("bad card"))), steady())
-    assert isinstance(outcome.error, StageReported)
+    assert isinstance(outcome.error, StageReportedError)
     assert (str(outcome.error), outcome.error.output.error) == ("bad card", "bad card")
     assert attempts_of(outcome) == {"charge": 1}
     wants = Pipeline("card").with_stage("charge", Fails(StageOutput.fail("bad card"), retry_on_fail=True))
@@ -360,7 +360,7 @@ def test_a_registered_pipeline_keeps_its_settings_and_is_known_by_its_name() -> 
             again = await app.start(pipeline, data={"items": 1}, key="k-1")
             assert (again.id, again.is_new) == (first.id, False)
             assert (await app.outcome(first)).waits == by_name.waits == [0.5, 1.0]
-            with pytest.raises(redrive.KeyTaken):
+            with pytest.raises(redrive.KeyTakenError):
                 await app.start(pipeline, data={"items": 2}, key="k-1")
             late = await app.start(pipeline, data={"items": 1}, delay="2h", queue="slow", priority=3)
             record = await app.find(late.id)
@@ -382,9 +382,11 @@ def test_a_pipeline_that_nobody_registered_runs_with_the_default_interceptors() 
                 await app.start(pipeline, {"items": 3})  # type: ignore[call-overload]  # that is the point
             with pytest.raises(TypeError, match="data is a list; pass a dict"):
                 await app.start(pipeline, data=[1])  # type: ignore[call-overload]  # that is the point
-            with pytest.raises(redrive.NotStorable, match="pipeline 'unknown': data cannot be stored: JSON has no"):
+            with pytest.raises(
+                redrive.SerializationError, match="pipeline 'unknown': data cannot be stored: JSON has no"
+            ):
                 await app.start(pipeline, data={"where": object()})
-            with pytest.raises(redrive.NotStorable, match="pipeline 'unknown': request_id cannot be stored"):
+            with pytest.raises(redrive.SerializationError, match="pipeline 'unknown': request_id cannot be stored"):
                 await app.start(pipeline, request_id=object())
 
     asyncio.run(story())
@@ -407,7 +409,7 @@ def test_pipelines_that_are_composed_get_a_name_and_run() -> None:
 def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_nothing(value: Any, said: str) -> None:
     outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)))
     assert str(outcome.error) == f"stage 'work': its result cannot be stored: {said}"
-    with pytest.raises(redrive.NotStorable) as refused:
+    with pytest.raises(redrive.SerializationError) as refused:
         durably(Pipeline("odd").with_stage("work", gives(n=1)), data={"value": value})
     assert str(refused.value) == f"pipeline 'odd': data cannot be stored: {said}"
 
@@ -415,7 +417,7 @@ def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_noth
 @pytest.mark.parametrize("value", [object(), float("nan"), {1: 2}])
 def test_an_output_that_json_cannot_hold_fails_the_stage_at_once(value: Any) -> None:
     outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)), steady())
-    assert isinstance(outcome.error, redrive.NotStorable)
+    assert isinstance(outcome.error, redrive.SerializationError)
     assert str(outcome.error).startswith("stage 'work': its result cannot be stored: ")
     assert attempts_of(outcome) == {"work": 1}
 
@@ -504,8 +506,8 @@ def test_only_a_pipeline_is_registered() -> None:
 def test_what_a_stage_reported_is_the_same_in_process_durably_and_in_another_process(output: StageOutput) -> None:
     pipeline = Pipeline("reports").with_stage("work", Fails(output))
     error, here = durably(pipeline).error, in_process(pipeline).failed.error
-    assert isinstance(error, StageReported)
-    assert isinstance(here, StageReported)
+    assert isinstance(error, StageReportedError)
+    assert isinstance(here, StageReportedError)
     assert error.output == here.output == output
     for one in (error, here):
         assert pickle.loads(pickle.dumps(one)).output == output  # noqa: S301 - its own
@@ -541,9 +543,9 @@ def test_what_could_not_be_undone_is_named_wherever_the_flow_is_said_to_be_undon
                 assert "(compensated; could not be undone: car)" in told.headline
                 assert told.next_steps[0].text == "put right by hand what could not be undone: car"
             assert [how in advice.text for advice in told.next_steps].count(True) == 1
-            with pytest.raises(redrive.NotPossible, match=f"{how}. Start another flow"):
+            with pytest.raises(redrive.InvalidStateError, match=f"{how}. Start another flow"):
                 await app.redrive(flow.id, by="ann", why="mended")
-            with pytest.raises(redrive.NotPossible, match=how if left else "or was undone"):
+            with pytest.raises(redrive.InvalidStateError, match=how if left else "or was undone"):
                 await app.reset_step(flow.id, "flight", by="ann", why="mended")
 
     asyncio.run(story())

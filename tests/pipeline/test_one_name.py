@@ -14,8 +14,9 @@ import pytest
 from tests.pipeline.scene import gives
 
 import redrive
+from redrive.errors import PipelineError
 from redrive.flows.registry import action_named, graph_named, known_actions
-from redrive.pipeline import Pipeline, PipelineError, RetryInterceptor, StageContext, StageOutput
+from redrive.pipeline import Pipeline, RetryInterceptor, StageContext, StageOutput
 from redrive.pipeline.durable import forgetting_pipelines
 from redrive.testing import FlowApp, flow_app
 
@@ -250,7 +251,7 @@ def test_a_key_stays_good_when_the_stages_change() -> None:
 
             first = await started("price")
             assert await started("price", "charge") == await started("cost") == first
-            with pytest.raises(redrive.KeyTaken):
+            with pytest.raises(redrive.KeyTakenError):
                 await started("price", n=2)
 
     asyncio.run(story())

@@ -13,7 +13,7 @@ from tests.stores.postgres_scene import fresh_schema, shared_database
 
 import redrive
 from redrive import action
-from redrive.stores.errors import StoreUnavailable, StoreUnusable
+from redrive.errors import StoreUnavailableError, StoreUnusableError
 from redrive.stores.interface import Store
 from redrive.stores.migrations import migrations_of
 from redrive.stores.postgres import migrating
@@ -262,7 +262,7 @@ def test_version_1_refuses_what_was_brought_up_to_date(old: Old, monkeypatch: py
     asyncio.run(closed(old.make()))
     at_version_1(monkeypatch, old.module)
     with pytest.raises(
-        StoreUnusable, match=r"its schema has version 5, and this redrive knows up to 1; upgrade redrive"
+        StoreUnusableError, match=r"its schema has version 5, and this redrive knows up to 1; upgrade redrive"
     ):
         asyncio.run(closed(old.make()))
 
@@ -288,7 +288,9 @@ def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_change
             await begun.wait()
             # As when the worker was frozen: a newer one is there, and has taken its lease away.
             await asyncio.to_thread(old.do, newer, "DELETE FROM workers")
-            with pytest.raises(StoreUnusable, match=r"its schema has version 99, and this redrive knows up to \d; "):
+            with pytest.raises(
+                StoreUnusableError, match=r"its schema has version 99, and this redrive knows up to \d; "
+            ):
                 await ended
 
     asyncio.run(scenario())
@@ -323,7 +325,7 @@ def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migrat
             # It was behind the change, which would have waited for as long as the transaction stays open.
             await read(other)
         with pytest.raises(
-            StoreUnavailable,
+            StoreUnavailableError,
             match=r"its tables cannot be brought up to date while a transaction uses them: process \d+ of user \w+ "
             r"\(nightly report\), idle in transaction, open for \d+ s; end it, then try again$",
         ):

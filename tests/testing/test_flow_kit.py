@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import AttemptTimeout, Graph, RetryPolicy, Script, Workflow, action, current_attempt, workflow
+from redrive import AttemptTimeoutError, Graph, RetryPolicy, Script, Workflow, action, current_attempt, workflow
 from redrive.determinism.clock import SystemClock, current_clock
+from redrive.errors import LeaseLostError, StoreUnavailableError
 from redrive.pipeline import Pipeline, RetryInterceptor, StageContext
-from redrive.stores.errors import LeaseLost, StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Batch, Lease
 from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow, virtual_clock
@@ -205,7 +205,7 @@ def test_work_that_hangs_is_taken_to_its_timeout() -> None:
         async def run(self) -> str:
             try:
                 await self.run_action(hang(), retry=RetryPolicy(attempts=2), timeout=timedelta(minutes=2))
-            except AttemptTimeout:
+            except AttemptTimeoutError:
                 return "cut"
             return "unreached"
 
@@ -329,7 +329,7 @@ def test_a_store_that_is_away_comes_back_in_real_time() -> None:
         async def commit(self, lease: Lease, batch: Batch) -> None:
             if self.refused < 2:
                 self.refused += 1
-                raise StoreUnavailable("out for lunch")
+                raise StoreUnavailableError("out for lunch")
             await super().commit(lease, batch)
 
     async def test() -> None:
@@ -401,7 +401,7 @@ def test_a_debugger_may_hold_a_test_up_and_a_lease_that_is_lost_is_told(
             return str(await (await app.submit(look_around())).result(timeout=5))
 
     if settings:
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             asyncio.run(test())
     else:
         assert asyncio.run(test()) == "seen"
@@ -483,7 +483,7 @@ def test_whatever_makes_a_flow_can_be_run_and_crashed(
     assert run_flow(what, *args, **kwargs).result == result
     if isinstance(what, Pipeline):
         # The attempt that is lost counts, and by default a stage has no other.
-        redrive.register_pipeline(what, [RetryInterceptor(retryable_errors=(redrive.AttemptLost,))])
+        redrive.register_pipeline(what, [RetryInterceptor(retryable_errors=(redrive.AttemptLostError,))])
     crashed = crash_everywhere(what, *args, **kwargs)
     assert [run.outcome.result for run in crashed] == [result] * len(crashed)
     assert any(run.crashed for run in crashed)

@@ -97,7 +97,7 @@ def test_an_attempt_that_takes_too_long_is_cut_and_the_next_gets_half_as_much_ag
 
     async def scenario(app: App, clock: VirtualClock) -> None:
         handle = await app.start(Impatient)
-        assert await handle.result() == "AttemptTimeout after 3"
+        assert await handle.result() == "AttemptTimeoutError after 3"
         assert limits == [pytest.approx(10), pytest.approx(15), pytest.approx(15)]
         assert clock.now == pytest.approx(10 + 1 + 15 + 2 + 15)
 
@@ -241,7 +241,7 @@ def test_a_result_that_does_not_fit_its_type_is_poison_and_is_not_tried_again() 
 
     async def scenario(app: App, clock: VirtualClock) -> None:
         handle = await app.submit(wrong(), retry=RetryPolicy(attempts=5))
-        with pytest.raises(redrive.NotStorable, match="action wrong"):
+        with pytest.raises(redrive.SerializationError, match="action wrong"):
             await handle.result()
         (letter,) = await app.dead_letters()
         assert letter.kind == "poison"
@@ -257,7 +257,7 @@ def test_arguments_that_cannot_be_stored_are_refused_at_the_call() -> None:
     @action
     async def counts(n: int) -> None: ...
 
-    with pytest.raises(redrive.NotStorable, match="action takes: argument data"):
+    with pytest.raises(redrive.SerializationError, match="action takes: argument data"):
         takes(object())
     with pytest.raises(TypeError, match="n"):
         counts("three")  # type: ignore[arg-type]
@@ -406,7 +406,7 @@ def test_an_action_that_takes_its_process_down_three_times_is_poison() -> None:
     async def run() -> None:
         async with redrive.open("memory://", processes=1) as app:
             handle = await app.submit(die("SIGSEGV"), retry=RetryPolicy(attempts=None))
-            with pytest.raises(redrive.AttemptLost):
+            with pytest.raises(redrive.AttemptLostError):
                 await handle.result(timeout=60)
             (letter,) = await app.dead_letters()
             assert (letter.kind, letter.attempts) == ("poison", 3)

@@ -9,9 +9,9 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
+from redrive.errors import StoreUnavailableError
 from redrive.flows.events import AttemptFailed, Paused
 from redrive.flows.graphs.builder import Graph
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import Batch, EventRow, Lease
 from redrive.testing import flow_app
 from redrive.worker.flow_run import FlowRun
@@ -125,7 +125,7 @@ class CleansUp(Workflow):
             async with asyncio.TaskGroup() as group:
                 group.create_task(hang("one"))
                 group.create_task(hang("two"))
-        except* redrive.AttemptLost:
+        except* redrive.AttemptLostError:
             pass
         return await do("clean up")
 
@@ -221,7 +221,7 @@ def test_a_worker_that_is_cut_off_stops_its_attempts_when_its_lease_is_over(
     async def cut_off(*_: object) -> bool:
         if hears == "nothing":
             await asyncio.Event().wait()
-        raise StoreUnavailable("nobody answers")
+        raise StoreUnavailableError("nobody answers")
 
     async def story() -> None:
         async with redrive.open(f"sqlite:///{tmp_path}/app.db", lease=1.0, grace=0.0) as app:

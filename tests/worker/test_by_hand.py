@@ -10,7 +10,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
-from redrive.client.graph_flows import UnknownStep
+from redrive.errors import UnknownStepError
 from redrive.explain.text import explain_text
 from redrive.flows.events import CompletionRefused, Redriven, Resumed
 from redrive.flows.graphs.outputs import OutputError
@@ -87,7 +87,7 @@ def test_calls_of_the_same_action_are_told_apart_by_their_order() -> None:
                     await asyncio.sleep(0)
                     items = (await app.steps_of(flow.id))[0].items
                 assert [(one.index, one.state) for one in items] == [(0, "waiting"), (1, "completed"), (2, "waiting")]
-                with pytest.raises(UnknownStep, match=r"several items that are not done; name one: 0, 2$"):
+                with pytest.raises(UnknownStepError, match=r"several items that are not done; name one: 0, 2$"):
                     await app.complete_step(flow.id, "counted by hand", 3, by="ann", why="went there")
                 for index in (2, 0):
                     await app.complete_step(flow.id, "counted by hand", index + 1, index=index, by="ann", why="again")

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import redrive
-from redrive import AttemptTimeout, RetryPolicy, Workflow, action, current_attempt, report_of, workflow
+from redrive import AttemptTimeoutError, RetryPolicy, Workflow, action, current_attempt, report_of, workflow
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import AttemptFailed
 from redrive.stores.memory.store import MemoryStore
@@ -95,7 +95,7 @@ class Everything(Workflow):
         found["some"] = [repr(one) for one in some]
         try:
             await self.run_action(take_long(), retry=[RetryPolicy(attempts=3)], timeout=timedelta(seconds=30))
-        except AttemptTimeout:
+        except AttemptTimeoutError:
             found["timeout"] = True
         try:
             async with asyncio.timeout(5):
@@ -216,7 +216,7 @@ def test_an_item_that_loses_its_worker_three_times_is_poison(store: str, tmp_pat
             return await app.outcome(handle), await app.dead_letters()
 
     outcome, dead = asyncio.run(story())
-    assert isinstance(outcome.error, redrive.AttemptLost)
+    assert isinstance(outcome.error, redrive.AttemptLostError)
     report = report_of(outcome.error)
     assert report is not None
     assert [record.failure.kind for record in report.attempts] == ["lost"] * 3
@@ -236,7 +236,7 @@ def test_a_lost_attempt_counts_so_that_a_single_attempt_is_not_made_again() -> N
     text = str(failed.value)
     assert "killed right after commit 1 of 2" in text
     assert "without: completed with 'once'" in text
-    assert "with:    failed with AttemptLost" in text
+    assert "with:    failed with AttemptLostError" in text
     assert "allow one more than the workflow needs" in text
     assert "AttemptFailed item=1 attempt=1" in text
 

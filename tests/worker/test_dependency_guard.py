@@ -8,8 +8,8 @@ import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.client.handle import FlowCancelledError
 from redrive.determinism.clock import current_clock
+from redrive.errors import FlowCancelledError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.flows.events import AttemptReturned, CancelRequested, FlowCancelled, ItemDeferred, ItemQueued
 from redrive.flows.graphs.builder import Graph
@@ -436,11 +436,11 @@ def test_an_open_circuit_inside_goes_to_the_handlers_where_the_policy_does_not_r
         async def run(self) -> int:
             once = redrive.RetryPolicy(attempts=1, exception_types=["ConnectionError"])
             for _ in range(5):
-                with contextlib.suppress(ConnectionError, redrive.CircuitOpen):
+                with contextlib.suppress(ConnectionError, redrive.CircuitOpenError):
                     await self.run_action(inside(1), retry=once)
             try:
                 return await self.run_action(inside(1), retry=redrive.RetryPolicy(exception_types=["ConnectionError"]))
-            except redrive.CircuitOpen:
+            except redrive.CircuitOpenError:
                 return -1
 
     assert run_flow(OtherWay).result == -1

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import redrive
 from redrive import Permanent, RetryAfter, RetryPolicy, Snooze, Workflow, action, current_attempt, workflow
 from redrive.client.app import App
+from redrive.errors import AttemptTimeoutError
 from redrive.explain.explanation import Explanation, ItemStory, Note
 from redrive.explain.text import explain_text
 from redrive.explain.timeline import explain
 from redrive.explain.words import span
-from redrive.failures.signals import AttemptTimeout
 from redrive.flows.history import Line
 from redrive.runners.process_pool import ProcessDied
 from redrive.stores.records import DeadQuery, FlowRecord, FlowStatus
@@ -531,7 +531,7 @@ def test_a_lost_attempt_and_one_left_behind_are_told() -> None:
     text = explain_text(after)
     assert "attempt 1 of 2 was lost with its worker, which was noticed 0s after it began" in text
     assert "a lost worker is not the work's failure; backoff 0s, lifted to the floor of 100ms" in text
-    assert f"timed out after 5s: {AttemptTimeout.__name__}: the attempt took longer than its 5 s" in text
+    assert f"timed out after 5s: {AttemptTimeoutError.__name__}: the attempt took longer than its 5 s" in text
 
 
 def test_an_attempt_whose_process_died_is_told_with_what_it_died_of() -> None:

@@ -128,7 +128,7 @@ def test_the_same_key_and_input_is_the_same_flow_and_another_input_is_refused(ad
             again = await app.start(Doubling, n=4, key="order-17")
             assert first.id == again.id
             assert await again.result(timeout=10) == 8
-            with pytest.raises(redrive.KeyTaken, match=r"order-17.*another input"):
+            with pytest.raises(redrive.KeyTakenError, match=r"order-17.*another input"):
                 await app.start(Doubling, 5, key="order-17")
             other = await app.submit(double(4), key="order-17")
             assert other.id != first.id
@@ -174,7 +174,7 @@ def test_a_set_in_the_order_of_another_process_is_the_same_input(address: str, s
             first = await start(app, set(Shade))
             assert (await start(app, {Shade.BLUE, Shade.GREEN, Shade.RED})).id == first.id
             for other in ({Shade.RED, Shade.BLUE},), (set(Shade), 2), (set(Shade), 1.0):
-                with pytest.raises(redrive.KeyTaken):
+                with pytest.raises(redrive.KeyTakenError):
                     await start(app, *other)
 
     asyncio.run(scenario())
@@ -184,7 +184,7 @@ def test_a_job_with_the_same_key_and_another_policy_is_another_input(address: st
     async def scenario() -> None:
         async with opened(address) as app:
             await app.submit(mixed(set(Shade)), key="blend", retry=RetryPolicy(attempts=2))
-            with pytest.raises(redrive.KeyTaken):
+            with pytest.raises(redrive.KeyTakenError):
                 await app.submit(
                     mixed({Shade.BLUE, Shade.GREEN, Shade.RED}), key="blend", retry=RetryPolicy(attempts=3)
                 )
@@ -204,7 +204,7 @@ def test_a_job_with_the_same_key_is_the_same_though_its_action_has_another_polic
         async with opened(address) as app:
             first = await app.submit(version(2)(1), key="again")
             assert (await app.submit(version(5)(1), key="again")).id == first.id
-            with pytest.raises(redrive.KeyTaken):
+            with pytest.raises(redrive.KeyTakenError):
                 await app.submit(version(5)(2), key="again")
 
     asyncio.run(scenario())
@@ -226,14 +226,14 @@ async def keys_of_goals(app: redrive.App, two: Graph) -> None:
     assert (await app.start_graph(two, {"n": 7}, key="own")).id == own
     named = (await app.start_graph(two, {"n": 7}, goals=["again"], key="named")).id
     assert (await app.start_graph(two, {"n": 7}, goals=["again"], key="named")).id == named
-    with pytest.raises(redrive.KeyTaken):
+    with pytest.raises(redrive.KeyTakenError):
         await app.start_graph(two, {"n": 7}, goals=["double"], key="named")
     # One that was started before it was kept what had been named: its goals are all that is known.
     text = (await app.find(named)).input.replace(',"asked":["again"]', "")
     assert '"asked"' not in text
     old = (await app.start_definition("graph:greeting", text, key="old")).id
     assert (await app.start_graph(two, {"n": 7}, goals=["again"], key="old")).id == old
-    with pytest.raises(redrive.KeyTaken):
+    with pytest.raises(redrive.KeyTakenError):
         await app.start_graph(two, {"n": 7}, goals=["double"], key="old")
 
 
@@ -244,7 +244,7 @@ def test_an_input_that_cannot_be_compared_is_another_one_and_everybody_is_answer
             first = await app.start_definition("script:any", readable, key="k")
             asked = [app.start_definition("script:any", text, key="k") for text in ('{"function": 7}', readable)]
             refused, same = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
-            assert isinstance(refused, redrive.KeyTaken)
+            assert isinstance(refused, redrive.KeyTakenError)
             assert isinstance(same, redrive.Handle)
             assert same.id == first.id
 
@@ -264,25 +264,25 @@ def test_a_key_stays_good_when_the_text_of_a_script_or_the_steps_of_a_graph_chan
             assert await say(who="ann", more="# a note\n") == first
             others: list[dict[str, Any]] = [{"who": "bob"}, {"who": "ann", "times": 1}]
             for other in [*others, {"who": "ann", "function": "other"}]:
-                with pytest.raises(redrive.KeyTaken):
+                with pytest.raises(redrive.KeyTakenError):
                     await say(**other)
             numbered = (await app.start_script(greeting(), {"who": 1}, key="n")).id
             for like in (1.0, True):
-                with pytest.raises(redrive.KeyTaken):
+                with pytest.raises(redrive.KeyTakenError):
                     await app.start_script(greeting("#"), {"who": like}, key="n")
             assert (await app.start_script(greeting("#"), {"who": 1}, key="n")).id == numbered
             of_graph = (await app.start_graph(greeting_graph(), {"n": 4}, key="k")).id
             assert (await app.start_graph(greeting_graph("better"), {"n": 4}, key="k")).id == of_graph
-            with pytest.raises(redrive.KeyTaken):
+            with pytest.raises(redrive.KeyTakenError):
                 await app.start_graph(greeting_graph("better"), {"n": 5}, key="k")
             two = greeting_graph().step("again", double, inputs={"n": {"from": "twice"}})
-            with pytest.raises(redrive.KeyTaken):
+            with pytest.raises(redrive.KeyTakenError):
                 await app.start_graph(two, {"n": 4}, goals=["again"], key="k")
             await keys_of_goals(app, two)
             if address.startswith("postgres"):
                 connection = await asyncpg.connect(address)
                 assert await say(who="ann", more="# in a transaction\n", connection=connection) == first
-                with pytest.raises(redrive.KeyTaken):
+                with pytest.raises(redrive.KeyTakenError):
                     await say(who="bob", connection=connection)
                 await connection.close()
 
@@ -298,7 +298,7 @@ def test_a_result_can_be_waited_for_with_a_timeout_and_from_another_handle(addre
                 await handle.result(timeout=0.05)
             gate.set()
             assert await app.handle(handle.id).result(timeout=10) == 3
-            with pytest.raises(redrive.FlowNotFound, match="no flow nothing"):
+            with pytest.raises(redrive.FlowNotFoundError, match="no flow nothing"):
                 await app.handle("nothing").result()
 
     asyncio.run(scenario())
@@ -317,7 +317,7 @@ def test_cancelling_wakes_a_backoff_at_once_and_nothing_more_runs(address: str) 
             assert await app.retries() == []
             told = [line.event for line in await app.log(handle.id) if isinstance(line.event, CancelRequested)]
             assert [(event.by, event.why) for event in told] == [("ops", "pointless")]
-            with pytest.raises(redrive.FlowFinished, match="is cancelled"):
+            with pytest.raises(redrive.FlowFinishedError, match="is cancelled"):
                 await handle.cancel()
 
     asyncio.run(scenario())
@@ -563,7 +563,7 @@ def test_a_step_of_a_discarded_flow_is_not_settled_by_hand(address: str) -> None
                 app.complete_step(handle.id, letter.step, 2, by="ann", why="late"),
                 app.resolve_step(handle.id, letter.step, by="ann", why="late"),
             ):
-                with pytest.raises(redrive.NotPossible, match=r"was discarded by ops \(obsolete\)"):
+                with pytest.raises(redrive.InvalidStateError, match=r"was discarded by ops \(obsolete\)"):
                     await settled
             assert await handle.status() == "failed"
 
@@ -692,7 +692,7 @@ def test_a_flow_started_in_your_own_transaction_exists_only_if_that_commits(libr
     async def scenario() -> None:
         async with opened(address) as app:
             undone = await start(app, 1, undo=True)
-            with pytest.raises(redrive.FlowNotFound):
+            with pytest.raises(redrive.FlowNotFoundError):
                 await undone.result(timeout=5)
             assert seen == []
             done = await start(app, 2, undo=False)

@@ -7,7 +7,8 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action
-from redrive.client.completions import BadCompletion, read_completion
+from redrive.client.completions import read_completion
+from redrive.errors import InvalidOutcomeError
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCancelled, ItemCompleted, ItemStarted, StepSettled
 from redrive.flows.graphs.builder import Graph
 from redrive.testing import FlowApp, FlowOutcome, flow_app
@@ -316,9 +317,9 @@ def events(outcome: FlowOutcome, kind: type[Any]) -> list[Any]:
 
 def test_a_flow_whose_work_was_undone_is_not_redriven() -> None:
     async def again(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
-        with pytest.raises(redrive.NotPossible, match="was undone"):
+        with pytest.raises(redrive.InvalidStateError, match="was undone"):
             await app.redrive(handle.id, by="ann", why="mended")
-        with pytest.raises(redrive.NotPossible, match="was undone"):
+        with pytest.raises(redrive.InvalidStateError, match="was undone"):
             await app.reset_step(handle.id, "ship", by="ann", why="mended")
         [letter] = await app.dead_letters()
         assert letter.kind == "compensated"
@@ -338,7 +339,7 @@ def test_a_step_is_not_reset_while_what_had_succeeded_is_being_undone() -> None:
             with app.clock.frozen():
                 handle = await app.start_graph(order_graph(), ORDER)
                 await app.until(lambda: bool({"refund p-o1", "release r-o1"} & set(RAN)))
-                with pytest.raises(redrive.NotPossible, match="being undone"):
+                with pytest.raises(redrive.InvalidStateError, match="being undone"):
                     await app.reset_step(handle.id, "ship", by="ann", why="too late")
             return await app.outcome(handle)
 
@@ -417,5 +418,5 @@ def test_a_crash_at_any_commit_after_a_redrive(crash: tuple[int, Any]) -> None:
 
 
 def test_a_completion_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(BadCompletion, match="nested deeper than the 500 levels"):
+    with pytest.raises(InvalidOutcomeError, match="nested deeper than the 500 levels"):
         read_completion(b"[" * 600 + b"]" * 600, "application/json", 0.0)

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import AttemptTimeout, Policy, RetryPolicy, Snooze, Workflow, action, constant, current_attempt, report_of
+from redrive import (
+    AttemptTimeoutError,
+    Policy,
+    RetryPolicy,
+    Snooze,
+    Workflow,
+    action,
+    constant,
+    current_attempt,
+    report_of,
+)
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import AttemptReturned, ItemGaveUp
 from redrive.flows.graphs.builder import Graph
@@ -95,7 +105,7 @@ CASES: dict[str, tuple[Any, Any]] = {
         ("two policies", ["Busy", "Reset", "Busy"], [10, 60], Busy),
         ("two policies", ["Permanent"], [], redrive.Permanent),
         ("timeout", ["slow", "slow"], [1, 2], "done at attempt 3"),
-        ("timeout", ["slow"] * 3, [1, 2], AttemptTimeout),
+        ("timeout", ["slow"] * 3, [1, 2], AttemptTimeoutError),
         ("fraction", ["slow"], [0.1], "done at attempt 2"),
         ("policy", ["Busy"], [], Busy),
     ],
@@ -117,7 +127,7 @@ def test_each_failure_is_answered_by_the_first_policy_that_matches_it(
 @pytest.mark.promise("R4")
 def test_a_timeout_bracket_limits_each_attempt() -> None:
     outcome = run_flow(One, ["slow", "slow"], "timeout bracket")
-    assert isinstance(outcome.error, AttemptTimeout)
+    assert isinstance(outcome.error, AttemptTimeoutError)
     assert outcome.duration >= 20
 
 
@@ -190,7 +200,7 @@ def test_arguments_that_no_longer_decode_are_poison_at_once() -> None:
             return await app.outcome(handle), (await app.dead_letters())[0]
 
     outcome, dead = asyncio.run(story())
-    assert isinstance(outcome.error, redrive.NotReadable)
+    assert isinstance(outcome.error, redrive.DeserializationError)
     assert dead.kind == "poison"
     assert outcome.waits == [3600]
     assert "policies.changed" in str(outcome.error)
@@ -226,7 +236,7 @@ def test_a_flow_whose_input_no_longer_decodes_leaves_the_retry_queue() -> None:
                 await app.settled(handle)
                 assert len(await app.retries()) == 1
                 version(int)
-            assert isinstance((await app.outcome(handle)).error, redrive.NotReadable)
+            assert isinstance((await app.outcome(handle)).error, redrive.DeserializationError)
             assert not await app.retries()
 
     asyncio.run(story())

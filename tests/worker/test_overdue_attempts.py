@@ -48,7 +48,7 @@ def test_an_attempt_that_swallows_its_cancellation_times_out_and_its_place_is_fr
 
     outcome = asyncio.run(story())
     assert outcome.result == "the second"
-    assert failures(outcome) == [("AttemptTimeout", TIMEOUT + CLEAN_UP)]
+    assert failures(outcome) == [("AttemptTimeoutError", TIMEOUT + CLEAN_UP)]
     assert outcome.duration == TIMEOUT + CLEAN_UP + 60
 
 
@@ -73,7 +73,7 @@ def test_an_attempt_whose_time_is_over_cleans_up_before_the_next_one_begins(is_v
 
     outcome = asyncio.run(story())
     assert happened == ["begun", "clean", "begun", "clean"]
-    assert failures(outcome) == [("AttemptTimeout", TIMEOUT + is_virtual)]
+    assert failures(outcome) == [("AttemptTimeoutError", TIMEOUT + is_virtual)]
 
 
 def test_what_an_attempt_returns_or_raises_while_it_cleans_up_counts() -> None:

@@ -14,7 +14,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.client.app import App
-from redrive.stores.errors import CommitUnknown, LeaseLost
+from redrive.errors import CommitUnknownError, LeaseLostError
 from redrive.stores.records import Batch, FlowRecord, Lease, NewFlow
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -251,7 +251,7 @@ def test_a_start_whose_commit_nobody_heard_of_makes_one_flow(address: str, happe
                     await commit(lease, batch)
                 if lease_lost:
                     await app.store.leave(lease)
-                raise CommitUnknown("the connection was lost before the answer came")
+                raise CommitUnknownError("the connection was lost before the answer came")
 
             app.store.commit = cut_off  # type: ignore[method-assign]  # for the next commit
             handle = await app.submit(two_times(5))
@@ -272,7 +272,7 @@ def test_while_nothing_can_be_written_own_starts_wait_and_the_others_are_refused
                 other.execute("BEGIN IMMEDIATE")
                 own = asyncio.create_task(app.submit(two_times(1)))
                 for key, delay in (("k", None), (None, 1)):
-                    with pytest.raises(redrive.StoreUnavailable, match="nothing was changed"):
+                    with pytest.raises(redrive.StoreUnavailableError, match="nothing was changed"):
                         await app.submit(two_times(2), key=key, delay=delay)
                 assert not own.done()
                 other.execute("ROLLBACK")
@@ -291,11 +291,11 @@ def test_a_start_ends_when_its_app_is_closed_while_the_store_is_away(address: st
 
             async def lease_lost(lease: Lease, batch: Batch) -> None:
                 await gate.wait()
-                raise LeaseLost("cut off")
+                raise LeaseLostError("cut off")
 
             async def away(flow_id: str) -> FlowRecord | None:
                 if not closed.is_set():
-                    raise redrive.StoreUnavailable("nobody answers")
+                    raise redrive.StoreUnavailableError("nobody answers")
                 return await find(flow_id)
 
             async def close_it() -> None:
@@ -306,7 +306,7 @@ def test_a_start_ends_when_its_app_is_closed_while_the_store_is_away(address: st
             start = asyncio.create_task(app.submit(two_times(1)))
             asyncio.get_running_loop().call_later(0.05, gate.set)
         async with asyncio.timeout(10):
-            with pytest.raises(redrive.StoreUnavailable, match="may or may not have been added"):
+            with pytest.raises(redrive.StoreUnavailableError, match="may or may not have been added"):
                 await start
 
     asyncio.run(scenario())

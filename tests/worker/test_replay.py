@@ -198,7 +198,7 @@ def with_an_argument_that_does_not_fit() -> type[Workflow]:
             with_an_argument_that_does_not_fit,
             3,
             'action other("what":"two")',
-            "run failed with NotStorable: action other",
+            "run failed with SerializationError: action other",
             'other(cast("str", 2))',
         ),
     ],

@@ -11,8 +11,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, action
 from redrive.client import results
-from redrive.client.handle import FlowNotFound
-from redrive.stores.errors import StoreError, StoreUnavailable
+from redrive.errors import FlowNotFoundError, StoreError, StoreUnavailableError
 from redrive.stores.interface import Store
 
 PATIENCE = 10.0
@@ -70,7 +69,7 @@ def test_an_id_that_no_store_can_hold_is_no_flow_and_no_matter_of_the_others(add
             bad = app.handle(bad_id)
             asks: list[Callable[[], Awaitable[Any]]] = [bad.result, bad.status, bad.cancel]
             for ask in asks:
-                with pytest.raises(FlowNotFound, match="no flow '") as caught:
+                with pytest.raises(FlowNotFoundError, match="no flow '") as caught:
                     await ask()
                 assert str(caught.value).encode()
             working = asyncio.create_task(app.work())
@@ -170,7 +169,7 @@ def test_a_wait_goes_on_though_the_store_is_away_when_the_outcome_is_read(
 ) -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", worker=worker) as app:
-            read, outages = app.store.read_events, itertools.repeat(StoreUnavailable("away"), 2)
+            read, outages = app.store.read_events, itertools.repeat(StoreUnavailableError("away"), 2)
 
             async def cut_off(ids: list[str]) -> Any:
                 for error in outages:

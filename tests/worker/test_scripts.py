@@ -171,7 +171,7 @@ def test_several_brackets_count_each_for_itself() -> None:
 @pytest.mark.promise("R1", "R4", "R9")
 def test_a_timeout_is_per_attempt_and_retried_like_any_failure() -> None:
     outcome = run(TIMEOUT)
-    assert outcome.result == ["AttemptTimeout", 4]
+    assert outcome.result == ["AttemptTimeoutError", 4]
     # 2 minutes, and half as long again for each attempt after the first timeout.
     assert outcome.duration == pytest.approx(120 + 3 * 180 + 60 + 120 + 240)
 
@@ -294,7 +294,7 @@ def test_all_of_it_on_databases(kind: str, tmp_path: Path) -> None:
             assert (type(several.error), several.waits) == (KeyError, [30, 60, 120])
             policies = await run_in(app, SEVERAL_POLICIES)
             assert (policies.result, policies.waits) == ("api_call done", [60, 30])
-            assert (await run_in(app, TIMEOUT)).result == ["AttemptTimeout", 4]
+            assert (await run_in(app, TIMEOUT)).result == ["AttemptTimeoutError", 4]
             rounds = await run_in(app, ROUNDS)
             assert rounds.result == ["RateLimitError after 1", "late after 2", "network_call done"]
             assert (await run_in(app, ORDER, order="o-1", lines=LINES)).result == ORDERED

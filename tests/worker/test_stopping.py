@@ -211,7 +211,7 @@ class Dies(MemoryStore):
 
     def _check(self) -> None:
         if self.is_dead:
-            raise redrive.StoreUnavailable("dead")
+            raise redrive.StoreUnavailableError("dead")
 
 
 def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothing_behind(

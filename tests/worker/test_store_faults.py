@@ -15,7 +15,7 @@ from tests.worker.shop import Order, expected
 
 import redrive
 from redrive.client.app import App
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.sqlite.store import SqliteStore
 
 ORDERS = 40
@@ -240,6 +240,6 @@ def test_a_store_that_is_gone_for_good_is_told_to_all_who_wait_and_in_the_log(
                     return await asyncio.gather(*waiting, return_exceptions=True)
 
     for error in asyncio.run(main()):
-        assert isinstance(error, StoreUnusable)
+        assert isinstance(error, StoreUnusableError)
         assert "the file was deleted, moved or replaced while it was in use" in str(error)
     assert "the worker of this app has ended, and what it starts waits for others: sqlite:///" in caplog.text

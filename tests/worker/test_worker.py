@@ -7,7 +7,7 @@ import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.testing import flow_app
 from redrive.worker.flow_run import FlowRun
 
@@ -92,7 +92,7 @@ def test_a_worker_that_is_told_to_stop_while_it_cannot_join_ends(monkeypatch: py
 
             async def is_away(*_: Any) -> Any:
                 asked.set()
-                raise StoreUnavailable("away")
+                raise StoreUnavailableError("away")
 
             monkeypatch.setattr(app.store, "join", is_away)
             working = asyncio.create_task(app.work())

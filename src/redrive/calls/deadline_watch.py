@@ -13,7 +13,7 @@ from redrive.calls.opening import LoopPlace
 from redrive.calls.opening_in_python import Stepping
 from redrive.calls.scope import OWNER, STARTED, Scope
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.failures.signals import DeadlineExceeded
+from redrive.errors import DeadlineExceededError
 
 
 class _Asking:
@@ -74,7 +74,7 @@ class DeadlineWatch(LoopPlace):
     def meaning_of(self, error: BaseException, scope: Scope) -> BaseException:
         """What an attempt ended with: the error, or the deadline where it was cut at that and no one else wanted it."""
         if self.leave(scope) and isinstance(error, asyncio.CancelledError):
-            return DeadlineExceeded(self.deadline or 0.0)
+            return DeadlineExceededError(self.deadline or 0.0)
         return error
 
     def look(self) -> None:

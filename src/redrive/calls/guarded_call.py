@@ -12,8 +12,8 @@ from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_r
 from redrive.calls.vetoes import veto, veto_on
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
+from redrive.errors import AttemptTimeoutError, CircuitOpenError, DeadlineExceededError, ResultRejectedError
 from redrive.failures.failure import Failure
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
 from redrive.policies.decide import decide
 from redrive.policies.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.policies.history import History, attempt_timeout
@@ -33,7 +33,7 @@ KEPT_FIRST = 10
 KEPT_LATEST = 90
 
 
-class OuterDeadlinePassed(DeadlineExceeded):
+class OuterDeadlinePassed(DeadlineExceededError):
     """Nothing was called, and so nothing was cut: the deadline of the call around this one had passed before."""
 
     def __init__(self, seconds: float) -> None:
@@ -137,12 +137,12 @@ class GuardedCall:
         _, change = self._dependency.begin_attempt(self._attempt_began, first=True)
         self._tell_circuit(change)
 
-    def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
+    def cut_error(self) -> AttemptTimeoutError | DeadlineExceededError:
         """The error of an attempt that was cut at `attempt_until`: by its own timeout or by the deadline."""
         timeout = attempt_timeout(self.policy, self.history)
         if timeout is not None and self.attempt_until == self._attempt_began + timeout:
-            return AttemptTimeout(timeout)
-        error = DeadlineExceeded(self.policy.deadline or 0.0)
+            return AttemptTimeoutError(timeout)
+        error = DeadlineExceededError(self.policy.deadline or 0.0)
         error.__cause__ = self._last_error
         return error
 
@@ -155,7 +155,7 @@ class GuardedCall:
         if self._around is not None and inside is not None and inside.unsafe_work_left():
             self._around.unsafe_work_began(self)
 
-    def attempt_returned(self, result: Any) -> ResultRejected | None:
+    def attempt_returned(self, result: Any) -> ResultRejectedError | None:
         """Accept a result, or turn one that `retry_result` refuses into an error."""
         guard = self.guard
         self._unsafe_work_ended()
@@ -164,7 +164,7 @@ class GuardedCall:
             if isinstance(refused, CoroutineType):
                 refused.close()
                 raise TypeError("retry_result returned a coroutine, and nothing awaits it; use a plain function")
-            return ResultRejected(result)
+            return ResultRejectedError(result)
         change = self._dependency.report(circuits.succeeded, self.clock.monotonic())
         if self.history.attempts > 1:
             emit(
@@ -257,7 +257,7 @@ class GuardedCall:
 
     def _classify(self, error: Exception) -> Failure:
         classifier = self.guard.classifier
-        if isinstance(error, ResultRejected):
+        if isinstance(error, ResultRejectedError):
             describe = self.guard.classify_result
             if describe is not None:
                 return describe(error.result, self.clock.wall())
@@ -278,7 +278,7 @@ class GuardedCall:
         """Tell the calls around this one what they must not repeat."""
         if self._around is None:
             return
-        subject = error.result if isinstance(error, ResultRejected) else error
+        subject = error.result if isinstance(error, ResultRejectedError) else error
         if self._may_have_done(failure) or failure.unsafe_to_repeat:
             veto(subject, "unsafe", self._around)
         elif decision.because.rule == "never_on" or failure.reason == NEVER_INSIDE:
@@ -288,7 +288,7 @@ class GuardedCall:
         """Whether it may have taken effect, and the policy says that doing it twice does harm."""
         return self.policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry
 
-    def _conditions(self, now: float, refusal: circuits.CircuitOpen | None) -> Conditions:
+    def _conditions(self, now: float, refusal: CircuitOpenError | None) -> Conditions:
         if refusal is not None:
             # A call inside was refused: to wait here would only find the circuit open again.
             until = now + refusal.retry_in
@@ -316,7 +316,7 @@ class GuardedCall:
         if error is None and self._outer_deadline is not None:
             error = OuterDeadlinePassed(self._outer_deadline)
         elif error is None:
-            error = DeadlineExceeded(self.policy.deadline or 0.0)
+            error = DeadlineExceededError(self.policy.deadline or 0.0)
         self._attach_report(error, self.gave_up, None, now)
         return error
 
@@ -333,7 +333,7 @@ class GuardedCall:
         )
         return GiveUp(kind, because)
 
-    def _refused(self, refusal: circuits.CircuitOpen, now: float) -> circuits.CircuitOpen:
+    def _refused(self, refusal: CircuitOpenError, now: float) -> CircuitOpenError:
         """The circuit does not let the attempt through: what the caller gets, with what came before."""
         self.gave_up = self._not_begun("circuit_open", str(refusal))
         self._attach_report(refusal, self.gave_up, None, now)
@@ -376,9 +376,9 @@ class GuardedCall:
         )
 
 
-def _refusal_inside(error: BaseException) -> circuits.CircuitOpen | None:
+def _refusal_inside(error: BaseException) -> CircuitOpenError | None:
     """The refusal of a call inside that the error is, carries, or was raised from."""
     for link in linked_errors(error, handled=False):
-        if isinstance(link, circuits.CircuitOpen):
+        if isinstance(link, CircuitOpenError):
             return link
     return None

@@ -29,7 +29,8 @@ from redrive.cli import run as run_flow
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.command_groups import ListsByDefault
 from redrive.cli.exit_codes import BAD_INPUT
-from redrive.notation.errors import NotationError, printable
+from redrive.errors import NotationError
+from redrive.notation.errors import printable
 
 # The base of all errors about the command line itself. typer names only its children, and where the base lives
 # differs between its versions.

@@ -53,8 +53,8 @@ class Definition(NamedTuple):
 
     async def start(self, app: "App", given: Call, **settings: Any) -> "Handle[Any]":
         """Start it with the arguments and settings; BadInput when these are refused."""
+        from redrive.errors import ScriptError
         from redrive.flows.graphs.builder import Graph
-        from redrive.flows.scripts.errors import ScriptError
         from redrive.flows.scripts.script import Script
 
         args, kwargs = given
@@ -161,8 +161,8 @@ def _as_started(found: Any) -> Any:
     if isinstance(found, Graph):
         register_graph(found)
     elif type(found).__module__.startswith("redrive.pipeline."):
+        from redrive.errors import PipelineError
         from redrive.pipeline.durable import registered_graph
-        from redrive.pipeline.errors import PipelineError
 
         try:
             return registered_graph(found)

@@ -72,9 +72,9 @@ async def _examine(app: "App") -> list[Check]:
 
 async def _visit(app: "App") -> list[Check]:
     """Write for real, as a worker that takes nothing; the store's clock shows in when it joined."""
+    from redrive.errors import StoreError
     from redrive.explain.words import span
     from redrive.explain.worker_eligibility import VISITOR
-    from redrive.stores.errors import StoreError
     from redrive.stores.records import NewWorker
 
     try:

@@ -124,13 +124,12 @@ def _by_hand(verb: str, flow: str, step: str, index: int, why: str, by: str, sto
     said, name = reason(why), who(by)
 
     async def settle(app: "App") -> None:
-        from redrive.client.graph_flows import UnknownStep
-        from redrive.client.handle import FlowFinished, NotPossible
+        from redrive.errors import FlowFinishedError, InvalidStateError, UnknownStepError
 
         tell: Any = getattr(app, f"{verb}_step")
         try:
             await tell(flow, step, *outputs, index=None if index < 0 else index, by=name, why=said)
-        except (UnknownStep, NotPossible, FlowFinished, ValueError) as error:
+        except (UnknownStepError, InvalidStateError, FlowFinishedError, ValueError) as error:
             raise BadInput(str(error)) from None
 
     ask(store, settle)

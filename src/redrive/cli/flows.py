@@ -217,7 +217,7 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
     said, name = reason(why), who(by)
 
     async def resume(app: "App") -> list[str]:
-        from redrive.client.handle import FlowFinished, FlowNotFound
+        from redrive.errors import FlowFinishedError, FlowNotFoundError
         from redrive.stores.records import FlowQuery
 
         told: list[str] = []
@@ -227,7 +227,7 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
         ):
             for flow in page:
                 # It may have been cancelled or pruned meanwhile.
-                with contextlib.suppress(FlowFinished, FlowNotFound):
+                with contextlib.suppress(FlowFinishedError, FlowNotFoundError):
                     await app.handle(flow.id).resume(by=name, why=said)
                     told.append(flow.id)
             before = page[-1].id

@@ -11,9 +11,9 @@ import typer
 from redrive.cli.bad_input import BadFile, BadInput
 
 if TYPE_CHECKING:
+    from redrive.errors import NotationError
     from redrive.flows.graphs.builder import Graph
     from redrive.flows.graphs.spec import StepSpec
-    from redrive.notation.errors import NotationError
 
 VARIABLE = "REDRIVE_ENV"
 ENDINGS = (".yaml", ".yml", ".json")
@@ -29,7 +29,7 @@ EnvOption = Annotated[
 
 def load_graphs(paths: Sequence[str], environment: str) -> None:
     """Register the graphs in these files and folders; BadFile with all that is wrong in all of them."""
-    from redrive.flows.graphs.problems import GraphError
+    from redrive.errors import GraphError
     from redrive.flows.registry import register_graph
 
     problems: list[NotationError] = []
@@ -49,7 +49,7 @@ def load_graphs(paths: Sequence[str], environment: str) -> None:
 
 def read_graph_file(path: Path, environment: str) -> "Graph":
     """The graph in a file; BadFile with all that is wrong in it."""
-    from redrive.flows.graphs.problems import GraphError
+    from redrive.errors import GraphError
 
     try:
         return _read(path, environment)
@@ -90,7 +90,7 @@ def refuse_unknown(what: str, actions: Iterable[str], how: str) -> None:
 
 def read_steps(path: str) -> "list[StepSpec]":
     """The steps in a file: one with its `name`, or several under `steps`; BadFile with all that is wrong."""
-    from redrive.flows.graphs.problems import GraphError
+    from redrive.errors import GraphError
     from redrive.flows.graphs.reading import LARGEST_GRAPH
     from redrive.flows.graphs.step_reading import read_step
     from redrive.notation.source import load_document

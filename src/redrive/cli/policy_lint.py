@@ -8,7 +8,7 @@ import typer
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.output import JsonOption, print_json, print_table
 from redrive.cli.policy_input import FileArgument, FromOption, TextOption, read_input
-from redrive.notation.errors import NotationError, printable, show_where
+from redrive.notation.errors import notation_error, printable, show_where
 from redrive.notation.linter import RULES, lint_text
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
@@ -64,7 +64,7 @@ def _print_rules(as_json: bool) -> None:
 def _known_rules(ids: list[str]) -> set[str]:
     for name in ids:
         if name.upper() not in RULES:
-            raise NotationError("no such rule", key="--ignore", value=name, allowed=", ".join(RULES), source="redrive")
+            raise notation_error("no such rule", key="--ignore", value=name, allowed=", ".join(RULES), source="redrive")
     return {name.upper() for name in ids}
 
 

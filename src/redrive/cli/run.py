@@ -82,7 +82,8 @@ def _check_queue(queue: str) -> None:
 
 
 def read_seconds(option: str, text: str) -> float:
-    from redrive.failures.duration import DurationError, read_duration
+    from redrive.errors import DurationError
+    from redrive.failures.duration import read_duration
 
     try:
         return read_duration(text)

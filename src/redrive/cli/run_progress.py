@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.errors import StoreUnavailableError
 from redrive.explain.words import attempt_of, error_line, span
 from redrive.policies.decision import RetryAt
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED
 from redrive.telemetry.events import AttemptFailed, Event
 
@@ -62,7 +62,7 @@ class Progress:
         wake_at: float | None = None
         while True:
             if ticks % TICKS_A_LOOK == 0:
-                with contextlib.suppress(StoreUnavailable):
+                with contextlib.suppress(StoreUnavailableError):
                     record = await app.find(self._flow_id)
                     wake_at = record.wake_at
                     if record.status in (*FINISHED, "parked"):

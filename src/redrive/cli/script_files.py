@@ -15,7 +15,7 @@ ENDING = ".rd"
 
 def read_script_file(path: Path) -> "Script":
     """The script in a file, named after it; BadFile with all that is wrong in it."""
-    from redrive.flows.scripts.errors import ScriptError
+    from redrive.errors import ScriptError
     from redrive.flows.scripts.script import Script
 
     try:

@@ -12,11 +12,11 @@ from redrive.cli.counts import count_of, known_in_words
 from redrive.cli.event_loop import FOR_THE_HAND_OVER, on_signals
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.loop_watch import watch_loop
+from redrive.errors import StoreError
 from redrive.runners.http.settings import HttpSettings
 from redrive.server.api import Api
 from redrive.server.loopback import is_loopback_address
 from redrive.server.running import Server, bind, started, url_of
-from redrive.stores.errors import StoreError
 
 if TYPE_CHECKING:
     from redrive.client.app import App

@@ -68,17 +68,23 @@ def usable(store: str, creates: bool, memory: bool = False) -> "Store":
 @contextmanager
 def one_line_errors() -> "Iterator[None]":
     """What stores, flows and their definitions refuse is bad input."""
-    from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
-    from redrive.client.starting import KeyTaken
-    from redrive.flows.registry import UnknownDefinition
-    from redrive.flows.values import NotReadable, NotStorable, UnusableHints
-    from redrive.stores.errors import StoreError
+    from redrive.errors import (
+        DeserializationError,
+        FlowFinishedError,
+        FlowNotFoundError,
+        InvalidStateError,
+        KeyTakenError,
+        SerializationError,
+        StoreError,
+        TypeHintError,
+        UnknownDefinitionError,
+    )
 
     try:
         yield
     except (
-        *(StoreError, FlowNotFound, FlowFinished, NotPossible, KeyTaken),
-        *(UnknownDefinition, NotStorable, NotReadable, UnusableHints),
+        *(StoreError, FlowNotFoundError, FlowFinishedError, InvalidStateError, KeyTakenError),
+        *(UnknownDefinitionError, SerializationError, DeserializationError, TypeHintError),
     ) as error:
         raise BadInput(str(error)) from error
 

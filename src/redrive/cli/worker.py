@@ -67,7 +67,7 @@ def worker_command(
     # Loaded here, so that `redrive --help` is quick.
     from redrive.cli.event_loop import leave, run_in_loop
     from redrive.cli.worker_process import work
-    from redrive.stores.errors import StoreTooNew
+    from redrive.errors import StoreTooNewError
 
     settings: dict[str, Any] = {
         "queues": tuple(queues) if queues else None,
@@ -108,7 +108,7 @@ def worker_command(
         with one_line_errors():
             return leave(run_in_loop(work(usable(store, creates=True), settings, supervised)))
     except BadInput as error:
-        if not supervised or not isinstance(error.__cause__, StoreTooNew):
+        if not supervised or not isinstance(error.__cause__, StoreTooNewError):
             raise
         typer.echo(f"redrive: {error}", err=True)
         return TOO_OLD

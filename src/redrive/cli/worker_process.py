@@ -17,7 +17,7 @@ from redrive.cli.event_loop import FOR_THE_HAND_OVER, leave_at_once, on_signals
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.loop_watch import watch_loop
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError, StoreUnavailable
+from redrive.errors import StoreError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -69,7 +69,7 @@ async def _joined(app: "App", working: "asyncio.Task[None]") -> bool:
     """Wait until the store knows this worker; False when it ended before."""
     while not working.done():
         # While the store is away the worker itself is patient.
-        with contextlib.suppress(StoreUnavailable):
+        with contextlib.suppress(StoreUnavailableError):
             if await _is_known(app):
                 return True
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + _LOOK_EVERY)

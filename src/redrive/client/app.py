@@ -11,10 +11,11 @@ import msgspec
 
 from redrive.client.app_life import AppLife
 from redrive.client.eager_start import was_added
-from redrive.client.handle import FlowNotFound, Handle, NotPossible
+from redrive.client.handle import Handle
 from redrive.client.new_flows import FlowSettings, check_queue, new_flow
 from redrive.client.starting import Starter, started
 from redrive.determinism.clock import whole_microseconds
+from redrive.errors import FlowNotFoundError, InvalidStateError
 from redrive.explain.compensation_words import not_undone, undone_in_words
 from redrive.explain.explanation import Explanation
 from redrive.explain.reading import explained
@@ -265,7 +266,7 @@ class App(AppLife):
     async def find(self, flow_id: str) -> FlowRecord:
         record = await self.store.find_flow(flow_id) if is_storable(flow_id) else None
         if record is None:
-            raise FlowNotFound(flow_id, self.store.address)
+            raise FlowNotFoundError(flow_id, self.store.address)
         return record
 
     async def log(self, flow_id: str) -> list[Line]:
@@ -304,7 +305,7 @@ class App(AppLife):
     async def redrive(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Put dead flows back to work, each at the step that failed. Answers those that were dead.
 
-        Flows whose work was undone stay as they are; when none is left, that is NotPossible.
+        Flows whose work was undone stay as they are; when none is left, that is InvalidStateError.
         """
         ids = _ids(flow_ids)
         undone = await self.store.list_dead(DeadQuery(flow_ids=tuple(ids), kind="compensated", limit=max(1, len(ids))))
@@ -313,7 +314,7 @@ class App(AppLife):
             ids = [one for one in ids if one not in left_alone]
             if not ids:
                 how = undone_in_words(not_undone(await self.log(undone[0].flow_id)))
-                raise NotPossible(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
+                raise InvalidStateError(f"flow {undone[0].flow_id} was compensated: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
         return await self.store.settle_dead(ids, "redriven", by, why, self._clock.wall(), message)
 
@@ -326,7 +327,7 @@ class App(AppLife):
         """Leave a message for a flow; answers the status it had."""
         text = write_message(message)
         if not is_storable(flow_id) or (status := await self.store.send(flow_id, text, self.now())) is None:
-            raise FlowNotFound(flow_id, self.store.address)
+            raise FlowNotFoundError(flow_id, self.store.address)
         return status
 
 

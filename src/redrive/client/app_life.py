@@ -9,8 +9,8 @@ from typing import Self
 from redrive.client.loop_affinity import OneLoop
 from redrive.client.results import SWEEP, SWEEP_BESIDE_WORKER, Results
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.errors import LeaseLostError, StoreUnusableError
 from redrive.failures.traces import trace_of
-from redrive.stores.errors import LeaseLost, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.worker.dependency_guard import dependencies_of_steps, tell_circuits_gone
 from redrive.worker.settings import WorkerSettings
@@ -74,7 +74,7 @@ class AppLife(OneLoop):
         """Work in the background: nobody hears what ends that, but those who wait for results."""
         try:
             await self.work()
-        except StoreUnusable as error:
+        except StoreUnusableError as error:
             log.error("the worker of this app has ended, and what it starts waits for others: %s", error)
             self._results.fail(error)
 
@@ -86,9 +86,9 @@ class AppLife(OneLoop):
                 break
             try:
                 await self._worker.run()
-            except LeaseLost as lost:
+            except LeaseLostError as lost:
                 log.error("%s; this worker drops what it had and begins anew", lost)
-            except StoreUnusable:
+            except StoreUnusableError:
                 raise
             except Exception as error:  # noqa: BLE001 - the next one goes on from what is stored
                 log.error("the worker failed; it begins anew\n%s", trace_of(error))

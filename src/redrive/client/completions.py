@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from redrive.errors import InvalidOutcomeError, Permanent
 from redrive.failures.failure import Failure
-from redrive.failures.signals import Permanent
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCompleted, ItemStarted
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.history import Line, fold
@@ -22,10 +22,6 @@ _ANY_HANDLER = HttpHandler(endpoint="")
 _LARGEST = 2**31
 _NOT_TOLD = ("timeout", "lost")
 """Kinds of failures that come of hearing nothing."""
-
-
-class BadCompletion(ValueError):
-    """What was told cannot be used."""
 
 
 class CompletionToken(NamedTuple):
@@ -73,9 +69,9 @@ def read_completion(body: bytes, content_type: str, wall_now: float) -> tuple[ms
     try:
         data: Any = msgspec.json.decode(body) if body.strip() else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise BadCompletion(f"the body is not JSON: {error}") from None
+        raise InvalidOutcomeError(f"the body is not JSON: {error}") from None
     if is_too_deep(body):
-        raise BadCompletion(f"the body is nested deeper than the {DEEPEST_JSON} levels allowed")
+        raise InvalidOutcomeError(f"the body is nested deeper than the {DEEPEST_JSON} levels allowed")
     status = 200
     if content_type.partition(";")[0].strip().lower() == PROBLEM:
         told = data.get("status") if isinstance(data, dict) else None

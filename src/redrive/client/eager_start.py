@@ -9,7 +9,7 @@ import contextvars
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from redrive.stores.errors import CommitUnknown, StoreError, StoreUnusable
+from redrive.errors import CommitUnknownError, StoreError, StoreUnusableError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
 from redrive.worker.journal import patiently
@@ -102,8 +102,8 @@ async def was_added(store: Store, flow_id: str) -> bool:
     """Whether a flow was whose worker was gone before anyone knew; asked for as long as the store is open."""
     try:
         return await patiently(store, store.find_flow, flow_id) is not None
-    except StoreUnusable:
+    except StoreUnusableError:
         raise
     except StoreError as error:
         told = f"{error}; flow {flow_id} was being started, and may or may not have been added"
-        raise CommitUnknown(told) from None
+        raise CommitUnknownError(told) from None

@@ -5,15 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from redrive.client.completions import (
-    BadCompletion,
-    CompletionOutcome,
-    read_completion,
-    read_token,
-    standing_of,
-)
-from redrive.client.handle import FlowFinished, Handle, NotPossible
+from redrive.client.completions import CompletionOutcome, read_completion, read_token, standing_of
+from redrive.client.handle import Handle
 from redrive.client.step_views import StepView, indexes_of, steps_of
+from redrive.errors import FlowFinishedError, InvalidOutcomeError, InvalidStateError, UnknownStepError
 from redrive.explain.compensation_words import not_undone, undone_in_words
 from redrive.flows.events import ItemAdded
 from redrive.flows.graph_driver import read_graph_input
@@ -32,10 +27,6 @@ if TYPE_CHECKING:
     from redrive.client.app import App
 
 LARGEST_STEP = 64 * 1024
-
-
-class UnknownStep(LookupError):
-    """The flow has no such step, or no such item of it."""
 
 
 class GraphFlows:
@@ -92,28 +83,28 @@ class GraphFlows:
         if any(one.undoes for one in items.values()):
             left = not_undone(lines)
             how = "what had succeeded is being undone, or was undone" if not left else undone_in_words(left)
-            raise NotPossible(f"flow {flow_id} cannot go on: {how}. Start another flow")
+            raise InvalidStateError(f"flow {flow_id} cannot go on: {how}. Start another flow")
         message = msgspec.structs.replace(said, item=item.number)
         if isinstance(message, CompleteItem) and record.definition.startswith(GRAPH):
             outputs = outputs_of(_spec_of(record, step), msgspec.json.decode(message.result))
             message = msgspec.structs.replace(message, result=msgspec.Raw(msgspec.json.encode(outputs)))
         if record.status in ("completed", "cancelled"):
-            raise FlowFinished(flow_id, record.status)
+            raise FlowFinishedError(flow_id, record.status)
         if item.state in ("completed", "cancelled"):
-            raise NotPossible(f"step {step} of flow {flow_id} is {item.state}: there is nothing to settle")
+            raise InvalidStateError(f"step {step} of flow {flow_id} is {item.state}: there is nothing to settle")
         if isinstance(message, ResetItem) and item.state in ("running", "queued"):
-            raise NotPossible(f"step {step} of flow {flow_id} is {item.state}: it is being tried already")
+            raise InvalidStateError(f"step {step} of flow {flow_id} is {item.state}: it is being tried already")
         if not record.definition.startswith(GRAPH) and (why := misfit(step, message)):
             raise OutputError(f"step {step}: {why}")
         # It may have ended since it was looked at.
         status = record.status if record.status == "failed" else await self._app.send(flow_id, message)
         if status in ("completed", "cancelled"):
-            raise FlowFinished(flow_id, status)
+            raise FlowFinishedError(flow_id, status)
         if status == "failed":
             now = self._app.now()
             by, why = message.by, message.why
             if not await self._app.store.settle_dead([flow_id], "redriven", by, why, now, write_message(message)):
-                raise NotPossible(await self._why_it_stays(flow_id))
+                raise InvalidStateError(await self._why_it_stays(flow_id))
 
     async def _why_it_stays(self, flow_id: str) -> str:
         """A failed flow, whose letter is not dead any more."""
@@ -141,7 +132,7 @@ class GraphFlows:
             try:
                 outputs_of(_spec_of(record, added.step), msgspec.json.decode(outputs))
             except OutputError as error:
-                raise BadCompletion(str(error)) from None
+                raise InvalidOutcomeError(str(error)) from None
         standing = standing_of(lines, read, failure is None)
         if standing != "duplicate":
             # One that comes too late is told too: the flow's log notes that it was refused.
@@ -160,11 +151,13 @@ def _item_of(record: FlowRecord, items: dict[int, Item], step: str, index: int |
     of_step = [item for item in items.values() if item.step == step and index in (None, index_of[item.number])]
     if not of_step:
         which = step if index is None else f"{step}[{index}]"
-        raise UnknownStep(f"flow {flow_id} has no work item of step {which}; see: redrive explain {flow_id}")
+        raise UnknownStepError(f"flow {flow_id} has no work item of step {which}; see: redrive explain {flow_id}")
     unfinished = [item for item in of_step if item.state not in ("completed", "cancelled")]
     if index is None and len(unfinished) > 1:
         numbers = ", ".join(str(index_of[item.number]) for item in unfinished[:10])
-        raise UnknownStep(f"step {step} of flow {flow_id} has several items that are not done; name one: {numbers}")
+        raise UnknownStepError(
+            f"step {step} of flow {flow_id} has several items that are not done; name one: {numbers}"
+        )
     return (unfinished or of_step)[-1]
 
 
@@ -173,4 +166,4 @@ def _spec_of(record: FlowRecord, step: str) -> StepSpec:
     for spec in (*made.steps, *made.compensations):
         if spec.name == step:
             return spec
-    raise UnknownStep(f"the graph of flow {record.id} has no step {step}")
+    raise UnknownStepError(f"the graph of flow {record.id} has no step {step}")

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from redrive.errors import FlowFinishedError
 from redrive.failures.duration import read_duration
-from redrive.flows.json_forms import is_storable
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
 from redrive.flows.retry_policy import Timeout
 from redrive.policies.backoff import LONGEST_WAIT
@@ -16,40 +16,6 @@ if TYPE_CHECKING:
     from redrive.client.results import Results
 
 T = TypeVar("T")
-
-
-class FlowNotFound(LookupError):
-    """There is no such flow in this store."""
-
-    def __init__(self, flow_id: str, address: str) -> None:
-        # An id that cannot be stored cannot be printed either.
-        shown = flow_id if is_storable(flow_id) else ascii(flow_id)
-        super().__init__(f"no flow {shown} in {address}; list them with: redrive flows")
-        self.flow_id = flow_id
-
-
-class FlowFinished(RuntimeError):
-    """The flow has ended, so nothing can be told to it any more."""
-
-    def __init__(self, flow_id: str, status: str) -> None:
-        hint = "; redrive it: redrive dead redrive " + flow_id if status == "failed" else ""
-        super().__init__(f"flow {flow_id} is {status}{hint}")
-        self.flow_id = flow_id
-        self.status = status
-
-
-class NotPossible(RuntimeError):
-    """The flow, or its step, is in no state in which that can be done."""
-
-
-class FlowCancelledError(RuntimeError):
-    """The flow was cancelled, so it has no result."""
-
-    def __init__(self, flow_id: str, why: str = "") -> None:
-        super().__init__(f"flow {flow_id} was cancelled{': ' if why else ''}{why}")
-        self.flow_id = flow_id
-        self.why = why
-        """What the step says that cancelled it; empty where someone else did."""
 
 
 class Handle(Generic[T]):
@@ -100,7 +66,7 @@ class Handle(Generic[T]):
     async def _tell(self, message: AnyMessage) -> None:
         status = await self._app.send(self.id, message)
         if status in FINISHED:
-            raise FlowFinished(self.id, status)
+            raise FlowFinishedError(self.id, status)
 
     def __repr__(self) -> str:
         return f"<flow {self.id}>"

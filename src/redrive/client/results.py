@@ -7,14 +7,19 @@ from typing import Any
 
 import msgspec
 
-from redrive.client.handle import FlowCancelledError, FlowNotFound
+from redrive.errors import (
+    FlowCancelledError,
+    FlowNotFoundError,
+    StoreUnavailableError,
+    StoreUnusableError,
+    UnknownDefinitionError,
+)
 from redrive.flows.events import AnyEvent, Event, FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import Line, fold
 from redrive.flows.json_forms import is_storable
 from redrive.flows.portable_errors import rebuild_error
-from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition, action_named, workflow_named
-from redrive.stores.errors import StoreUnavailable, StoreUnusable
+from redrive.flows.registry import ACTION, WORKFLOW, action_named, workflow_named
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, EventRow, FlowRecord
 from redrive.worker.log_lines import lines_of
@@ -50,7 +55,7 @@ class Results:
     async def wait(self, flow_id: str, read: ReadResult | None, timeout: float | None) -> Any:
         if not is_storable(flow_id):
             # Not for the store to see: what it refuses is no matter of those who wait for other flows.
-            raise FlowNotFound(flow_id, self._store.address)
+            raise FlowNotFoundError(flow_id, self._store.address)
         until = None if timeout is None else asyncio.get_running_loop().time() + timeout
         looks_at_once = not self._is_here(flow_id)
         while True:
@@ -66,9 +71,9 @@ class Results:
             try:
                 record = await self._store.find_flow(flow_id) if isinstance(ended, Event) else ended
                 if record is None:
-                    raise FlowNotFound(flow_id, self._store.address)
+                    raise FlowNotFoundError(flow_id, self._store.address)
                 rows = (await self._store.read_events([flow_id])).get(flow_id, ())
-            except StoreUnavailable:
+            except StoreUnavailableError:
                 continue
             if (known := _last_ending(rows)) is not None:
                 return outcome(flow_id, *known, read or _reader(record.definition))
@@ -115,7 +120,7 @@ class Results:
                 self._unseen.clear()
                 try:
                     await self._look(ids)
-                except StoreUnavailable:
+                except StoreUnavailableError:
                     # It comes back, and whoever waits has time.
                     pass
                 except Exception as error:  # noqa: BLE001 - for those who wait: nobody else would hear of it
@@ -131,7 +136,7 @@ class Results:
             return
         try:
             found = await self._store.find_flows(ids)
-        except (StoreUnavailable, StoreUnusable):
+        except (StoreUnavailableError, StoreUnusableError):
             raise
         except Exception as error:  # noqa: BLE001 - for those who wait
             if len(ids) == 1:
@@ -163,7 +168,7 @@ class Results:
         try:
             async with asyncio.timeout(ASKED_FOR):
                 record = await self._store.find_flow(flow_id)
-        except (StoreUnavailable, TimeoutError):
+        except (StoreUnavailableError, TimeoutError):
             return "out of reach"
         return "missing" if record is None else record.status
 
@@ -213,7 +218,7 @@ def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult)
 
 def _reader(definition: str) -> ReadResult:
     """How the result of a flow is read: by its type hint where the definition is known, else as plain data."""
-    with contextlib.suppress(UnknownDefinition):
+    with contextlib.suppress(UnknownDefinitionError):
         if definition.startswith(WORKFLOW):
             return workflow_named(definition.removeprefix(WORKFLOW)).signature.read_result
         return action_named(definition.removeprefix(ACTION)).signature.read_result

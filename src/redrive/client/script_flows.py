@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 async def start_script(
     app: "App", script: str | Script, inputs: Mapping[str, Any], function: str | None = None, **settings: Any
 ) -> "Handle[Any]":
-    """Start a flow of a script; WrongArguments when the inputs do not fit."""
+    """Start a flow of a script; ArgumentsError when the inputs do not fit."""
     if isinstance(script, Script):
         # Workers take what they know by name; the text comes with the flow.
         register_script(script)

@@ -5,34 +5,14 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import DeserializationError, KeyTakenError, StoreError, UnknownDefinitionError
 from redrive.flows.job import read_job
-from redrive.flows.registry import (
-    ACTION,
-    GRAPH,
-    SCRIPT,
-    WORKFLOW,
-    UnknownDefinition,
-    action_named,
-    workflow_named,
-)
+from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, action_named, workflow_named
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.flows.values import NotReadable
-from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
 
 ADDED_AT_ONCE = 500
-
-
-class KeyTaken(ValueError):
-    """A flow with this key exists already, and it was started with something else."""
-
-    def __init__(self, new: NewFlow, known: FlowRecord) -> None:
-        super().__init__(
-            f"key {new.key!r} belongs to {known.definition} {known.id}, which was started with another input; "
-            "use another key, or the same input"
-        )
-        self.flow_id = known.id
 
 
 _Asked = tuple[NewFlow, "asyncio.Future[str]"]
@@ -92,11 +72,11 @@ def _answer(flow: NewFlow, done: "asyncio.Future[str]", known: FlowRecord | None
 
 
 def started(flow: NewFlow, known: Any) -> str:
-    """The id of a flow that was to be added, given what was there already; KeyTaken when that is another."""
+    """The id of a flow that was to be added, given what was there already; KeyTakenError when that is another."""
     if known is None:
         return flow.id
     if known.input != flow.input and not _asks_for_the_same(flow, known):
-        raise KeyTaken(flow, known)
+        raise KeyTakenError(flow.key, known.definition, known.id)
     flow_id: str = known.id
     return flow_id
 
@@ -141,7 +121,7 @@ def _has_the_same_arguments(flow: NewFlow, known: Any) -> bool:
             return signature.says_the_same(known.input, flow.input)
         now, then = read_job(flow.input), read_job(known.input)
         action = action_named(flow.definition.removeprefix(ACTION))
-    except (UnknownDefinition, NotReadable):
+    except (UnknownDefinitionError, DeserializationError):
         return False
     # The action's own policy was not asked for, and may be another one in the next version of the code.
     own = bytes(write_stored_policy(action.policy))

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from redrive.errors import CrashLoopError
 from redrive.explain.compensation_words import undone_in_words
 from redrive.explain.explanation import Advice, AttemptStory, Entry, ItemStory, Moment, Note, TimerStory, Wait
 from redrive.explain.words import attempt_of, error_line, span, summary, utc
 from redrive.explain.worker_eligibility import WhoCan
-from redrive.failures.signals import CrashLoop
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import report_on
 from redrive.flows.history import FlowHistory
@@ -350,4 +350,4 @@ def _count(number: int, what: str) -> str:
 
 
 def _is_crash_loop(ending: FlowFailed) -> bool:
-    return ending.error.type == f"{CrashLoop.__module__}.{CrashLoop.__qualname__}"
+    return ending.error.type == f"{CrashLoopError.__module__}.{CrashLoopError.__qualname__}"

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 
+from redrive.errors import AttemptLostError
 from redrive.explain.explanation import AttemptStory, Entry, Explanation, ItemStory, Moment, Note, TimerStory, Wait
 from redrive.explain.words import attempt_of, error_line, span
 from redrive.failures.matching import lineage
-from redrive.failures.signals import AttemptLost
 
 # Of each kind of entry, and of very many attempts, so much is shown at each end; the rest is counted.
 SHOWN_AT_ENDS = 10
@@ -17,7 +17,7 @@ _TEXT_AT = 26
 """Where the text of a line of the timeline begins, behind its times."""
 _COMMAND = "      redrive "
 
-_WORKER_GONE = lineage(AttemptLost)[0]
+_WORKER_GONE = lineage(AttemptLostError)[0]
 
 _HOW = {
     "failed": "failed after {took}",

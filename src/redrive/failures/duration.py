@@ -1,61 +1,12 @@
-"""Read a duration as people write it: 500ms, 30s, 2m, 1h, 1d, 1h30m, a number of seconds, a timedelta."""
+"""Reads durations as people write them."""
 
-import math
-import re
-from datetime import timedelta
-
-ALLOWED_FORMS = "write seconds (30, 1.5), text such as 500ms, 30s, 2m, 1h, 1d or 1h30m, or a timedelta"
-
-_NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
-# Kept as text: `re` compiles and caches them on first use, so that importing costs nothing.
-_WITH_UNITS = (
-    # Largest unit first and each at most once: "30m1h" is more likely a slip than a wish.
-    rf"(?:({_NUMBER})\s*d\s*)?(?:({_NUMBER})\s*h\s*)?(?:({_NUMBER})\s*m\s*)?(?:({_NUMBER})\s*s\s*)?(?:({_NUMBER})\s*ms)?"
-)
-_SECONDS_A_UNIT = (86_400.0, 3_600.0, 60.0, 1.0)
-_LONGEST_TEXT = 64
-
-
-class DurationError(ValueError):
-    """A duration that cannot be read: names the value and the forms that can."""
-
-    def __init__(self, value: object) -> None:
-        shown = repr(value)
-        if len(shown) > _LONGEST_TEXT:
-            shown = f"{shown[:_LONGEST_TEXT]}…"
-        super().__init__(f"{shown} is not a duration: {ALLOWED_FORMS}")
+from redrive.determinism.durations import seconds_in
+from redrive.errors import DurationError
 
 
 def read_duration(value: object) -> float:
-    """The duration in seconds; never negative, never NaN or infinite."""
-    if isinstance(value, timedelta):
-        seconds = value.total_seconds()
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            seconds = float(value)
-        except OverflowError:
-            raise DurationError(value) from None
-    elif isinstance(value, str):
-        seconds = _read_text(value)
-    else:
+    """Return the duration in seconds; DurationError when `value` is not one."""
+    seconds = seconds_in(value)
+    if seconds is None:
         raise DurationError(value)
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise DurationError(value)
-    # -0.0 is no more than 0, but prints as less.
-    return seconds or 0.0
-
-
-def _read_text(text: str) -> float:
-    trimmed = text.strip()
-    if not trimmed or len(trimmed) > _LONGEST_TEXT:
-        raise DurationError(text)
-    if re.fullmatch(_NUMBER, trimmed):
-        return float(trimmed)
-    parts = re.fullmatch(_WITH_UNITS, trimmed)
-    if parts is None:
-        raise DurationError(text)
-    *larger, milliseconds = parts.groups(default="0")
-    # Divided, not multiplied by 0.001: 9 / 1000 is the number nearest to 0.009, and 9 * 0.001 is not.
-    return sum(
-        (float(count) * unit for count, unit in zip(larger, _SECONDS_A_UNIT, strict=True)), float(milliseconds) / 1000
-    )
+    return seconds

@@ -5,6 +5,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
+from redrive.errors import RedriveError
+
 Category = Literal["transient", "permanent", "unknown"]
 """transient: may pass by itself. permanent: will not. unknown: nobody said; not retried unless the policy asks."""
 
@@ -71,7 +73,7 @@ def _failure_of(fields: dict[str, Any]) -> Failure:
     return Failure(**fields)
 
 
-class JudgedError(Exception):
+class JudgedError(RedriveError):
     """An error that knows which failure it is."""
 
     def judged(self) -> Failure | None:

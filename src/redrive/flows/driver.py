@@ -8,15 +8,16 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from redrive.determinism.dice import Dice, seeded_dice, seeded_random
+from redrive.errors import DeserializationError, UnknownDefinitionError
 from redrive.flows.action import Action, Place
 from redrive.flows.asks import Ask, EndAsk, ItemAsk, TimerAsk
 from redrive.flows.failed_item import as_exception
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.job import read_job
 from redrive.flows.loop import FlowLoop
-from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, UnknownDefinition, action_named, workflow_named
+from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, action_named, workflow_named
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.flows.values import NOT_READ, NotReadable
+from redrive.flows.values import NOT_READ
 from redrive.flows.workflow import Workflow
 
 
@@ -69,7 +70,7 @@ class Driver(Protocol):
         ...
 
     def handler(self, step: str) -> "Handler":
-        """UnknownDefinition when this process has no such thing."""
+        """UnknownDefinitionError when this process has no such thing."""
         ...
 
     def place(self, step: str) -> Place: ...
@@ -94,7 +95,7 @@ NOTHING_KNOWN: frozenset[str] = frozenset()
 
 
 def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A002 - what a flow is started with
-    """The driver for a flow; UnknownDefinition when this process does not know what it runs."""
+    """The driver for a flow; UnknownDefinitionError when this process does not know what it runs."""
     if definition.startswith(WORKFLOW):
         return WorkflowDriver(workflow_named(definition.removeprefix(WORKFLOW)), flow_id, input)
     if definition.startswith(GRAPH):
@@ -123,7 +124,7 @@ class ActionItems:
     def place(self, step: str) -> Place:
         try:
             return action_named(step).place
-        except UnknownDefinition:
+        except UnknownDefinitionError:
             # It will be told so when it is begun.
             return "loop"
 
@@ -171,7 +172,7 @@ class CodeDriver(ActionItems):
         return self._random
 
     def read_input(self) -> Any:
-        """What the code is called with; NotReadable when the input does not fit it."""
+        """What the code is called with; DeserializationError when the input does not fit it."""
         raise NotImplementedError
 
     def called(self, values: Any) -> Coroutine[Any, Any, Any]:
@@ -187,7 +188,7 @@ class CodeDriver(ActionItems):
 
     def start(self, at: float) -> list[Ask]:
         loop = self._loop
-        # NotReadable is for the engine to handle: the code has not begun.
+        # DeserializationError is for the engine to handle: the code has not begun.
         values = self.read_input()
         try:
             coroutine = self.called(values)
@@ -205,7 +206,7 @@ class CodeDriver(ActionItems):
             future.ask = None
             try:
                 future.set_result(self.read_result(ask.step, result, read))
-            except NotReadable as error:
+            except DeserializationError as error:
                 future.set_exception(error)
         return self._turn(at)
 

@@ -4,12 +4,12 @@ from typing import Literal
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.asks import EndAsk
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.failed_item import item_behind
 from redrive.flows.history import FlowHistory
 from redrive.flows.portable_errors import store_error
-from redrive.flows.values import NotReadable
 from redrive.policies.decision import GiveUpKind
 
 DeadKind = Literal[
@@ -30,6 +30,6 @@ def ending_of(ask: EndAsk, history: FlowHistory) -> FlowCompleted | FlowFailed |
     number = item_behind(error)
     item = history.items.get(number) if number is not None else None
     if item is None or item.gave_up is None:
-        kind = ask.kind or ("poison" if isinstance(error, NotReadable) else "workflow")
+        kind = ask.kind or ("poison" if isinstance(error, DeserializationError) else "workflow")
         return FlowFailed(error=store_error(error), kind=kind)
     return FlowFailed(error=store_error(error), kind=ask.kind or item.gave_up.kind, item=item.number)

@@ -2,10 +2,10 @@
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.graph_driver import read_graph_input
 from redrive.flows.job import read_job
 from redrive.flows.registry import ACTION, GRAPH, SCRIPT
-from redrive.flows.values import NotReadable
 
 
 def arguments_of(definition: str, input: str) -> str:  # noqa: A002 - what a flow is started with
@@ -20,6 +20,6 @@ def arguments_of(definition: str, input: str) -> str:  # noqa: A002 - what a flo
             from redrive.flows.scripts.script import read_stored
 
             return msgspec.json.encode(read_stored(input).inputs).decode()
-    except NotReadable:
+    except DeserializationError:
         pass
     return input

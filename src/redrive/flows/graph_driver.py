@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.failures.signals import Permanent
+from redrive.errors import DeserializationError, GraphFailedError, NotationError, Permanent, UnknownDefinitionError
 from redrive.flows.action import Place
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import NOTHING_KNOWN, Handler
@@ -12,10 +12,9 @@ from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, 
 from redrive.flows.graphs.outputs import outputs_of
 from redrive.flows.graphs.progress import GraphProgress, StepStatus
 from redrive.flows.graphs.spec import ActionHandler, GraphInput, HttpHandler, Plan, StepSpec
-from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.registry import action_named
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.flows.values import NOT_READ, NotReadable
-from redrive.notation.errors import NotationError
+from redrive.flows.values import NOT_READ
 from redrive.policies.policy import Policy
 
 LONGEST_CALLBACK = 3600.0
@@ -29,10 +28,6 @@ _MOST_KEPT = 100
 _plans: dict[bytes, Plan] = {}
 
 
-class GraphFailed(RuntimeError):
-    """A goal of the graph cannot be reached any more, though no work item failed for good."""
-
-
 class GraphCancelled(Permanent):
     """Raised by a step: the whole flow is to end, without an error and with nothing undone."""
 
@@ -43,7 +38,7 @@ class _StoredInput(msgspec.Struct):
 
 
 def read_graph_input(text: str) -> GraphInput:
-    """NotReadable when it is none. Plans are few and used by many flows, so they are remembered."""
+    """DeserializationError when it is none. Plans are few and used by many flows, so they are remembered."""
     try:
         stored = msgspec.json.decode(text, type=_StoredInput)
         raw = bytes(stored.plan)
@@ -53,7 +48,7 @@ def read_graph_input(text: str) -> GraphInput:
                 _plans.clear()
             plan = _plans[raw] = msgspec.json.decode(raw, type=Plan)
     except msgspec.MsgspecError as error:
-        raise NotReadable(f"the graph of this flow cannot be read by this version: {error}") from None
+        raise DeserializationError(f"the graph of this flow cannot be read by this version: {error}") from None
     return GraphInput(plan=plan, inputs=stored.inputs)
 
 
@@ -146,7 +141,7 @@ class GraphDriver:
     def needs(self) -> frozenset[str]:
         try:
             return actions_of(self._read_input().plan)
-        except NotReadable:
+        except DeserializationError:
             # It is told so when it begins.
             return NOTHING_KNOWN
 
@@ -157,7 +152,7 @@ class GraphDriver:
     def place(self, step: str) -> Place:
         try:
             handler = self.handler(step)
-        except UnknownDefinition:
+        except UnknownDefinitionError:
             # It will be told so when it is begun.
             return "loop"
         return "loop" if isinstance(handler, HttpHandler) else handler.place
@@ -204,7 +199,7 @@ class GraphDriver:
             return EndAsk("completed", result=_encode(move.outputs).decode())
         error = self._errors.get(move.failed) if move.failed is not None else None
         kind = COMPENSATED if self._undid else "graph" if error is None else None
-        return EndAsk("failed", error=error or GraphFailed(move.why), kind=kind)
+        return EndAsk("failed", error=error or GraphFailedError(move.why), kind=kind)
 
     def _policy(self, spec: StepSpec) -> Policy:
         policy = self._policies.get(spec.name)
@@ -212,7 +207,7 @@ class GraphDriver:
             try:
                 policy = read_stored_policy(spec.policy)
             except NotationError as error:
-                raise NotReadable(f"the policy of step {spec.name} cannot be read: {error}") from None
+                raise DeserializationError(f"the policy of step {spec.name} cannot be read: {error}") from None
             if isinstance(spec.handler, HttpHandler) and spec.handler.mode == "async":
                 policy = policy if policy.attempt_timeout else policy.replace(attempt_timeout=LONGEST_CALLBACK)
             self._policies[spec.name] = policy

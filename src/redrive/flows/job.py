@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.action import ActionCall
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.flows.values import NotReadable
 from redrive.policies.policy import Policy
 
 
@@ -27,4 +27,4 @@ def read_job(text: str) -> Job:
     try:
         return _DECODER.decode(text)
     except msgspec.MsgspecError as error:
-        raise NotReadable(f"the input of a job: {error}") from None
+        raise DeserializationError(f"the input of a job: {error}") from None

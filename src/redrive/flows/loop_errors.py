@@ -1,7 +1,9 @@
 """What the code of a flow must not do, told to whoever wrote it."""
 
+from redrive.errors import WorkflowCodeError
 
-class NotInWorkflow(RuntimeError):
+
+class NotInWorkflow(WorkflowCodeError):
     """The flow's code did what cannot be repeated after a crash."""
 
     def __init__(self, what: str) -> None:
@@ -11,14 +13,14 @@ class NotInWorkflow(RuntimeError):
         )
 
 
-class NoOrder(RuntimeError):
+class NoOrder(WorkflowCodeError):
     """asyncio would put it into a set, in which its parts lie in any order."""
 
     def __init__(self, what: str, instead: str) -> None:
         super().__init__(f"{what} has no fixed order, which a workflow needs; {instead}")
 
 
-class FlowSpins(RuntimeError):
+class FlowSpins(WorkflowCodeError):
     """The flow's code goes round and round, and waits for nothing that could happen."""
 
     def __init__(self, times: int, where: str) -> None:

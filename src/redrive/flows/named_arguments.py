@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from redrive.errors import ArgumentsError, DeserializationError
 from redrive.failures.redaction import redact
-from redrive.flows.values import NotReadable
 
 if TYPE_CHECKING:
     from redrive.flows.action import Action
@@ -20,15 +20,6 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
-class WrongArguments(ValueError):
-    """What was given does not fit."""
-
-    def __init__(self, problem: str, name: str = "") -> None:
-        super().__init__(problem)
-        self.name = name
-        """The argument it is about, where it is about one."""
-
-
 def call_by_names(definition: "type[Workflow] | Action[Any, Any]", data: Mapping[str, Any], what: str) -> Call:
     """The arguments that the object gives, by the type hints of the definition. Errors call the object `what`."""
     is_workflow = isinstance(definition, type)
@@ -37,8 +28,8 @@ def call_by_names(definition: "type[Workflow] | Action[Any, Any]", data: Mapping
     check_names(data, parameters, what)
     try:
         values = definition.signature.read_arguments(msgspec.json.encode(data).decode())
-    except NotReadable as error:
-        raise WrongArguments(f"{what} does not fit: {redact(str(error.__cause__ or error), 300)}") from None
+    except DeserializationError as error:
+        raise ArgumentsError(f"{what} does not fit: {redact(str(error.__cause__ or error), 300)}") from None
     return _as_call(definition.signature, values, parameters)
 
 
@@ -50,16 +41,16 @@ def unknown_name(name: str, known: list[str]) -> str:
 
 
 def check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], what: str) -> None:
-    """WrongArguments for a name that is no parameter, or for parameters that have no value."""
+    """ArgumentsError for a name that is no parameter, or for parameters that have no value."""
     known = [_STARS.get(one.kind, "") + one.name for one in parameters]
     for name in data:
         if name not in known:
-            raise WrongArguments(unknown_name(name, known), name)
+            raise ArgumentsError(unknown_name(name, known), name)
     missing = [
         one.name for one in parameters if one.default is one.empty and one.kind not in _STARS and one.name not in data
     ]
     if missing:
-        raise WrongArguments(f"{what} lacks {', '.join(missing)}", missing[0])
+        raise ArgumentsError(f"{what} lacks {', '.join(missing)}", missing[0])
 
 
 def with_more_names(function: Any, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Which actions a flow needs, as far as what it was started with says so."""
 
+from redrive.errors import DeserializationError
 from redrive.flows.driver import NOTHING_KNOWN
 from redrive.flows.registry import GRAPH, SCRIPT
-from redrive.flows.values import NotReadable
 
 
 def needed_actions(definition: str, input: str) -> frozenset[str]:  # noqa: A002 - what a flow is started with
@@ -17,6 +17,6 @@ def needed_actions(definition: str, input: str) -> frozenset[str]:  # noqa: A002
             from redrive.flows.scripts.script import read_script_input
 
             return read_script_input(input, definition.removeprefix(SCRIPT))[0].actions
-    except NotReadable:
+    except DeserializationError:
         pass
     return NOTHING_KNOWN

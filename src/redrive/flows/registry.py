@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from redrive.errors import UnknownDefinitionError
+
 if TYPE_CHECKING:
     from redrive.flows.action import Action
     from redrive.flows.graphs.builder import Graph
@@ -16,16 +18,6 @@ GRAPH = "graph:"
 SCRIPT = "script:"
 BY_GOALS = "goals"
 """The name of the graph of a flow that was planned by goals, over the steps of the catalogue."""
-
-
-class UnknownDefinition(LookupError):
-    """Nothing of that name is registered here."""
-
-    def __init__(self, kind: str, name: str, known: list[str]) -> None:
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
-        super().__init__(f"no {kind} is named {name!r}; {hint}")
-        self.name = name
 
 
 _actions: "dict[str, Action[Any, Any]]" = {}
@@ -74,11 +66,18 @@ def _check(kind: str, name: str, new: Any, old: Any) -> None:
         )
 
 
+def _unknown(kind: str, name: str, known: Iterable[str]) -> UnknownDefinitionError:
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
+    return UnknownDefinitionError(kind, name, hint)
+
+
 def action_named(name: str) -> "Action[Any, Any]":
     try:
         return _actions[name]
     except KeyError:
-        raise UnknownDefinition("action", name, list(_actions)) from None
+        raise _unknown("action", name, _actions) from None
 
 
 def unknown_actions(names: Iterable[str]) -> list[str]:
@@ -90,21 +89,21 @@ def workflow_named(name: str) -> "type[Workflow]":
     try:
         return _workflows[name]
     except KeyError:
-        raise UnknownDefinition("workflow", name, list(_workflows)) from None
+        raise _unknown("workflow", name, _workflows) from None
 
 
 def graph_named(name: str) -> "Graph":
     try:
         return _graphs[name]
     except KeyError:
-        raise UnknownDefinition("graph", name, list(_graphs)) from None
+        raise _unknown("graph", name, _graphs) from None
 
 
 def script_named(name: str) -> "Script":
     try:
         return _scripts[name]
     except KeyError:
-        raise UnknownDefinition("script", name, list(_scripts)) from None
+        raise _unknown("script", name, _scripts) from None
 
 
 def known_actions() -> "dict[str, Action[Any, Any]]":

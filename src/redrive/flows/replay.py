@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import NondeterminismError, UnknownDefinitionError
 from redrive.failures.redaction import redact
 from redrive.flows.asks import Ask, CancelAsk, EndAsk, ItemAsk, PatchAsk, SettledAsk, TimerAsk
 from redrive.flows.driver import Driver
@@ -33,26 +34,11 @@ from redrive.flows.events import (
 from redrive.flows.failed_item import error_of
 from redrive.flows.history import FlowHistory, Line
 from redrive.flows.loop import is_ours
-from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.registry import action_named
 from redrive.flows.undoing import leaving_out_undone
 from redrive.policies.policy import DEFAULT_POLICY
 
 TURNS_AT_ONCE = 200
-
-
-class NonDeterminism(RuntimeError):
-    """The flow's code no longer does what its log says it did."""
-
-    def __init__(self, seq: int, logged: str, now: str, where: str) -> None:
-        place = f" ({where})" if where else ""
-        super().__init__(
-            f"line {seq} of the log says: {logged}; the code now says: {now}{place}. Bring the code back to what it "
-            "was for flows that began with it (`if workflow.patched(...)` keeps both), then resume the flow"
-        )
-        self.seq = seq
-        self.logged = logged
-        self.now = now
-        self.where = where
 
 
 def replay(
@@ -180,7 +166,7 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
 
 
 def _match(asks: list[Ask], turn: list[Line], driver: Driver, at: float) -> list[Line]:
-    """NonDeterminism unless the log has just these; so nothing is left out."""
+    """NondeterminismError unless the log has just these; so nothing is left out."""
     commands = _commands(turn)
     done = 0
     for ask in asks:  # which grow
@@ -191,12 +177,12 @@ def _match(asks: list[Ask], turn: list[Line], driver: Driver, at: float) -> list
                 continue
             seq = line.seq if line else (turn[-1].seq if turn else 0)
             logged = _in_words(line.event) if line else "nothing more was asked for"
-            raise NonDeterminism(seq, logged, _ask_in_words(ask), _where(ask))
+            raise NondeterminismError(seq, logged, _ask_in_words(ask), _where(ask))
         asks += _bind(ask, line.event, driver, at)
         done += 1
     if len(commands) > done:
         line = commands[done]
-        raise NonDeterminism(line.seq, _in_words(line.event), "nothing is asked for here", "")
+        raise NondeterminismError(line.seq, _in_words(line.event), "nothing is asked for here", "")
     return []
 
 
@@ -234,7 +220,7 @@ def _same(ask: Ask, command: AnyEvent) -> bool:
 def _reads_the_same(ask: ItemAsk, logged: msgspec.Raw) -> bool:
     try:
         signature = action_named(ask.step).signature
-    except UnknownDefinition:
+    except UnknownDefinitionError:
         return False
     return signature.says_the_same(bytes(logged).decode(), ask.args)
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.driver import NOTHING_KNOWN, CodeDriver
 from redrive.flows.json_forms import JsonForm
 from redrive.flows.scripts.interpreter import Program
 from redrive.flows.scripts.script import ScriptInput, read_script_input
-from redrive.flows.values import NotReadable
 
 
 class ScriptDriver(CodeDriver):
@@ -23,7 +23,7 @@ class ScriptDriver(CodeDriver):
     def needs(self) -> frozenset[str]:
         try:
             return self.read_input()[0].actions
-        except NotReadable:
+        except DeserializationError:
             # It is told so when it begins.
             return NOTHING_KNOWN
 

@@ -9,6 +9,7 @@ except ImportError as error:
 
 import msgspec
 
+from redrive.errors import OutcomeRefusedError
 from redrive.failures.redaction import redact
 from redrive.flows.json_forms import JsonForm
 from redrive.integrations.aiohttp import retry_middleware
@@ -18,16 +19,12 @@ _STALE = 409
 _FORM = JsonForm(Any, "the outputs of the step")
 
 
-class OutcomeRefused(Exception):
-    """The engine does not take the outcome: the attempt is over, or unknown."""
-
-
 async def complete_step(
     callback_url: str, outputs: Any = None, *, error: str | None = None, retry: bool = False
 ) -> None:
     """Report the outputs of the step, or the error that it failed with: for good, or with `retry` to be tried again.
 
-    It is sent again while the engine cannot be reached. Raises OutcomeRefused when the attempt is not the current
+    It is sent again while the engine cannot be reached. Raises OutcomeRefusedError when the attempt is not the current
     one any more (it took too long, and another one was begun).
     """
     kind = "application/json"
@@ -48,4 +45,4 @@ async def complete_step(
         if response.status >= 400:
             said = redact(await response.text(errors="replace"), 200)
             about = "another attempt is under way, or it has ended" if response.status == _STALE else said
-            raise OutcomeRefused(f"the outcome was refused with {response.status}: {about}")
+            raise OutcomeRefusedError(f"the outcome was refused with {response.status}: {about}")

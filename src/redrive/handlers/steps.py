@@ -11,11 +11,11 @@ try:
 except ImportError as error:
     raise ImportError("serving steps needs aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
 
+from redrive.errors import ArgumentsError, TypeHintError
 from redrive.failures.failure import Failure
 from redrive.flows.action import Action, Place
-from redrive.flows.named_arguments import WrongArguments
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values import LONGEST_JSON, NOT_READ, UnusableHints
+from redrive.flows.values import LONGEST_JSON, NOT_READ
 from redrive.handlers.answers import bad_inputs, check_inputs, failure_answer, outputs_answer, problem
 from redrive.handlers.headers import CALLBACK, attempt_of
 from redrive.runners.attempt import Attempt
@@ -84,9 +84,9 @@ class StepServer:
             return problem(413, f"the inputs of step {name} are too large", f"at most {LONGEST_JSON:,} bytes are taken")
         except (ConnectionError, web.RequestPayloadError):
             return problem(400, f"the inputs of step {name} cannot be read", "the body was cut off or badly packed")
-        except WrongArguments as error:
+        except ArgumentsError as error:
             return bad_inputs(name, error)
-        except UnusableHints as error:
+        except TypeHintError as error:
             return failure_answer(name, error, timed_out=False)
         attempt = attempt_of(request.headers, name)
         CALLBACK.set(request.headers.get(wire.CALLBACK))

@@ -18,8 +18,8 @@ except ImportError as error:
 
 import msgspec
 
-from redrive.failures import signals
-from redrive.failures.signals import ResultRejected
+from redrive import errors
+from redrive.errors import ResultRejectedError
 from redrive.integrations.http_client.aiohttp_bodies import content_of, read_ahead, sent_once
 from redrive.integrations.http_client.body_buffering import bytes_to_read
 from redrive.integrations.http_client.exchange import carry_over, exchange_async
@@ -32,22 +32,21 @@ from redrive.integrations.http_client.http_guard import (
 )
 from redrive.policies.policy import Policy
 from redrive.policies.report import attach, report_of
-from redrive.resilience import circuit
 
 
-class AttemptTimeout(signals.AttemptTimeout, aiohttp.ServerTimeoutError):
+class AttemptTimeoutError(errors.AttemptTimeoutError, aiohttp.ServerTimeoutError):
     """An attempt took longer than its `attempt_timeout`; aiohttp code catches it as a ServerTimeoutError."""
 
 
-class DeadlineExceeded(signals.DeadlineExceeded, aiohttp.ServerTimeoutError):
+class DeadlineExceededError(errors.DeadlineExceededError, aiohttp.ServerTimeoutError):
     """The deadline came while an attempt was running; aiohttp code catches it as a ServerTimeoutError."""
 
 
-class CircuitOpen(circuit.CircuitOpen, aiohttp.ClientConnectionError):
+class CircuitOpenError(errors.CircuitOpenError, aiohttp.ClientConnectionError):
     """The request was not sent: the circuit is open; aiohttp code catches it as a ClientConnectionError."""
 
 
-class _SessionTimeIsUp(signals.Permanent):
+class _SessionTimeIsUp(errors.Permanent):
     """The session's total timeout is over, which covers all the attempts."""
 
 
@@ -55,9 +54,9 @@ AIOHTTP: ClientLibrary[aiohttp.ClientResponse] = ClientLibrary(
     status_of=lambda response: response.status,
     headers_of=lambda response: response.headers,
     timeouts=(TimeoutError,),
-    attempt_timeout=AttemptTimeout,
-    deadline_exceeded=DeadlineExceeded,
-    circuit_open=CircuitOpen,
+    attempt_timeout=AttemptTimeoutError,
+    deadline_exceeded=DeadlineExceededError,
+    circuit_open=CircuitOpenError,
 )
 
 
@@ -136,7 +135,7 @@ def _raise_status(response: aiohttp.ClientResponse) -> None:
         carry_over(response, error)
         raise
     # Refused by the policy, though the library takes its status for a success.
-    rejected = ResultRejected(response)
+    rejected = ResultRejectedError(response)
     carry_over(response, rejected)
     raise rejected
 

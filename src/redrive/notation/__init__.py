@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from redrive.notation.catalogue import NOTATIONS, Notation
     from redrive.notation.durations import read_duration, write_duration
-    from redrive.notation.errors import NotationError
     from redrive.notation.linter import Finding, lint, lint_text
     from redrive.notation.native_json_schema import native_schema
     from redrive.notation.read import read_policy, write_lossy, write_policy
@@ -20,7 +19,6 @@ _HOMES = {
     "Notation": "catalogue",
     "read_duration": "durations",
     "write_duration": "durations",
-    "NotationError": "errors",
     "Finding": "linter",
     "lint": "linter",
     "lint_text": "linter",
@@ -37,7 +35,6 @@ __all__ = [
     "Finding",
     "NamedWarning",
     "Notation",
-    "NotationError",
     "Reading",
     "lint",
     "lint_text",

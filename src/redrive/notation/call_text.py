@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.place import Place, Position
 from redrive.notation.scalars import bare_word
 from redrive.notation.source import check_size
@@ -91,7 +91,7 @@ def as_plain(value: Any) -> Any:
 def keywords_as_data(call: Call, source: str) -> tuple[dict[str, Any], Place]:
     """A call's keyword arguments as a mapping that knows where each key stands."""
     if call.arguments:
-        raise NotationError(
+        raise notation_error(
             f"{call.name} is given {call.arguments[0]!r} without a name",
             allowed="keyword arguments",
             source=source,

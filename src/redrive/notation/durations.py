@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from redrive.failures.duration import DurationError, read_duration
+from redrive.errors import DurationError
+from redrive.failures.duration import read_duration
 from redrive.policies.backoff import LONGEST_WAIT
 
 __all__ = ["SHORTEST_DURATION", "DurationError", "read_duration", "read_wait", "write_duration"]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.notation import lint_limits, lint_waits
 from redrive.notation.documents import Found, find_policies
-from redrive.notation.errors import NotationError
 from redrive.notation.findings import RULES, Finding, Subject
 from redrive.notation.lint_limits import most_attempts
 from redrive.notation.meaning import meaning_of

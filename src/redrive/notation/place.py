@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from redrive.notation.errors import NotationError, Path
+from redrive.errors import NotationError
+from redrive.notation.errors import Path, notation_error
 
 WHOLE = "policy"
 """What errors call the document itself, when no key of it is to blame."""
@@ -54,7 +55,7 @@ class Place(msgspec.Struct, frozen=True):
     def refuse(self, value: Any, problem: str, allowed: str, *, rule: str = "") -> NotationError:
         """The error that says this value cannot stand here."""
         position = self.position
-        return NotationError(
+        return notation_error(
             problem,
             key=self.key,
             value=value,

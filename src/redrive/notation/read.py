@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.failures.matching import Match
 from redrive.notation.call_text import keywords_as_data, parse_call
 from redrive.notation.catalogue import NOTATIONS, WRITABLE, Notation
 from redrive.notation.documents import find_policies
 from redrive.notation.durations import DurationError, write_duration
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.meaning import Answer, differences, meaning_of
 from redrive.notation.native import failures_as_texts
 from redrive.notation.place import Place, similar
@@ -84,7 +85,7 @@ def write_policy(policy: Policy, notation: str = "native") -> str:
     if lost:
         field, wanted, got = lost[0]
         others = f"; nor {', '.join(name for name, _, _ in lost[1:])}" if lost[1:] else ""
-        raise NotationError(
+        raise notation_error(
             f"{notation} cannot express it{others}",
             key=field,
             value=_in_words(wanted),
@@ -106,7 +107,7 @@ def write_lossy(policy: Policy, notation: str = "native") -> tuple[str, tuple[Na
 def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, object]]]:
     write = known(notation).write
     if write is None:
-        raise NotationError(
+        raise notation_error(
             "can be read, but not written",
             key="notation",
             value=notation,
@@ -116,12 +117,12 @@ def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, 
     try:
         text = write(policy)
     except NotationError as error:
-        raise NotationError(
+        raise notation_error(
             error.problem, key=error.key, value=error.value, allowed=error.allowed, source=f"to {notation}"
         ) from None
     except DurationError as error:
         problem = f"cannot be written down: {error}"
-        raise NotationError(problem, allowed="durations from 1 ns", source=f"to {notation}") from None
+        raise notation_error(problem, allowed="durations from 1 ns", source=f"to {notation}") from None
     # What was written is read back: whatever does not survive that is a loss, foreseen or not.
     return text, differences(meaning_of(policy), meaning_of(_read_text(text, notation, notation).policy))
 
@@ -129,7 +130,7 @@ def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, 
 def known(notation: str) -> Notation:
     """The notation of that name; NotationError when there is none."""
     if notation not in NOTATIONS:
-        raise NotationError(
+        raise notation_error(
             f"unknown{similar(notation, tuple(NOTATIONS))}",
             key="notation",
             value=notation,

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.notation.call_text import Call
 from redrive.notation.catalogue import NOTATIONS, READABLE
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.place import Place
 
 _COMMENTS = re.compile(r"(?:\s|#[^\n]*)*")
@@ -41,7 +42,7 @@ def notation_of_call(call: Call, source: str) -> str:
             return notation.name
     if call.name == _ANYONES_CALL and call.keywords:
         return notation_of_keys(call.keywords, Place(source, {(): call.at}), ("tenacity", "stamina"))
-    raise NotationError(
+    raise notation_error(
         f"{call.name}(...) is not a policy that can be recognised",
         allowed=f"{', '.join(sorted(_CALL_NAMES))} with keyword arguments, or name the notation (--from tenacity)",
         source=source,

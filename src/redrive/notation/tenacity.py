@@ -6,9 +6,9 @@ Left out: no stop, no wait, and every exception is retried. What tenacity asks o
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.failures.matching import ANYTHING, NOTHING, Match
 from redrive.notation.call_text import Call, Combined, Name, as_plain, parse_expression
-from redrive.notation.errors import NotationError
 from redrive.notation.failure_names import dotted_names, read_class_names
 from redrive.notation.fields import LARGEST_COUNT, NOT_ALLOWED, Fields, zero_wait
 from redrive.notation.place import Place

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.notation.call_text import Call, as_plain
 from redrive.notation.durations import read_duration, read_wait
-from redrive.notation.errors import NotationError
 from redrive.notation.fields import NOT_ALLOWED, Fields
 from redrive.notation.place import similar
 from redrive.policies.backoff import LONGEST_WAIT

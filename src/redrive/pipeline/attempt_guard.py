@@ -9,7 +9,7 @@ from redrive.calls.retrier import Retrier
 from redrive.failures.failure import Failure
 from redrive.failures.matching import Match
 from redrive.failures.redaction import redact
-from redrive.pipeline.errors import StageReported
+from redrive.pipeline.errors import StageReportedError
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.interceptors.circuit_breaker import CircuitBreakerInterceptor
 from redrive.pipeline.interceptors.retry import RetryInterceptor
@@ -88,7 +88,7 @@ def failure_of_output(output: StageOutput, wall_now: float, retried: bool = Fals
         category="transient" if asks else "permanent",
         reason="the stage asks for a retry" if asks else "the stage says that it failed",
         kind="result",
-        type=StageReported.__name__,
+        type=StageReportedError.__name__,
         message=redact(output.error),
         retry_after=None if output.retry_after_ms is None else output.retry_after_ms / 1000,
         asks_for_retry=asks,

@@ -12,10 +12,10 @@ from msgspec import structs
 from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock
 from redrive.determinism.thread_cut import CutShort
-from redrive.failures.signals import Permanent
+from redrive.errors import CircuitOpenError, Permanent
 from redrive.pipeline.attempt_guard import CURRENT_STAGE, failure_of_output
 from redrive.pipeline.cancellation import failure_in
-from redrive.pipeline.errors import StageReported
+from redrive.pipeline.errors import StageReportedError
 from redrive.pipeline.events import EVENT_NAMES, StageFellBack
 from redrive.pipeline.hooks import Hook, Hooks, Said, link, tell_after, tell_cancel, tell_error
 from redrive.pipeline.interceptors.base import ErrorAction
@@ -27,7 +27,6 @@ from redrive.pipeline.stage_run import ATTEMPT_KEY, StageRun
 from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.decision import GiveUp
 from redrive.policies.report import report_of
-from redrive.resilience.circuit import CircuitOpen
 from redrive.telemetry.events import (
     AttemptFailed,
     CircuitChanged,
@@ -124,8 +123,8 @@ def not_awaitable(stage: str, what: str) -> Permanent:
     return Permanent(f"stage {stage!r}: its {what} is not a coroutine function; write: async def {what}(...)")
 
 
-def _reported(output: StageOutput, spec: StageSpec, clock: Clock) -> StageReported:
-    return StageReported(output, failure_of_output(output, clock.wall(), spec.retry_on_fail))
+def _reported(output: StageOutput, spec: StageSpec, clock: Clock) -> StageReportedError:
+    return StageReportedError(output, failure_of_output(output, clock.wall(), spec.retry_on_fail))
 
 
 def _result(state: StageRun, output: StageOutput, clock: Clock) -> StageResult:
@@ -164,7 +163,7 @@ def _succeeded(state: StageRun, output: StageOutput, clock: Clock, *, told: bool
 def _decide(state: StageRun, error: Exception) -> float | None:
     """When the policy has it tried again; None when it gives up."""
     call = state.call
-    if isinstance(error, CircuitOpen) and report_of(error) is not None and call.gave_up is not None:
+    if isinstance(error, CircuitOpenError) and report_of(error) is not None and call.gave_up is not None:
         # No attempt was made: the circuit refused it, and that ends the stage.
         state.decision = call.gave_up
         return None

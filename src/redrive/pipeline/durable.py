@@ -4,16 +4,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from redrive.errors import NotationError, PipelineError, PolicyError
 from redrive.flows.graphs.builder import MOST_STEPS, Graph
 from redrive.flows.graphs.names import NAME_WORDS, read_name
 from redrive.flows.graphs.spec import ActionHandler, InputSpec, StepSpec
 from redrive.flows.graphs.step_reading import LONGEST_DEPENDENCY
 from redrive.flows.registry import check_name_is_free, register, register_graph
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
 from redrive.pipeline.durable_stage import DATA, REQUEST_ID, StageAction, stage_action, undo_action
-from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.interceptors import (
     BaseInterceptor,
     CircuitBreakerInterceptor,
@@ -29,7 +28,6 @@ from redrive.pipeline.pipeline import Pipeline
 from redrive.pipeline.plan import Plan
 from redrive.pipeline.stage import StageSpec
 from redrive.pipeline.sub_pipeline import SubPipeline
-from redrive.policies.policy import PolicyError
 
 UNNAMED = Pipeline().name
 

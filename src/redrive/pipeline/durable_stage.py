@@ -8,15 +8,15 @@ import msgspec
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT, owner_of
 from redrive.determinism.clock import current_clock
+from redrive.errors import Permanent
 from redrive.failures.redaction import redact
-from redrive.failures.signals import Permanent
 from redrive.flows.action import Action
 from redrive.flows.graph_driver import GraphCancelled
 from redrive.flows.values import Signature
 from redrive.pipeline.attempt_guard import failure_of_output
 from redrive.pipeline.attempt_loop import not_awaitable
 from redrive.pipeline.context import Feedback, StageContext, StageInputs
-from redrive.pipeline.errors import StageReported
+from redrive.pipeline.errors import StageReportedError
 from redrive.pipeline.output import StageOutput, StageStatus, as_output
 from redrive.pipeline.shown import message_of
 from redrive.pipeline.sinks import NO_SINK, EventSink
@@ -60,7 +60,7 @@ def stage_action(name: str, spec: StageSpec, guard: Retrier) -> StageAction:
             return None
         if output.status is StageStatus.CANCEL:
             raise GraphCancelled(redact(output.error) or "the stage cancels the run")
-        raise StageReported(output, failure_of_output(output, current_clock().wall(), spec.retry_on_fail))
+        raise StageReportedError(output, failure_of_output(output, current_clock().wall(), spec.retry_on_fail))
 
     return StageAction(work, name, spec, guard)
 

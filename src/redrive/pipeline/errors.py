@@ -3,18 +3,18 @@
 Exception
 ├── ValueError
 │   └── PipelineError    a pipeline that cannot be meant, found when it is built
-├── Relayed
-│   └── PipelineFailed   a stage failed for good; carries the results there are
-└── ResultRejected
-    └── StageReported    a stage returned StageOutput.fail or StageOutput.retry
+├── RelayedError
+│   └── PipelineFailedError   a stage failed for good; carries the results there are
+└── ResultRejectedError
+    └── StageReportedError    a stage returned StageOutput.fail or StageOutput.retry
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from redrive.errors import RelayedError, ResultRejectedError
 from redrive.failures.failure import Failure, JudgedError
-from redrive.failures.signals import Relayed, ResultRejected
 from redrive.pipeline.output import StageOutput, StageStatus
 from redrive.pipeline.shown import message_of
 from redrive.policies.report import ATTRIBUTE, Report, report_of
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 8
 
 
-class PipelineError(ValueError):
-    """A pipeline that cannot be meant: says which stage, what is wrong and what to write instead."""
-
-
-class StageReported(ResultRejected, JudgedError):
+class StageReportedError(ResultRejectedError, JudgedError):
     """The stage itself said that it failed, or asked for a retry, by what it returned."""
 
     # Of one that was read from the log of a flow, what had no plain form is not there.
@@ -63,7 +59,7 @@ class StageReported(ResultRejected, JudgedError):
         return type(self), (self.output, self._failure), _kept_with(self)
 
 
-class PipelineFailed(Relayed):
+class PipelineFailedError(RelayedError):
     """A stage failed for good. What was done until then is in `results`.
 
     A guarded call around the run judges it as it would judge the error of the stage.
@@ -82,7 +78,7 @@ class PipelineFailed(Relayed):
         """The error of each stage that failed, the first one first."""
         self.stage, self.error = next(iter(self.failures.items()))
         """The stage that failed first, and its error."""
-        inside = {name: error for name, error in self.failures.items() if isinstance(error, PipelineFailed)}
+        inside = {name: error for name, error in self.failures.items() if isinstance(error, PipelineFailedError)}
         self._own_undo = tuple(undone), dict(undo_failures or {})
         self.undone: tuple[str, ...] = (
             *(f"{name}/{one}" for name, error in inside.items() for one in error.undone),
@@ -107,7 +103,7 @@ class PipelineFailed(Relayed):
 
     def _in_one_line(self) -> str:
         names, error = [self.stage], self.error
-        while isinstance(error, PipelineFailed):
+        while isinstance(error, PipelineFailedError):
             # The names of pipelines inside each other, and the error it is all about: not each message in the next.
             names.append(error.stage)
             error = error.error
@@ -128,7 +124,7 @@ def _why(report: Report) -> str:
 
 
 def _was_retried(error: Exception) -> bool:
-    return error.retries_were_made if isinstance(error, PipelineFailed) else report_of(error) is not None
+    return error.retries_were_made if isinstance(error, PipelineFailedError) else report_of(error) is not None
 
 
 def _kept_with(error: Exception) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, get_args
 
+from redrive.errors import PipelineError
 from redrive.pipeline.context import PipelineContext
-from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.interceptors import get_default_interceptors
 from redrive.pipeline.interceptors.base import BaseInterceptor, StatelessInterceptor
@@ -102,7 +102,7 @@ class Pipeline:
         ctx: the run's context; without one it is made from `data`, `request_id` and `event_sink`.
         interceptors: what happens around each attempt; by default `get_default_interceptors()`.
         on_failure: "fail_fast" cancels the other stages when one fails for good; "continue" lets all run that do not
-            need it. Either way PipelineFailed is raised, with the results there are.
+            need it. Either way PipelineFailedError is raised, with the results there are.
         """
         if on_failure not in get_args(OnFailure):
             raise ValueError(f'on_failure: {on_failure!r} is not allowed; use "fail_fast" or "continue"')

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from redrive.calls.retrier import Retrier, is_async
+from redrive.errors import PipelineError
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.pipeline.attempt_guard import GuardMaker
 from redrive.pipeline.coroutine_functions import is_surely_plain
-from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.hooks import Hooks
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.interceptors.circuit_breaker import CircuitBreakerInterceptor

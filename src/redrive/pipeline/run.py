@@ -16,7 +16,7 @@ from redrive.failures.redaction import redact
 from redrive.pipeline.attempt_loop import carry_out
 from redrive.pipeline.cancellation import failure_in, let_cancels_pass
 from redrive.pipeline.context import Feedback, PipelineContext, StageInputs
-from redrive.pipeline.errors import PipelineFailed, StageReported
+from redrive.pipeline.errors import PipelineFailedError, StageReportedError
 from redrive.pipeline.events import (
     GuardRetryEnded,
     GuardRetryScheduled,
@@ -82,7 +82,7 @@ class PipelineRun:
         }
 
     async def complete(self) -> PipelineResult:
-        """Run to the end; PipelineFailed when a stage fails for good.
+        """Run to the end; PipelineFailedError when a stage fails for good.
 
         What a stage raises that is no Exception ends the program or the task: it goes through, and nothing is undone.
         """
@@ -110,7 +110,7 @@ class PipelineRun:
             if status == "failed":
                 went = Undone(goes_on=self._is_inside)
                 await self.undo_all(went)
-                failed = PipelineFailed(self._result(status), self._failures, tuple(went.stages), went.failures)
+                failed = PipelineFailedError(self._result(status), self._failures, tuple(went.stages), went.failures)
                 if went.raised is not None:
                     self._undone_until_it_was_ended = went.stages
                     raise went.raised from failed
@@ -261,7 +261,7 @@ class PipelineRun:
     def _sent_back(self, name: str, error: Exception) -> bool:
         """Whether a guard that failed has a stage work again."""
         settings = self._layout.specs[name].guard_retry
-        if settings is None or not isinstance(error, StageReported):
+        if settings is None or not isinstance(error, StageReportedError):
             return False
         rounds = self._rounds.setdefault(name, Rounds(settings))
         rejected = self._outputs[settings.stage].data

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.pipeline.errors import PipelineFailed
+from redrive.pipeline.errors import PipelineFailedError
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.pipeline import Pipeline
 
@@ -12,6 +12,6 @@ async def run_with_retry(stage: Any, *interceptors: BaseInterceptor, **given: An
     """Run one stage with these interceptors and return its data; its own error is raised when it fails for good."""
     try:
         result = await Pipeline().with_stage("stage", stage, "work").run(data=given, interceptors=interceptors)
-    except PipelineFailed as failed:
+    except PipelineFailedError as failed:
         raise failed.error from failed.error.__cause__
     return result.data("stage")

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from redrive.errors import EventRefusedError
 from redrive.pipeline.events import EVENT_NAMES, EVENT_TYPES, fields_of
 from redrive.pipeline.shown import message_of
 
@@ -29,10 +30,6 @@ class NoSink:
 NO_SINK = NoSink()
 
 
-class EventRefused(ValueError):
-    """An event of no known type, or one whose fields are not those of its type."""
-
-
 class QueuedEvent(msgspec.Struct, frozen=True):
     type: str
     event: Any
@@ -42,7 +39,7 @@ class QueuedEvent(msgspec.Struct, frozen=True):
 class EventQueue:
     """Keeps events until someone takes them; when it is full the newest are dropped, and counted.
 
-    It is strict: an event must be of a known type and have its fields, or whoever emits it gets EventRefused.
+    It is strict: an event must be of a known type and have its fields, or whoever emits it gets EventRefusedError.
     `types` adds event types of your own (name -> msgspec.Struct).
     """
 
@@ -62,12 +59,12 @@ class EventQueue:
         kind = self._types.get(type)
         if kind is None:
             self.refused += 1
-            raise EventRefused(f"{type!r} is not an event; there are {', '.join(self._types)}")
+            raise EventRefusedError(f"{type!r} is not an event; there are {', '.join(self._types)}")
         try:
             event = msgspec.convert(dict(data), kind)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             self.refused += 1
-            raise EventRefused(f"{type}: {error}") from None
+            raise EventRefusedError(f"{type}: {error}") from None
         if len(self._waiting) >= self.limit:
             self.dropped += 1
             return

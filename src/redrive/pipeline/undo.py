@@ -7,7 +7,7 @@ from inspect import isawaitable
 import msgspec
 
 from redrive.calls.retrier import Retrier
-from redrive.failures.signals import Permanent
+from redrive.errors import Permanent
 from redrive.pipeline.attempt_loop import not_awaitable
 from redrive.pipeline.cancellation import cancelled_inside
 from redrive.pipeline.events import StageUndoFailed, StageUndone

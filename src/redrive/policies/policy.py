@@ -4,20 +4,16 @@ from typing import Any, get_args
 
 import msgspec
 
+from redrive.errors import PolicyError
 from redrive.failures.matching import NOTHING, TRANSIENT, Match
 from redrive.failures.redaction import redact
 from redrive.policies.backoff import LONGEST_WAIT, Backoff, BackoffKind
 from redrive.policies.jitter import Jitter, JitterKind
 
 
-class PolicyError(ValueError):
-    """A policy that cannot be meant: names the field, the value and what is allowed."""
-
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field}: {redact(repr(value), 200)} is not allowed; {allowed}")
-        self.field = field
-        self.value = value
-        self.allowed = allowed
+def policy_error(field: str, value: object, allowed: str) -> PolicyError:
+    """Return the error for a field with an invalid value; secrets in the value are redacted."""
+    return PolicyError(f"{field}: {redact(repr(value), 200)} is not allowed; {allowed}", field, value, allowed)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +32,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _check_match("match", self.match)
         if not self.match:
-            raise PolicyError("match", None, "name at least one failure")
+            raise policy_error("match", None, "name at least one failure")
         _check_count("retries", self.retries, least=0)
         _check_waits(self.backoff, self.jitter, self.max_wait)
 
@@ -81,26 +77,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.attempts == 0:
-            raise PolicyError("attempts", 0, "use 1 for a single attempt without retries")
+            raise policy_error("attempts", 0, "use 1 for a single attempt without retries")
         _check_count("attempts", self.attempts, least=1)
         _check_count("timeout_retries", self.timeout_retries, least=0)
         _check_match("retry_on", self.retry_on)
         _check_match("never_on", self.never_on)
         if not isinstance(self.rules, tuple) or not all(isinstance(rule, Rule) for rule in self.rules):
-            raise PolicyError("rules", self.rules, "use a tuple of Rule(match=..., retries=...)")
+            raise policy_error("rules", self.rules, "use a tuple of Rule(match=..., retries=...)")
         if self.idempotent is not None and not isinstance(self.idempotent, bool):
-            raise PolicyError("idempotent", self.idempotent, "use True, False or None")
+            raise policy_error("idempotent", self.idempotent, "use True, False or None")
         if self.backoff is None or self.jitter is None:
-            raise PolicyError("backoff" if self.backoff is None else "jitter", None, "a policy needs one")
+            raise policy_error("backoff" if self.backoff is None else "jitter", None, "a policy needs one")
         _check_waits(self.backoff, self.jitter, self.max_wait)
         for field in ("deadline", "attempt_timeout"):
             _check_duration(field, getattr(self, field), zero=False)
         _check_duration("max_retry_after", self.max_retry_after)
         if self.floor is None:
-            raise PolicyError("floor", None, "use seconds from 0; 0 allows waits of zero")
+            raise policy_error("floor", None, "use seconds from 0; 0 allows waits of zero")
         _check_duration("floor", self.floor)
         if not (_is_number(self.timeout_growth) and 1 <= self.timeout_growth <= 10):
-            raise PolicyError("timeout_growth", self.timeout_growth, "use a factor from 1 to 10")
+            raise policy_error("timeout_growth", self.timeout_growth, "use a factor from 1 to 10")
 
     def replace(self, **changes: Any) -> "Policy":
         """This policy with some fields changed."""
@@ -111,19 +107,21 @@ def _check_count(field: str, value: int | None, least: int) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise PolicyError(field, value, f"use a whole number from {least}, or None for no limit")
+        raise policy_error(field, value, f"use a whole number from {least}, or None for no limit")
 
 
 def _check_match(field: str, value: object) -> None:
     if not isinstance(value, Match):
-        raise PolicyError(field, value, "use a Match, such as TRANSIENT or as_match([ConnectionError, 'status:429'])")
+        raise policy_error(field, value, "use a Match, such as TRANSIENT or as_match([ConnectionError, 'status:429'])")
 
 
 def _check_duration(field: str, value: float | None, zero: bool = True) -> None:
     if value is None:
         return
     if not (_is_number(value) and 0 <= value <= LONGEST_WAIT) or (value == 0 and not zero):
-        raise PolicyError(field, value, f"use seconds {'from 0' if zero else 'above 0'} as a number, at most ten years")
+        raise policy_error(
+            field, value, f"use seconds {'from 0' if zero else 'above 0'} as a number, at most ten years"
+        )
 
 
 def _is_number(value: object) -> bool:
@@ -133,13 +131,15 @@ def _is_number(value: object) -> bool:
 def _check_waits(backoff: Backoff | None, jitter: Jitter | None, max_wait: float | None) -> None:
     if backoff is not None:
         if not isinstance(backoff, Backoff) or backoff.kind not in get_args(BackoffKind):
-            raise PolicyError("backoff", backoff, "use constant(seconds), linear(seconds) or exponential(seconds)")
+            raise policy_error("backoff", backoff, "use constant(seconds), linear(seconds) or exponential(seconds)")
         _check_duration("backoff", backoff.base)
         if not (_is_number(backoff.factor) and 1 <= backoff.factor <= 1000):
-            raise PolicyError("factor", backoff.factor, "use a factor from 1 to 1000")
+            raise policy_error("factor", backoff.factor, "use a factor from 1 to 1000")
     if jitter is not None:
         if not isinstance(jitter, Jitter) or jitter.kind not in get_args(JitterKind):
-            raise PolicyError("jitter", jitter, f"use Jitter(kind), with kind one of {', '.join(get_args(JitterKind))}")
+            raise policy_error(
+                "jitter", jitter, f"use Jitter(kind), with kind one of {', '.join(get_args(JitterKind))}"
+            )
         _check_duration("jitter", -1 if jitter.amount is None else jitter.amount)
     _check_duration("max_wait", max_wait, zero=False)
 

@@ -24,11 +24,12 @@ import msgspec
 from msgspec import structs
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.errors import UnknownDefinitionError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.redaction import redact
 from redrive.flows.action import Action
 from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
-from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.registry import action_named
 from redrive.flows.stored_policy import DURABLE_DEFAULT, read_stored_policy
 from redrive.runners.attempt import Attempt
 from redrive.runners.process_pool import (
@@ -194,7 +195,7 @@ def _find(name: str, home: str, file: str | None, qualname: str) -> Action[Any, 
         raise NotImportable(name, f"{home} cannot be loaded there: {redact(str(error))}") from error
     finally:
         ProcessPool.loading = ""
-    with suppress(UnknownDefinition):
+    with suppress(UnknownDefinitionError):
         action = action_named(name)
         function = action.function
         if (function.__module__, getattr(function, "__qualname__", "")) == (module.__name__, qualname):

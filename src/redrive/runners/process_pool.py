@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from redrive.failures.signals import AttemptLost, Permanent
+from redrive.errors import AttemptLostError, Permanent, RedriveError
 from redrive.flows.action import Action
 from redrive.flows.error_classes import main_name
 from redrive.flows.portable_errors import StoredError, rebuild_error
@@ -73,7 +73,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 _MESSAGES = msgspec.json.Decoder(Beat | Done | Failed)
 
 
-class ProcessDied(AttemptLost):
+class ProcessDied(AttemptLostError):
     """The process of an action ended before the action did: whether it took effect is not known."""
 
     def __init__(self, action: str, returncode: int) -> None:
@@ -84,7 +84,7 @@ class ProcessDied(AttemptLost):
         """Its exit code; -N when signal N ended it."""
 
 
-class NotImportable(ImportError):
+class NotImportable(RedriveError, ImportError):
     """An action cannot be found in a process of its own."""
 
     def __init__(self, action: str, why: str) -> None:

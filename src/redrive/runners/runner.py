@@ -11,16 +11,16 @@ from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import Clock, current_clock
 from redrive.determinism.event_loops import Late
 from redrive.determinism.thread_cut import CutShort
+from redrive.errors import AttemptTimeoutError, DeserializationError, Permanent, SerializationError
 from redrive.failures.failure import Failure, JudgedError
-from redrive.failures.signals import AttemptTimeout, Permanent
 from redrive.flows.action import Action, Place
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.values import NOT_READ, Arguments, NotReadable, NotStorable
+from redrive.flows.values import NOT_READ, Arguments
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
 from redrive.runners.http.settings import HttpSettings
 
-_POISON = (NotStorable, NotReadable)
+_POISON = (SerializationError, DeserializationError)
 
 CLEAN_UP = 3.0
 """Seconds that a coroutine has to end once it was cancelled because its time is over; then it is left behind."""
@@ -122,7 +122,7 @@ class Runner:
         try:
             try:
                 values = signature.read_arguments(arguments) if isinstance(arguments, str) else arguments
-            except NotReadable as error:
+            except DeserializationError as error:
                 self._reports.failed(attempt, error, poison=True)
                 return
             if attempt.timeout is None:
@@ -210,7 +210,7 @@ class Runner:
             else:
                 with clock.cut_at(clock.monotonic() + attempt.timeout):
                     text = await outcome
-        except NotReadable as error:
+        except DeserializationError as error:
             self._reports.failed(attempt, error, poison=True)
         except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is an outcome
             self._ended(attempt, _as_raised(attempt, error))
@@ -229,7 +229,7 @@ class Runner:
             self._timed_out(attempt)
 
     def _timed_out(self, attempt: Attempt) -> None:
-        self._reports.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
+        self._reports.failed(attempt, AttemptTimeoutError(attempt.timeout or 0.0), timed_out=True)
 
     def _is_over(self, attempt: Attempt) -> None:
         self._running.pop(attempt, None)

@@ -8,13 +8,13 @@ from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 from litestar.types import Message, Receive, Send
 
+from redrive.errors import StoreError
 from redrive.server.keys import Caller, KeyRing
 from redrive.server.loopback import is_loopback_host, is_own_origin
 from redrive.server.operations import CALLER, Operation
 from redrive.server.problems import MEDIA_TYPE, Refused, refusal
 from redrive.server.rates import Rates
 from redrive.server.settings import ServerSettings
-from redrive.stores.errors import StoreError
 
 NEVER_LIMITED = frozenset({"/healthz", "/readyz"})
 WATCHED = NEVER_LIMITED | {"/metrics"}

@@ -10,15 +10,20 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
-from redrive.client.starting import KeyTaken
+from redrive.errors import (
+    DeserializationError,
+    FlowFinishedError,
+    FlowNotFoundError,
+    GraphError,
+    InvalidStateError,
+    KeyTakenError,
+    NotationError,
+    SerializationError,
+    StoreError,
+    UnknownDefinitionError,
+)
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
-from redrive.flows.graphs.problems import GraphError
-from redrive.flows.json_forms import NotReadable, NotStorable
-from redrive.flows.registry import UnknownDefinition
-from redrive.notation.errors import NotationError
-from redrive.stores.errors import StoreError
 
 log = logging.getLogger("redrive.server")
 
@@ -115,10 +120,10 @@ def refusal(error: Exception) -> Refused:
     if isinstance(error, StoreError):
         detail = "the store cannot be used now; try again in a moment"
         return Refused(503, detail, headers={"Retry-After": _RETRY_AFTER_AWAY})
-    if isinstance(error, FlowNotFound):
+    if isinstance(error, FlowNotFoundError):
         return Refused(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
-    if isinstance(error, FlowFinished | NotPossible | KeyTaken | NotReadable):
-        pointer = "/key" if isinstance(error, KeyTaken) else ""
+    if isinstance(error, FlowFinishedError | InvalidStateError | KeyTakenError | DeserializationError):
+        pointer = "/key" if isinstance(error, KeyTakenError) else ""
         return Refused(409, str(error), pointer=pointer)
     if isinstance(error, HTTPException):
         return _from_litestar(error)
@@ -131,7 +136,7 @@ def unfit(error: Exception, pointer: str) -> Refused:
     if found:
         flaws = [Flaw(redact(str(one), _LONGEST_FLAW), pointer + json_pointer(one.path)) for one in found]
         return Refused(422, flaws[0].detail, pointer=flaws[0].pointer, problems=flaws if len(flaws) > 1 else None)
-    if isinstance(error, UnknownDefinition | NotReadable | NotStorable | ValueError | TypeError):
+    if isinstance(error, UnknownDefinitionError | DeserializationError | SerializationError | ValueError | TypeError):
         return Refused(422, str(error), pointer=pointer)
     raise error
 

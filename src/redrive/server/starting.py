@@ -9,15 +9,20 @@ from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.client.new_flows import LARGEST_PRIORITY
 from redrive.client.script_flows import start_script
-from redrive.client.starting import KeyTaken
+from redrive.errors import (
+    ArgumentsError,
+    GraphError,
+    InputError,
+    KeyTakenError,
+    PlanError,
+    ScriptError,
+    TypeHintError,
+    UnknownDefinitionError,
+)
 from redrive.failures.duration import read_duration
-from redrive.flows.graphs.plan import InputError, PlanError
-from redrive.flows.graphs.problems import GraphError
-from redrive.flows.named_arguments import WrongArguments, call_by_names
-from redrive.flows.registry import UnknownDefinition, action_named, graph_named, script_named, workflow_named
-from redrive.flows.scripts.errors import ScriptError
+from redrive.flows.named_arguments import call_by_names
+from redrive.flows.registry import action_named, graph_named, script_named, workflow_named
 from redrive.flows.scripts.script import Script
-from redrive.flows.values import UnusableHints
 from redrive.flows.workflow import Workflow
 from redrive.server.operations import Ask, Name
 from redrive.server.problems import Flaw, Refused, json_pointer, unfit
@@ -65,9 +70,9 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
     try:
         handle = await _started(app, body, settings)
-    except KeyTaken:
+    except KeyTakenError:
         raise
-    except WrongArguments as error:
+    except ArgumentsError as error:
         text, path = said_and_path(str(error))
         raise Refused(422, text, pointer="/inputs" + json_pointer((error.name,) if error.name else path)) from None
     except InputError as error:
@@ -80,7 +85,7 @@ async def start_flow(app: App, body: Start, key: str | None) -> Started:
     except ScriptError as error:
         # Of a script that is registered here.
         raise Refused(422, str(error).replace("\n", "; "), pointer="/script") from None
-    except UnusableHints as error:
+    except TypeHintError as error:
         # Of code that is registered here.
         raise unfit(error, _pointer(ways)) from None
     except (ValueError, TypeError) as error:
@@ -123,7 +128,7 @@ def _unreachable(error: PlanError) -> Refused:
 def _known(find: Any, name: str, pointer: str) -> Any:
     try:
         return find(name)
-    except UnknownDefinition as error:
+    except UnknownDefinitionError as error:
         raise unfit(error, pointer) from None
 
 

@@ -8,11 +8,11 @@ import msgspec
 
 from redrive.client.app import App
 from redrive.determinism.clock import current_clock
+from redrive.errors import StoreUnavailableError
 from redrive.flows.events import ENDINGS
 from redrive.server.keys import Caller, KeyRing
 from redrive.server.problems import Refused
 from redrive.server.settings import ServerSettings
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED, EventRow
 
 A_PAGE = 100
@@ -82,7 +82,7 @@ class Streams:
             spoken = clock.monotonic()
             may_have_ended = True
             while not self._stopping.is_set():
-                with contextlib.suppress(StoreUnavailable):
+                with contextlib.suppress(StoreUnavailableError):
                     if not await self._keys.lets_in(caller):
                         return
                     events = await events_after(app, flow_id, after, A_PAGE)

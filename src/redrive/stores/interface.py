@@ -35,7 +35,7 @@ class Store(Protocol):
     """Where it is, for people: without password."""
 
     async def open(self) -> None:
-        """Connect, and bring the schema up to date; a schema newer than this code is refused (StoreUnusable)."""
+        """Connect, and bring the schema up to date; a schema newer than this code is refused (StoreUnusableError)."""
         ...
 
     async def close(self) -> None: ...
@@ -50,7 +50,7 @@ class Store(Protocol):
     # Workers
 
     async def join(self, worker: NewWorker, ttl: float) -> Lease:
-        """A new lease for `ttl` seconds. StoreUnusable when a newer redrive has changed the store meanwhile."""
+        """A new lease for `ttl` seconds. StoreUnusableError when a newer redrive has changed the store meanwhile."""
         ...
 
     async def renew(self, lease: Lease, ttl: float) -> bool:
@@ -82,23 +82,23 @@ class Store(Protocol):
 
         No two claims get the same flow. Where a queue has a limit, no more of its flows are owned at once in all.
         The worker is listed with these definitions from then on: it may have come to know more since it joined.
-        LeaseLost when the lease is not valid.
+        LeaseLostError when the lease is not valid.
         """
         ...
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
-        """Write the batch, if the lease is valid in the same transaction (else LeaseLost). Renews nothing.
+        """Write the batch, if the lease is valid in the same transaction (else LeaseLostError). Renews nothing.
 
         What a flow has not read when it ends as completed or cancelled is removed: nobody will.
         StoreError, and nothing is written, when a flow is to be born in a queue that has a limit: those are claimed.
-        CommitUnknown when the outcome cannot be known; `committed` then tells.
+        CommitUnknownError when the outcome cannot be known; `committed` then tells.
         """
         ...
 
     async def committed(self, lease: Lease, batch: Batch) -> bool:
         """Whether the last batch that was to be committed under the lease was. If not, it never will be by itself.
 
-        LeaseLost when the lease is gone.
+        LeaseLostError when the lease is gone.
         """
         ...
 

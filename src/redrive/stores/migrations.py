@@ -3,7 +3,7 @@
 from importlib import resources
 from typing import NamedTuple
 
-from redrive.stores.errors import StoreTooNew
+from redrive.errors import StoreTooNewError
 
 
 class Migration(NamedTuple):
@@ -23,7 +23,7 @@ def still_to_apply(migrations: list[Migration], version: int, where: str) -> lis
     """What brings a schema from `version` up to date; a schema from a newer redrive is refused."""
     newest = migrations[-1].version
     if version > newest:
-        raise StoreTooNew(
+        raise StoreTooNewError(
             f"{where}: its schema has version {version}, and this redrive knows up to {newest};"
             " upgrade redrive, or use another store"
         )

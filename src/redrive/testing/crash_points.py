@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Never, cast
 
+from redrive.errors import LeaseLostError
 from redrive.flows.driver import Handler
 from redrive.flows.events import (
     AnyEvent,
@@ -20,7 +21,6 @@ from redrive.flows.events import (
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
-from redrive.stores.errors import LeaseLost
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, Lease, Message
 from redrive.testing.virtual_clock import VirtualClock
@@ -130,7 +130,7 @@ class CrashPoint:
         self.witness.saw_durable(batch)
 
     async def _refuse(self, *_: Any) -> Never:
-        raise LeaseLost("the worker is dead")
+        raise LeaseLostError("the worker is dead")
 
 
 class WatchedWorker(Worker):

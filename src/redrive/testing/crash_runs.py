@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from redrive.failures.signals import AttemptLost
+from redrive.errors import AttemptLostError
 from redrive.stores.interface import Store
 from redrive.testing.crash_points import Execution, Side
 from redrive.testing.flow_outcome import FlowOutcome
@@ -105,7 +105,7 @@ def _compare(expected: Any, run: CrashedRun, commits: int) -> None:
 
 
 def _hint(outcome: Any) -> str:
-    if isinstance(outcome, FlowOutcome) and isinstance(outcome.error, AttemptLost):
+    if isinstance(outcome, FlowOutcome) and isinstance(outcome.error, AttemptLostError):
         return "An attempt that is lost with its worker counts: allow one more than the workflow needs.\n"
     return ""
 

@@ -3,17 +3,16 @@
 from msgspec import structs
 
 from redrive.determinism.dice import Dice
+from redrive.errors import AttemptLostError, CircuitOpenError, DeadlineExceededError, Snooze
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
-from redrive.failures.signals import AttemptLost, DeadlineExceeded, Snooze
 from redrive.flows.events import ItemGaveUp
 from redrive.flows.history import Item
 from redrive.flows.portable_errors import StoredError, store_error
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.decide import is_retried
 from redrive.policies.decision import Because, GiveUp, GiveUpKind
-from redrive.resilience.circuit import CircuitOpen
 from redrive.worker.dependency_guard import SPREAD
 
 SHORTEST_SNOOZE = 0.1
@@ -24,21 +23,21 @@ def failure_from(error: BaseException, wall_now: float, *, timed_out: bool = Fal
     failure = DEFAULT_CLASSIFIER.failure_of(error, wall_now, timed_out)
     if poison:
         return structs.replace(failure, category="permanent", reason="no attempt can end otherwise", poison=True)
-    if isinstance(error, AttemptLost):
+    if isinstance(error, AttemptLostError):
         # The process of the attempt died: as when its worker does.
         return structs.replace(failure, category="transient", reason=LOST, kind="lost")
     return failure
 
 
-def lost_attempt(worker: str) -> tuple[AttemptLost, Failure]:
+def lost_attempt(worker: str) -> tuple[AttemptLostError, Failure]:
     """An attempt whose worker is gone."""
-    error = AttemptLost(f"the worker that made the attempt is gone{worker}")
+    error = AttemptLostError(f"the worker that made the attempt is gone{worker}")
     failure = Failure(
         category="transient",
         reason=LOST,
         kind="lost",
-        type=lineage(AttemptLost)[0],
-        lineage=lineage(AttemptLost),
+        type=lineage(AttemptLostError)[0],
+        lineage=lineage(AttemptLostError),
         message=str(error),
         error=error,
     )
@@ -52,7 +51,7 @@ def comes_back_in(item: Item, error: BaseException, failure: Failure, dice: Dice
     """
     if isinstance(error, Snooze):
         seconds = error.seconds
-    elif isinstance(error, CircuitOpen) and is_retried(item.policy, failure):
+    elif isinstance(error, CircuitOpenError) and is_retried(item.policy, failure):
         seconds = error.retry_in + SPREAD * dice()
     else:
         return None
@@ -66,7 +65,7 @@ def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
     if last is not None:
         failure, error = last.failure, last.error
     else:
-        snoozed = DeadlineExceeded(deadline)
+        snoozed = DeadlineExceededError(deadline)
         failure, error = structs.replace(failure_from(snoozed, at), error=None, lineage=()), store_error(snoozed)
     left = began + deadline - at
     detail = f"the {deadline:g} s for all attempts were over when the next one could begin"

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from redrive.client.handle import NotPossible
+from redrive.errors import InvalidStateError
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
 from redrive.flows.flow_arguments import arguments_of
@@ -42,11 +42,11 @@ async def settled_in_parts(
 ) -> list[str]:
     """Redrive or discard many. What is not possible for some is raised only where it was possible for none."""
     settled: list[str] = []
-    refused: NotPossible | None = None
+    refused: InvalidStateError | None = None
     for first in range(0, len(flow_ids), SETTLED_AT_ONCE):
         try:
             settled += await verb(flow_ids[first : first + SETTLED_AT_ONCE], **said)
-        except NotPossible as error:
+        except InvalidStateError as error:
             refused = error
     if refused is not None and not settled:
         raise refused

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import AttemptTimeoutError, DeserializationError, TypeHintError
 from redrive.failures.failure import Failure
-from redrive.failures.signals import AttemptTimeout
 from redrive.flows.action import Place
 from redrive.flows.asks import Ask, EndAsk
 from redrive.flows.driver import Driver
@@ -31,7 +31,7 @@ from redrive.flows.failed_item import error_of
 from redrive.flows.history import Item
 from redrive.flows.messages import CompleteItem, Completion, ResolveItem
 from redrive.flows.portable_errors import StoredError, rebuild_error, store_error
-from redrive.flows.values import NOT_READ, NotReadable, UnusableHints
+from redrive.flows.values import NOT_READ
 from redrive.policies.decide import decide
 from redrive.policies.decision import CLEAR, Conditions, RetryAt
 from redrive.stores.records import FlowRecord
@@ -71,9 +71,9 @@ class FlowRun(CarriedOut):
             asks: list[Ask]
             try:
                 asks = self.driver.start(at)
-            except NotReadable as error:
+            except DeserializationError as error:
                 asks = [EndAsk("failed", error=error)]
-            except UnusableHints as error:
+            except TypeHintError as error:
                 self.park(str(error))
                 return
             if not asks:
@@ -247,7 +247,7 @@ class FlowRun(CarriedOut):
         if item is None or not item.accepted or item.delivery != delivery:
             self.settle(self.time())
             return
-        error = AttemptTimeout((item.timeout_at or 0.0) - item.attempt_began)
+        error = AttemptTimeoutError((item.timeout_at or 0.0) - item.attempt_began)
         self.active += 1
         item.accepted = False
         self.failed(number, delivery or "", error, failure_from(error, self.time(), timed_out=True))

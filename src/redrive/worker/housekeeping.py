@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.stores.interface import Store
 from redrive.worker.held_lease import HeldLease
 from redrive.worker.settings import WorkerSettings
@@ -19,7 +19,7 @@ PRUNE_EVERY = 60.0
 
 
 async def keep_lease(store: Store, held: HeldLease) -> None:
-    """Renew the lease. LeaseLost when it is lost, or when nobody answers for as long as it lasts."""
+    """Renew the lease. LeaseLostError when it is lost, or when nobody answers for as long as it lasts."""
     renew_every, ask_again_after = held.seconds / 3, min(LONGEST_PAUSE, held.seconds / 4)
     monotonic, pause, is_lost = SYSTEM_CLOCK.monotonic, renew_every, False
     while True:
@@ -29,7 +29,7 @@ async def keep_lease(store: Store, held: HeldLease) -> None:
             # Whoever is cut off hears nothing; others have taken over by then.
             async with asyncio.timeout(max(0.0, held.ends - asked)):
                 is_lost = not await store.renew(held.lease, held.seconds)
-        except StoreUnavailable as error:
+        except StoreUnavailableError as error:
             store_is_away(store.address, error)
             held.not_renewed = error
             pause, is_lost = ask_again_after, monotonic() >= held.ends
@@ -51,7 +51,7 @@ async def take_over(store: Store, settings: WorkerSettings, work_found: Callable
             for gone in await store.reap():
                 log.warning("worker %s is gone; %d of its flows are handed on", gone.worker, gone.flows)
                 work_found()
-        except StoreUnavailable as error:
+        except StoreUnavailableError as error:
             store_is_away(store.address, error)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + reap_every)
 
@@ -65,6 +65,6 @@ async def prune_finished(store: Store, keep: float, now: Callable[[], float]) ->
             while await store.prune(finished_before, PRUNED_AT_ONCE):
                 await SYSTEM_CLOCK.asleep_until(2 * monotonic() - began)
                 began = monotonic()
-        except StoreUnavailable as error:
+        except StoreUnavailableError as error:
             store_is_away(store.address, error)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PRUNE_EVERY)

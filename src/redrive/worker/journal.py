@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock, use_clock
+from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, StoreUnavailableError, StoreUnusableError
 from redrive.failures.matching import Match
 from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
 from redrive.policies.backoff import Backoff
 from redrive.policies.policy import Policy
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
 from redrive.telemetry.stream import hooks_only
@@ -31,7 +31,7 @@ LARGE = 2**20
 """Bytes of events with which a row has enough: stores have limits, and actions large arguments."""
 LARGEST_COMMIT = 16 * 2**20
 """Bytes of events that several flows may share a transaction with: the lease is renewed between two of them."""
-_FOR_ALL = (StoreUnavailable, StoreUnusable, LeaseLost)
+_FOR_ALL = (StoreUnavailableError, StoreUnusableError, LeaseLostError)
 """What a store says of itself, and not of what it was to write."""
 # A named tuple made in one step: there is one for each turn of every flow.
 _row = functools.partial(tuple.__new__, EventRow)
@@ -42,7 +42,7 @@ PATIENCE = Policy(
     backoff=Backoff("exponential", 0.05),
     max_wait=1.0,
     deadline=None,
-    retry_on=Match(types=(StoreUnavailable,)),
+    retry_on=Match(types=(StoreUnavailableError,)),
 )
 
 
@@ -50,7 +50,7 @@ async def patiently(store: Store, verb: Callable[..., Awaitable[T]], *args: Any)
     """Ask a store for something; while it is away, ask again."""
     try:
         return await verb(*args)
-    except StoreUnavailable as error:
+    except StoreUnavailableError as error:
         store_is_away(store.address, error)
     retrier = Retrier(PATIENCE, independent=True, on_event=functools.partial(hear_of_outage, store.address))
     # It comes back in real time, whatever the clock of the flows says.
@@ -183,7 +183,7 @@ class Journal:
                 self._asleep.set_result(None)
 
     async def run(self) -> None:
-        """Write until cancelled. LeaseLost ends it: nothing of this worker may be written any more."""
+        """Write until cancelled. LeaseLostError ends it: nothing of this worker may be written any more."""
         loop = asyncio.get_running_loop()
         while True:
             if not self._is_kicked:
@@ -277,8 +277,8 @@ class Journal:
     async def _write(self, batch: Batch) -> None:
         try:
             await self._commit(batch)
-        except StoreUnavailable as error:
-            self._unknown = isinstance(error, CommitUnknown)
+        except StoreUnavailableError as error:
+            self._unknown = isinstance(error, CommitUnknownError)
             await patiently(self._store, self._commit_again, batch)
             store_is_back(self._store.address)
 
@@ -331,6 +331,6 @@ class Journal:
             self._unknown = False
         try:
             await self._commit(batch)
-        except CommitUnknown:
+        except CommitUnknownError:
             self._unknown = True
             raise

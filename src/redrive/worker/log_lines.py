@@ -5,15 +5,15 @@ from collections.abc import Generator, Iterable, Sequence
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.events import read_turn
 from redrive.flows.history import Line
 from redrive.flows.pieces import at_once, parts_of
-from redrive.flows.values import NotReadable
 from redrive.stores.records import EventRow
 
 
 def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]:
-    """NotReadable when a newer version wrote some of them."""
+    """DeserializationError when a newer version wrote some of them."""
     lines: list[Line] = []
     for index, part in enumerate(parts_of(rows)):
         if index:
@@ -22,7 +22,7 @@ def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]
             try:
                 events = read_turn(body)
             except msgspec.MsgspecError as error:
-                raise NotReadable(
+                raise DeserializationError(
                     f"flow {flow_id}: a line of its log cannot be read by this version ({error}); upgrade redrive"
                 ) from None
             lines += [Line(seq, at, event) for seq, event in enumerate(events, start=last - len(events) + 1)]

@@ -4,14 +4,14 @@ import logging
 
 from msgspec import UNSET, Raw, UnsetType
 
+from redrive.errors import DeserializationError, UnknownDefinitionError
 from redrive.failures.redaction import redact
 from redrive.flows.driver import ActionItems
 from redrive.flows.events import CompletionRefused, Redriven
 from redrive.flows.graphs.outputs import OutputError
 from redrive.flows.history import FlowHistory, Line
 from redrive.flows.messages import ByHand, CompleteItem, Redrive, ResetItem, ResolveItem
-from redrive.flows.registry import UnknownDefinition, action_named
-from redrive.flows.values import NotReadable
+from redrive.flows.registry import action_named
 from redrive.worker.attempt_outcomes import gave_up_by_hand
 from redrive.worker.flow_run import FlowRun
 
@@ -84,8 +84,8 @@ def misfit(step: str, said: ByHand) -> str:
     if isinstance(said, CompleteItem):
         try:
             action_named(step).signature.read_result(bytes(said.result).decode())
-        except UnknownDefinition:
+        except UnknownDefinitionError:
             return ""
-        except NotReadable as error:
+        except DeserializationError as error:
             return f"the action does not return such a result: {redact(str(error.__cause__ or error), 300)}"
     return ""

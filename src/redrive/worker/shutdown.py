@@ -5,9 +5,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.errors import StoreError
 from redrive.flows.history import Item
 from redrive.runners.attempt import Attempt
-from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.held_lease import HeldLease

@@ -13,6 +13,7 @@ from redrive.calls.scope import CURRENT, UNOWNED
 from redrive.client.eager_start import OwnStarts
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
+from redrive.errors import UnknownDefinitionError
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
@@ -20,7 +21,7 @@ from redrive.flows.action import Place
 from redrive.flows.asks import ItemAsk
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp
 from redrive.flows.history import Item
-from redrive.flows.registry import UnknownDefinition, known_definitions
+from redrive.flows.registry import known_definitions
 from redrive.flows.values import NOT_READ
 from redrive.resilience.dependencies import Dependencies
 from redrive.runners.attempt import Attempt
@@ -54,7 +55,7 @@ log = logging.getLogger("redrive")
 
 
 class Worker:
-    """Works from `run()` until `stop()`; LeaseLost ends it when it may no longer write."""
+    """Works from `run()` until `stop()`; LeaseLostError ends it when it may no longer write."""
 
     def __init__(
         self,
@@ -245,7 +246,7 @@ class Worker:
         self.under_way.begin(attempt)
         try:
             handler = run.driver.handler(item.step)
-        except UnknownDefinition as error:
+        except UnknownDefinitionError as error:
             self.failed(attempt, error, poison=True)
             return
         values = ask.values if ask is not None else None

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from redrive import RetryPolicy
+from redrive.errors import GraphError
 from redrive.flows.action import action
 from redrive.flows.graphs.builder import Graph
 from redrive.flows.graphs.plan import plan
-from redrive.flows.graphs.problems import GraphError
 from redrive.flows.graphs.reading import read_graph
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec
 from redrive.flows.stored_policy import read_stored_policy

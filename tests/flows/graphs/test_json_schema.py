@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.graphs.order import ORDER
 
+from redrive.errors import GraphError
 from redrive.flows.graphs.json_schema import graph_schema
-from redrive.flows.graphs.problems import GraphError
 from redrive.flows.graphs.reading import read_graph
 from redrive.notation import template, work_config
 from redrive.notation.source import load_document

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.graphs.order import ORDER
 
-from redrive.flows.graphs.problems import MOST_SHOWN, GraphError
+from redrive.errors import GraphError
+from redrive.flows.graphs.problems import MOST_SHOWN
 from redrive.flows.graphs.reading import LARGEST_GRAPH, read_graph
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec, StepSpec
 from redrive.flows.graphs.step_reading import read_step

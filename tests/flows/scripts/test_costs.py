@@ -12,10 +12,11 @@ import pytest
 from tests.flows.scripts.driving import NONE, drive
 
 from redrive.cli import loop_watch
+from redrive.errors import ScriptLimitError
 from redrive.flows.scripts import compiled_statements, execution
 from redrive.flows.scripts.builtins import BUILTINS, Builtin
 from redrive.flows.scripts.error_values import catches
-from redrive.flows.scripts.execution import MOST_STEPS, Execution, Frame, OutOfSteps, ScriptLimit, TooLarge, TooMuch
+from redrive.flows.scripts.execution import MOST_STEPS, Execution, Frame, OutOfSteps, TooLarge, TooMuch
 from redrive.flows.scripts.held import Held
 from redrive.flows.scripts.interpreter import Program
 from redrive.flows.scripts.operations import ARITHMETIC, COMPARISONS, IN_PLACE, UNARY
@@ -88,7 +89,7 @@ OF_NUMBERS = {"-", "/", "//", "%", "**", "is", "is not"}
 
 def steps_of(run: Callable[..., Any], arguments: tuple[Any, ...]) -> int:
     counting = Execution("order")
-    with suppress(ScriptLimit, ValueError):
+    with suppress(ScriptLimitError, ValueError):
         run(Frame(counting, {}, 1, 0), *arguments)
     return counting.steps
 
@@ -386,7 +387,7 @@ def test_a_lack_of_memory_fails_the_flow_in_one_line() -> None:
 
     with mock.patch.dict(BUILTINS, now=Builtin(lacking, BUILTINS["now"].signature, "")):
         error = drive("# Without memory.\nfn main():\n    pass\n    now()\n").error
-    assert isinstance(error, ScriptLimit)
+    assert isinstance(error, ScriptLimitError)
     assert str(error).startswith("script order, line 4: no memory was left")
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.flows.scripts.examples import BRACKETS, ORDER
 from tests.flows.scripts.generated import scripts
 
+from redrive.errors import ScriptError
 from redrive.flows.scripts import nodes
-from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.formatting import WIDTH, format_script
 from redrive.flows.scripts.parsing import grammar, parse
 from redrive.flows.scripts.printing import print_script

@@ -9,11 +9,12 @@ from hypothesis import assume, given
 from tests.flows.scripts.driving import ACTIONS, Driven, drive, work
 from tests.flows.scripts.programs import programs, run_python
 
+from redrive.errors import ScriptLimitError
 from redrive.flows.asks import EndAsk, ItemAsk
 from redrive.flows.script_driver import ScriptDriver
 from redrive.flows.scripts import compiled_statements, execution, nodes
 from redrive.flows.scripts.compiled_calls import bracket_policy
-from redrive.flows.scripts.execution import OutOfSteps, ScriptLimit, TooLarge
+from redrive.flows.scripts.execution import OutOfSteps, TooLarge
 from redrive.flows.scripts.parsing import parse
 from redrive.flows.scripts.script import Script
 from redrive.policies.policy import Policy
@@ -336,14 +337,14 @@ def test_sleep_takes_seconds_durations_and_texts() -> None:
 )
 def test_what_would_be_too_large_is_refused_before_it_is_made(expression: str) -> None:
     error = driven(f"return {expression}").error
-    assert isinstance(error, ScriptLimit)
+    assert isinstance(error, ScriptLimitError)
     assert "script order, line 2: " in str(error)
 
 
 @pytest.mark.parametrize("use", ["str(x)", "x == y", "x in [y]", "@rd.work(n=x)", "x"])
 def test_lists_that_hold_one_another_many_times_are_not_unfolded(use: str) -> None:
     grow = ["x = [1]", "y = [1]", "for n in range(60):", "    x = [x, x]", "    y = [y, y]"]
-    assert isinstance(driven(*grow, f"return {use}").error, ScriptLimit)
+    assert isinstance(driven(*grow, f"return {use}").error, ScriptLimitError)
 
 
 def test_a_loop_that_waits_for_nothing_is_stopped_whatever_catches_it() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import NotationError
 from redrive.flows.graphs.problems import Problems
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.notation import native, template, work_config
-from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place
 from redrive.notation.read import read_policy

@@ -2,7 +2,7 @@
 
 import builtins
 
-from redrive.failures import signals
+from redrive import errors
 from redrive.failures.matching import lineage
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.error_values import caught_names
@@ -13,7 +13,7 @@ from redrive.flows.scripts.walking import walk
 _EVERY = frozenset(("Exception", "BaseException", "builtins.Exception", "builtins.BaseException"))
 _CLASSES: dict[str, type] = {
     name: kind
-    for module in (builtins, signals)
+    for module in (builtins, errors)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, BaseException)
 }

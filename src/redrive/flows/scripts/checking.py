@@ -4,8 +4,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from redrive.failures.duration import DurationError, read_duration
-from redrive.flows.named_arguments import WrongArguments, check_names, with_more_names
+from redrive.errors import ArgumentsError, DurationError
+from redrive.failures.duration import read_duration
+from redrive.flows.named_arguments import check_names, with_more_names
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.check_names import NameChecker
@@ -105,7 +106,7 @@ class _NodeChecker:
         while True:
             try:
                 check_names(left, parameters, "the call")
-            except WrongArguments as error:
+            except ArgumentsError as error:
                 if error.name in left:
                     misspelt = True
                     del left[error.name]

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from redrive.errors import ArgumentsError, DeserializationError, UnknownDefinitionError
 from redrive.flows.json_forms import JsonForm
 from redrive.flows.loop import running_flow_loop
-from redrive.flows.named_arguments import WrongArguments, call_by_names, with_more_names
-from redrive.flows.registry import UnknownDefinition, action_named
+from redrive.flows.named_arguments import call_by_names, with_more_names
+from redrive.flows.registry import action_named
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.compiled_expressions import Code, Expressions, raising, steps_of, strict
@@ -15,7 +16,7 @@ from redrive.flows.scripts.execution import MOST_ELEMENTS, STEPS_OF_A_BRANCH, Fr
 from redrive.flows.scripts.near_names import near_name
 from redrive.flows.scripts.sizes import sendable
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
-from redrive.flows.values import Arguments, NotReadable
+from redrive.flows.values import Arguments
 from redrive.policies.policy import Policy
 
 # A call of a function takes these of Python's frames, beside one for each level of the place where it stands.
@@ -257,13 +258,13 @@ class _ActionSite:
             sendable(frame, value)
         try:
             action = action_named(self._name)
-        except UnknownDefinition:
+        except UnknownDefinitionError:
             called = _Called(_UnknownAction(self._name), Arguments(*self._form.write(values)))
             return called, self._policy(DURABLE_DEFAULT)
         signature = action.signature
         try:
             typed = signature.read_arguments(self._form.write(values)[0])
-        except NotReadable:
+        except DeserializationError:
             typed = self._read_otherwise(action, values)
         arguments = signature.call_with(lambda *args, **kwargs: signature.bind(args, kwargs), typed)
         return _Called(action, arguments), self._policy(action.policy)
@@ -273,7 +274,7 @@ class _ActionSite:
         values = with_more_names(action.function, values)
         try:
             call_by_names(action, values, "the call")
-        except WrongArguments as error:
+        except ArgumentsError as error:
             raise TypeError(f"action {self._name}: {error}") from None
         typed: dict[str, Any] = action.signature.read_arguments(self._form.write(values)[0])
         return typed

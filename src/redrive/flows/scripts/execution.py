@@ -3,6 +3,7 @@
 from types import FrameType
 from typing import Any
 
+from redrive.errors import ScriptLimitError
 from redrive.failures.known_errors.entries import attribute
 from redrive.flows.scripts.held import Held
 
@@ -51,11 +52,7 @@ RUN_BLOCK = "run_block"
 _ROOM = __name__.rpartition(".")[0]
 
 
-class ScriptLimit(RuntimeError):
-    """A script did more, or made something larger, than scripts may. Its text says where."""
-
-
-class OutOfSteps(ScriptLimit):
+class OutOfSteps(ScriptLimitError):
     """A script went on and on without waiting. It stays so: whatever handles it is out of steps too."""
 
     def __init__(self) -> None:
@@ -65,14 +62,14 @@ class OutOfSteps(ScriptLimit):
         )
 
 
-class TooLarge(ScriptLimit):
+class TooLarge(ScriptLimitError):
     """A value is larger than scripts may hold."""
 
     def __init__(self, what: str, most: int, unit: str) -> None:
         super().__init__(f"{what} would have more than {most:,} {unit}; work with large data in an action")
 
 
-class TooMuch(ScriptLimit):
+class TooMuch(ScriptLimitError):
     """All values of a script together are larger than it may hold."""
 
     def __init__(self) -> None:
@@ -157,7 +154,7 @@ def note_place(error: BaseException, script: str, line: int) -> None:
     try:
         # Not through the class's own __setattr__: frozen dataclasses refuse.
         object.__setattr__(error, _PLACED, line)
-        if isinstance(error, ScriptLimit):
+        if isinstance(error, ScriptLimitError):
             error.args = (f"{PLACE}{script}, line {line}: {error}",)
             return
         notes = attribute(error, "__notes__") or ()

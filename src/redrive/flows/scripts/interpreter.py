@@ -4,10 +4,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import ScriptLimitError
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.compiled_calls import CompiledFunction
 from redrive.flows.scripts.compiled_statements import Statements
-from redrive.flows.scripts.execution import Execution, Frame, ScriptLimit, note_place, place_of
+from redrive.flows.scripts.execution import Execution, Frame, note_place, place_of
 from redrive.flows.scripts.limits import LONGEST_SCRIPT
 from redrive.flows.scripts.parsing import parse, too_long
 from redrive.flows.scripts.sizes import sendable
@@ -48,7 +49,7 @@ class Program:
         try:
             result = await self._functions[function].run(frame)
         except MemoryError as error:
-            raise ScriptLimit(
+            raise ScriptLimitError(
                 f"{place_of(error, name)}: no memory was left; work with large data in an action"
             ) from None
         try:

@@ -3,7 +3,8 @@
 import re
 import unicodedata
 
-from redrive.failures.duration import DurationError, read_duration
+from redrive.errors import DurationError
+from redrive.failures.duration import read_duration
 
 _SIMPLE = {"\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|N\{([^{}\n]+)\}|(.))")

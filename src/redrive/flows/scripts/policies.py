@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from redrive.errors import NotationError
 from redrive.flows.scripts.errors import Problems
 from redrive.flows.scripts.nodes import PolicyBrackets, Span
 from redrive.notation.brackets import read_text
-from redrive.notation.errors import NotationError, show_where
+from redrive.notation.errors import show_where
 from redrive.notation.place import Position
 
 if TYPE_CHECKING:

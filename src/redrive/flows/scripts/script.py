@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import ArgumentsError, DeserializationError, ScriptError
 from redrive.failures.redaction import redact
-from redrive.flows.json_forms import JsonForm, NotReadable
-from redrive.flows.named_arguments import WrongArguments
+from redrive.flows.json_forms import JsonForm
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check
-from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.interpreter import Program, program_of
 from redrive.flows.scripts.limits import LONGEST_STORED
 
@@ -50,7 +49,7 @@ class Script:
         return _function(self.parsed, self.name, name)
 
     def input_for(self, inputs: Mapping[str, Any], function: str | None = None) -> str:
-        """What a flow is started with; WrongArguments when it does not fit the function's parameters.
+        """What a flow is started with; ArgumentsError when it does not fit the function's parameters.
 
         ScriptError when the checker knows that the script would fail: what it did before that would stay done.
         """
@@ -75,27 +74,27 @@ def check_inputs(function: nodes.Function, inputs: Mapping[str, Any]) -> None:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
-            raise WrongArguments(f"no input is named {redact(name, 60)!r}; {hint}", name)
+            raise ArgumentsError(f"no input is named {redact(name, 60)!r}; {hint}", name)
     missing = [one.name for one in function.parameters if one.default is None and one.name not in inputs]
     if missing:
-        raise WrongArguments(f"the inputs lack {', '.join(missing)}", missing[0])
+        raise ArgumentsError(f"the inputs lack {', '.join(missing)}", missing[0])
 
 
 def read_stored(text: str) -> ScriptInput:
     try:
         return msgspec.json.decode(text, type=ScriptInput)
     except msgspec.MsgspecError as error:
-        raise NotReadable(f"what the flow of this script was started with cannot be read: {error}") from None
+        raise DeserializationError(f"what the flow of this script was started with cannot be read: {error}") from None
 
 
 def read_script_input(text: str, name: str) -> tuple[Program, ScriptInput]:
-    """What a flow was started with; NotReadable when it cannot be run."""
+    """What a flow was started with; DeserializationError when it cannot be run."""
     stored = read_stored(text)
     try:
         program = program_of(stored.text, name, LONGEST_STORED)
         check_inputs(_function(program.script, name, stored.function), stored.inputs)
     except ValueError as error:
-        raise NotReadable(f"script {name}: {error}") from None
+        raise DeserializationError(f"script {name}: {error}") from None
     return program, stored
 
 

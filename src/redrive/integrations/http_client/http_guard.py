@@ -19,14 +19,13 @@ from redrive.calls.settings import PolicySettings, policy_from
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.ids import new_id
+from redrive.errors import AttemptTimeoutError, CircuitOpenError, DeadlineExceededError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Category, Failure
 from redrive.failures.matching import Match
 from redrive.failures.redaction import redact
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded
 from redrive.policies.policy import Policy
 from redrive.policies.report import Report
-from redrive.resilience.circuit import CircuitOpen
 from redrive.resilience.dependencies import Dependency
 from redrive.telemetry.stream import Listener
 
@@ -88,10 +87,10 @@ class ClientLibrary(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
     headers_of: Callable[[R], Mapping[str, str]]
     timeouts: tuple[type[Exception], ...]
     """What it raises when one of its timeouts strikes."""
-    attempt_timeout: type[AttemptTimeout]
+    attempt_timeout: type[AttemptTimeoutError]
     """redrive's own errors, each as a class that the users of the library catch too."""
-    deadline_exceeded: type[DeadlineExceeded]
-    circuit_open: type[CircuitOpen]
+    deadline_exceeded: type[DeadlineExceededError]
+    circuit_open: type[CircuitOpenError]
 
 
 class HttpGuard(Generic[R]):

@@ -5,7 +5,7 @@ from redrive.resilience.circuit import CircuitSettings
 
 
 class CircuitBreakerInterceptor(StatelessInterceptor):
-    """Refuses attempts with CircuitOpen after some consecutive failures, until a probe has succeeded.
+    """Refuses attempts with CircuitOpenError after some consecutive failures, until a probe has succeeded.
 
     Each attempt counts once. The circuit belongs to the stage of the pipeline, in all its runs; stages that name
     a `dependency` share that one's, with its settings, and its retry budget. Without settings it opens after

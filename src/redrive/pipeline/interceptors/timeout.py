@@ -7,7 +7,7 @@ from redrive.pipeline.stage import read_timeout_ms
 class TimeoutInterceptor(StatelessInterceptor):
     """Cuts each attempt, the first and every other, after `timeout_ms`, or the stage's own.
 
-    An attempt that was cut failed with AttemptTimeout, a TimeoutError: retried like any other. After the first
+    An attempt that was cut failed with AttemptTimeoutError, a TimeoutError: retried like any other. After the first
     timeout attempts get half as much time again.
     """
 

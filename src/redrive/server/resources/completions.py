@@ -4,7 +4,8 @@ from typing import Any
 
 from litestar import Request, Response, Router, post
 
-from redrive.client.completions import BadCompletion, CompletionOutcome
+from redrive.client.completions import CompletionOutcome
+from redrive.errors import InvalidOutcomeError
 from redrive.server.operations import Answer, Says, answer, opt
 from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_bytes
@@ -42,7 +43,7 @@ async def complete(request: Request[Any, Any, Any]) -> Response[bytes]:
         raise _unknown()
     try:
         outcome = await app_of(request).complete(token, body, request.headers.get("content-type", ""))
-    except BadCompletion as error:
+    except InvalidOutcomeError as error:
         raise Refused(422, str(error)) from None
     if outcome == "unknown":
         raise _unknown()

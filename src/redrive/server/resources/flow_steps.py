@@ -7,8 +7,8 @@ from litestar import Request, Response, Router, post
 from msgspec import Meta
 
 from redrive.client.app import App
-from redrive.client.graph_flows import UnknownStep
 from redrive.client.step_views import ItemView
+from redrive.errors import UnknownStepError
 from redrive.explain.words import utc
 from redrive.server.operations import Answer, Says, Verdict, answer, by, opt
 from redrive.server.problems import Refused, unfit
@@ -111,7 +111,7 @@ def _verb(name: str, kind: type[ByHand], summary: str, example: dict[str, Any]) 
                 await app.reset_step(flow_id, step, **about)
             else:
                 await app.resolve_step(flow_id, step, **about)
-        except UnknownStep as error:
+        except UnknownStepError as error:
             raise Refused(404, str(error), parameter="step") from None
         except (ValueError, TypeError) as error:
             raise unfit(error, "/outputs") from None

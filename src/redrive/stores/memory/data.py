@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import LeaseLost
+from redrive.errors import LeaseLostError
 from redrive.stores.records import (
     FINISHED,
     DeadLetter,
@@ -122,7 +122,7 @@ class MemoryData:
     def checked(self, lease: Lease) -> Worker:
         worker = self.valid(lease)
         if worker is None:
-            raise LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
+            raise LeaseLostError(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
         return worker
 
     def end(self, epoch: int, *, lost: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import LeaseLost, StoreError
+from redrive.errors import LeaseLostError, StoreError
 from redrive.stores.memory.data import MemoryData, Worker
 from redrive.stores.records import (
     FINISHED,
@@ -202,7 +202,7 @@ class MemoryStore:
     async def committed(self, lease: Lease, batch: Batch) -> bool:
         worker = self._data.workers.get(lease.epoch)
         if worker is None:
-            raise LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) was taken away")
+            raise LeaseLostError(f"the lease of {lease.worker} (epoch {lease.epoch}) was taken away")
         return worker.batch >= batch.number
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:

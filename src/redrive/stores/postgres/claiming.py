@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_UNHEARD, END_CLAIMS_BEFORE, LOCK_LIMITS
 from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.postgres.connections import Lane
@@ -59,7 +59,7 @@ class Claiming:
 
         try:
             answer = await self._lane.run(claim_all)
-        except (StoreUnavailable, asyncio.CancelledError):
+        except (StoreUnavailableError, asyncio.CancelledError):
             self._unheard.setdefault(lease.epoch, []).append(number)
             raise
         self._unheard.pop(lease.epoch, None)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError, StoreUnusable
+from redrive.errors import StoreError, StoreUnusableError
 from redrive.stores.postgres.faults import (
     CLOSED_BETWEEN,
     CONNECTING_FAULTS,
@@ -79,7 +79,7 @@ class Server:
     async def connect(self, setup: str = "", bounded: bool = True) -> Any:
         """`bounded`: the driver sees to it that each command is answered in time."""
         if asyncpg is None:
-            raise StoreUnusable("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
+            raise StoreUnusableError("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
         try:
             connection = await _to_the_end(
                 asyncpg.connect(
@@ -95,10 +95,10 @@ class Server:
         try:
             version: int = connection.get_server_version().major
             if version < OLDEST_SERVER:
-                raise StoreUnusable(f"{self.address}: this is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
+                raise StoreUnusableError(f"{self.address}: this is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
             encoding: str = connection.get_settings().server_encoding
             if encoding not in ENCODINGS:
-                raise StoreUnusable(
+                raise StoreUnusableError(
                     f"{self.address}: the database keeps text as {encoding}, which has no room for all of it;"
                     " create the database with ENCODING 'UTF8'"
                 )
@@ -256,7 +256,7 @@ class Lane:
         )
 
     def _closed(self) -> StoreError:
-        # Not StoreUnavailable: whoever waits for it to come back would wait for ever.
+        # Not StoreUnavailableError: whoever waits for it to come back would wait for ever.
         return StoreError(f"{self._server.address}: the store is closed")
 
 

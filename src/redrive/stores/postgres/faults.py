@@ -1,7 +1,7 @@
 """What PostgreSQL and its driver say when something is wrong, in the store's own errors: one line, without secrets."""
 
+from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, StoreUnavailableError, StoreUnusableError
 from redrive.failures.redaction import redact
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.records import Lease
 
 try:
@@ -51,23 +51,25 @@ _PASSING = ("08", "53", "57", "55", "40", "25", "58", "XX")
 def connecting_failed(address: str, error: Exception) -> StoreError:
     state = _state_of(error)
     if state.startswith(_PASSING) or (not state and isinstance(error, LOST_TRACK)):
-        return StoreUnavailable(
+        return StoreUnavailableError(
             f"{address}: cannot connect ({_said(error)}); check that PostgreSQL runs there and can be reached"
         )
     advice = _UNCONNECTED.get(state) or _advice(state) or "check the address"
-    return StoreUnusable(f"{address}: cannot connect ({_said(error)}); {advice}")
+    return StoreUnusableError(f"{address}: cannot connect ({_said(error)}); {advice}")
 
 
 def statement_failed(address: str, error: Exception, lost: bool, writes: bool) -> StoreError:
     if lost:
         if writes:
-            return CommitUnknown(f"{address}: the connection was lost before the answer came ({_said(error)})")
-        return StoreUnavailable(f"{address}: the connection was lost ({_said(error)})")
+            return CommitUnknownError(f"{address}: the connection was lost before the answer came ({_said(error)})")
+        return StoreUnavailableError(f"{address}: the connection was lost ({_said(error)})")
     state = _state_of(error)
     if state.startswith(_PASSING):
-        return StoreUnavailable(f"{address}: it cannot be done at the moment ({_said(error)}); nothing was changed")
+        return StoreUnavailableError(
+            f"{address}: it cannot be done at the moment ({_said(error)}); nothing was changed"
+        )
     if advice := _advice(state):
-        return StoreUnusable(f"{address}: {_said(error)}; {advice}")
+        return StoreUnusableError(f"{address}: {_said(error)}; {advice}")
     if state == _REFUSED_ITSELF:
         return StoreError(
             f"{address}: a worker does not own all flows of its commit, or adds some that must be claimed; "
@@ -86,8 +88,8 @@ def must_wait(error: Exception) -> bool:
     return _state_of(error) == "55P03"
 
 
-def lease_lost(lease: Lease) -> LeaseLost:
-    return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
+def lease_lost(lease: Lease) -> LeaseLostError:
+    return LeaseLostError(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
 
 
 def _state_of(error: Exception) -> str:

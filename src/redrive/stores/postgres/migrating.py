@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.stores.migrations import Migration, migrations_of, still_to_apply
 from redrive.stores.postgres.faults import DRIVER_FAULTS, must_wait
 from redrive.stores.postgres.names import quoted
@@ -67,7 +67,7 @@ async def migrate(connection: Any, schema: str, where: str) -> None:
         while not await _applied(connection, missing):
             user = await _who_uses(connection, schema)
             if SYSTEM_CLOCK.monotonic() - began >= UNLOCKED_WITHIN:
-                raise StoreUnavailable(
+                raise StoreUnavailableError(
                     f"{where}: its tables cannot be brought up to date while a transaction uses them: "
                     f"{user}; end it, then try again"
                 )
@@ -118,7 +118,7 @@ async def _who_uses(connection: Any, schema: str) -> str:
 
 
 async def refuse_newer(connection: Any, schema: str, where: str) -> None:
-    """StoreUnusable when a newer redrive has brought the schema up to date since it was opened."""
+    """StoreUnusableError when a newer redrive has brought the schema up to date since it was opened."""
     still_to_apply(migrations_of("redrive.stores.postgres"), await _version(connection, schema), where)
 
 

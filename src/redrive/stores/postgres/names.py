@@ -2,7 +2,7 @@
 
 from urllib.parse import parse_qs, urlsplit
 
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 
 # PostgreSQL cuts names off at 63 bytes; the channel has five more than the schema.
 _LONGEST_SCHEMA = 58
@@ -18,13 +18,15 @@ def public_address(url: str) -> str:
             _ = urlsplit(f"//{host}").port
     except ValueError:
         # Not what it says: it quotes what stands where a host or a port should, and that may be of a password.
-        raise StoreUnusable(f"the PostgreSQL address cannot be read (its host or port is none); {_EXAMPLE}") from None
+        raise StoreUnusableError(
+            f"the PostgreSQL address cannot be read (its host or port is none); {_EXAMPLE}"
+        ) from None
     if parts.scheme not in ("postgresql", "postgres"):
-        raise StoreUnusable(f"{parts.scheme or 'nothing'}:// is not an address of PostgreSQL; {_EXAMPLE}")
+        raise StoreUnusableError(f"{parts.scheme or 'nothing'}:// is not an address of PostgreSQL; {_EXAMPLE}")
     # What is not a setting: with an @ in it, the host is further on, and what stands before it is a password.
     beyond = (parts.path, *(field for field in parts.query.split("&") if "=" not in field), parts.fragment)
     if any("@" in part for part in beyond):
-        raise StoreUnusable(f"the PostgreSQL address cannot be read (an @ behind its host); {_EXAMPLE}")
+        raise StoreUnusableError(f"the PostgreSQL address cannot be read (an @ behind its host); {_EXAMPLE}")
     hosts = hosts or parse_qs(parts.query).get("host", [""])[0]
     user = f"{parts.username}@" if parts.username else ""
     return f"postgresql://{user}{hosts}{parts.path}"
@@ -35,11 +37,11 @@ _EXAMPLE = "write postgresql://user@host:5432/database, and / ? # @ in a passwor
 
 def checked_schema(schema: str) -> str:
     if not schema or "\x00" in schema or len(schema.encode()) > _LONGEST_SCHEMA or schema.startswith("pg_"):
-        raise StoreUnusable(
+        raise StoreUnusableError(
             f"schema {schema!r} cannot be used; write 1 to {_LONGEST_SCHEMA} bytes that do not begin with pg_"
         )
     if schema == "$user":
-        raise StoreUnusable("schema '$user' cannot be used: it would be another for each user; write its name")
+        raise StoreUnusableError("schema '$user' cannot be used: it would be another for each user; write its name")
     return schema
 
 

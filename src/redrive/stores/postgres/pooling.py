@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.postgres.connections import Server, close_quietly
 from redrive.stores.postgres.faults import USE_SESSION_MODE
 
@@ -10,7 +10,7 @@ _SESSION = "SELECT pg_backend_pid()"
 
 
 async def refuse_shared_sessions(server: Server, connection: Any) -> None:
-    """StoreUnusable where another connection is given the session of this one, which is still open.
+    """StoreUnusableError where another connection is given the session of this one, which is still open.
 
     What one of them sets there (the schema, what a commit waits for) would hold for the other, and for strangers.
     """
@@ -24,6 +24,6 @@ async def refuse_shared_sessions(server: Server, connection: Any) -> None:
     finally:
         await close_quietly(other)
     if is_shared:
-        raise StoreUnusable(
+        raise StoreUnusableError(
             f"{server.address}: a pool lends the same session to several connections in turn; {USE_SESSION_MODE}"
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from redrive.stores.errors import CommitUnknown, StoreError
+from redrive.errors import CommitUnknownError, StoreError
 from redrive.stores.postgres import statements
 from redrive.stores.postgres.claiming import Claiming
 from redrive.stores.postgres.columns import flow_record
@@ -159,7 +159,7 @@ class PostgresStore:
                 lambda connection: connection.execute(statement, lease.epoch, fence, *parameters),
                 writes=True,
             )
-        except (CommitUnknown, asyncio.CancelledError):
+        except (CommitUnknownError, asyncio.CancelledError):
             self._unsure.add(lease.epoch)
             raise
         if status.endswith(" 0"):

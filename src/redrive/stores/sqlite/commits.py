@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.records import Batch, FlowChange, Lease, NewFlow
 from redrive.stores.sqlite.leases import check, lost
 from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, places

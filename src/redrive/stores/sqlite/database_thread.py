@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, TypeVarTuple
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.sqlite.faults import as_store_error, is_busy
 
 T = TypeVar("T")

@@ -3,24 +3,30 @@
 import sqlite3
 from collections.abc import Callable
 
-from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, StoreUnusable
+from redrive.errors import CommitUnknownError, StoreError, StoreUnavailableError, StoreUnusableError
 
 _Kind = Callable[[str], StoreError]
 
 # Primary result codes; the upper bits of sqlite_errorcode only refine them.
 _PRIMARY = 0xFF
-_BUSY = (StoreUnavailable, "another process has held the database for too long; nothing was changed, try again")
+_BUSY = (StoreUnavailableError, "another process has held the database for too long; nothing was changed, try again")
 _BY_CODE: dict[int, tuple[_Kind, str]] = {
-    3: (StoreUnusable, "this user may not use it; allow reading and writing the file and its folder"),  # SQLITE_PERM
+    3: (
+        StoreUnusableError,
+        "this user may not use it; allow reading and writing the file and its folder",
+    ),  # SQLITE_PERM
     5: _BUSY,  # SQLITE_BUSY
     6: _BUSY,  # SQLITE_LOCKED
-    8: (StoreUnusable, "it is read-only for this user; allow writing the file and its folder"),  # SQLITE_READONLY
-    10: (StoreUnavailable, "the disk failed to read or write; look at the disk and the system's log"),  # SQLITE_IOERR
-    11: (StoreUnusable, "the database is damaged; restore a copy, or try sqlite3's `.recover`"),  # SQLITE_CORRUPT
-    13: (StoreUnavailable, "the disk is full; nothing was changed, make room"),  # SQLITE_FULL
-    14: (StoreUnavailable, "the file cannot be opened; look at its path and who may use it"),  # SQLITE_CANTOPEN
+    8: (StoreUnusableError, "it is read-only for this user; allow writing the file and its folder"),  # SQLITE_READONLY
+    10: (
+        StoreUnavailableError,
+        "the disk failed to read or write; look at the disk and the system's log",
+    ),  # SQLITE_IOERR
+    11: (StoreUnusableError, "the database is damaged; restore a copy, or try sqlite3's `.recover`"),  # SQLITE_CORRUPT
+    13: (StoreUnavailableError, "the disk is full; nothing was changed, make room"),  # SQLITE_FULL
+    14: (StoreUnavailableError, "the file cannot be opened; look at its path and who may use it"),  # SQLITE_CANTOPEN
     15: _BUSY,  # SQLITE_PROTOCOL: a race for the write-ahead log's lock
-    26: (StoreUnusable, "the file is not an SQLite database; use another path"),  # SQLITE_NOTADB
+    26: (StoreUnusableError, "the file is not an SQLite database; use another path"),  # SQLITE_NOTADB
 }
 # The log was written but perhaps did not reach the disk.
 _FLUSH_FAILED = (1034, 1290)  # SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC
@@ -37,7 +43,9 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 def as_store_error(error: sqlite3.Error, where: str, committing: bool = False) -> StoreError:
     if committing and getattr(error, "sqlite_errorcode", None) in _FLUSH_FAILED:
-        return CommitUnknown(f"{where}: the disk failed during a commit, which may or may not have happened ({error})")
+        return CommitUnknownError(
+            f"{where}: the disk failed during a commit, which may or may not have happened ({error})"
+        )
     if isinstance(error, sqlite3.IntegrityError):
         return StoreError(f"{where}: it contradicts what is stored, and nothing was changed ({error})")
     kind, meaning = _BY_CODE.get(primary_code(error) or 0, (StoreError, "the database refused; nothing was changed"))

@@ -7,7 +7,7 @@ from io import FileIO
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import LeaseLost
+from redrive.errors import LeaseLostError
 from redrive.stores.records import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 
@@ -54,8 +54,8 @@ def note_definitions(connection: sqlite3.Connection, lease: Lease, definitions: 
     connection.execute(_KNOWS, (msgspec.json.encode(definitions).decode(), lease.epoch))
 
 
-def lost(lease: Lease) -> LeaseLost:
-    return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
+def lost(lease: Lease) -> LeaseLostError:
+    return LeaseLostError(f"the lease of {lease.worker} (epoch {lease.epoch}) ran out or was taken away")
 
 
 def leave(connection: sqlite3.Connection, locks: WorkerLocks, lease: Lease) -> int:

@@ -4,7 +4,7 @@ import os
 import sqlite3
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.migrations import Migration, migrations_of, still_to_apply
 from redrive.stores.sqlite.faults import is_busy
 
@@ -19,11 +19,11 @@ def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
     """A connection to the file, which is created when there is none."""
     folder = os.path.dirname(path) or "."
     if path in ("", ":memory:"):
-        raise StoreUnusable(f"{where}: not a file; for a store in memory use memory://")
+        raise StoreUnusableError(f"{where}: not a file; for a store in memory use memory://")
     if not os.path.isdir(folder):
-        raise StoreUnusable(f"{where}: there is no folder {folder}; create it")
+        raise StoreUnusableError(f"{where}: there is no folder {folder}; create it")
     if os.path.isdir(path):
-        raise StoreUnusable(f"{where}: that is a folder; name a file in it")
+        raise StoreUnusableError(f"{where}: that is a folder; name a file in it")
     connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=256)
     try:
         _use_write_ahead_log(connection, busy_timeout, where)
@@ -46,7 +46,7 @@ class OpenedFile:
         self._opened = (opened.st_ino, opened.st_dev)
 
     def check(self) -> None:
-        """StoreUnusable when the path no longer leads to it."""
+        """StoreUnusableError when the path no longer leads to it."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -55,7 +55,7 @@ class OpenedFile:
             # Whatever that is, it is the database's to tell.
             return
         if found is None or (found.st_ino, found.st_dev) != self._opened:
-            raise StoreUnusable(
+            raise StoreUnusableError(
                 f"{self._where}: the file was deleted, moved or replaced while it was in use;"
                 " put it back and open the store again"
             )
@@ -73,7 +73,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout: float, wh
             SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.monotonic() + _AGAIN_AFTER)
             continue
         if mode != "wal":
-            raise StoreUnusable(f"{where}: no write-ahead log can be kept there; use a file on a local disk")
+            raise StoreUnusableError(f"{where}: no write-ahead log can be kept there; use a file on a local disk")
         return
 
 
@@ -94,7 +94,7 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
 
 
 def refuse_newer(connection: sqlite3.Connection, where: str) -> None:
-    """StoreUnusable when a newer redrive has brought the schema up to date since it was opened."""
+    """StoreUnusableError when a newer redrive has brought the schema up to date since it was opened."""
     still_to_apply(migrations_of("redrive.stores.sqlite"), _version(connection), where)
 
 
@@ -120,7 +120,7 @@ def _apply(connection: sqlite3.Connection, migration: Migration, where: str) -> 
     except sqlite3.OperationalError as error:
         if "already exists" not in str(error):
             raise
-        raise StoreUnusable(f"{where}: the file is used by something else ({error}); use another file") from error
+        raise StoreUnusableError(f"{where}: the file is used by something else ({error}); use another file") from error
     connection.execute(
         "INSERT INTO redrive_schema VALUES (?, ?, ?)", (migration.version, migration.name, SYSTEM_CLOCK.wall())
     )

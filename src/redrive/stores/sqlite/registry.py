@@ -4,7 +4,7 @@ import sqlite3
 
 from msgspec.structs import astuple
 
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.records import KeyRow, StepRow
 
 _IS_STEP = "SELECT 1 FROM step_catalogue WHERE name = ?"

@@ -49,8 +49,8 @@ _Listener = tuple[asyncio.AbstractEventLoop, Callable[[], None]]
 class SqliteStore:
     """Flows in the file at `path`, which other processes of this machine may use at the same time.
 
-    A write waits up to `busy_timeout` seconds for those of others, and then is StoreUnavailable; not so long beside a
-    worker whose lease is short.
+    A write waits up to `busy_timeout` seconds for those of others, and then raises StoreUnavailableError; not so long
+    beside a worker whose lease is short.
     """
 
     def __init__(self, path: str, busy_timeout: float = 5.0) -> None:

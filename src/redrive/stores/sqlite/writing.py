@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record
 

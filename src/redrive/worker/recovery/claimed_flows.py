@@ -7,12 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from redrive.failures.signals import CrashLoop
+from redrive.errors import CrashLoopError, DeserializationError, UnknownDefinitionError
 from redrive.flows.driver import driver_for
 from redrive.flows.history import fold
 from redrive.flows.messages import ByHand
-from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.values import NotReadable
+from redrive.flows.registry import unknown_actions
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Message
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.inbox import read
@@ -77,7 +76,7 @@ async def _take_up_alone(worker: "Worker", record: FlowRecord) -> None:
     """Nothing else is taken up until it is known, durably, whether this one takes its worker down."""
     crash_loop = None
     if record.lost > ALONE:
-        crash_loop = CrashLoop(
+        crash_loop = CrashLoopError(
             "one worker after the other was lost when it took the flow up, the last one when it took up nothing else: "
             "the code of the flow ends the process that runs it, or holds it up for longer than a lease"
         )
@@ -104,7 +103,9 @@ def _note_lost(worker: "Worker", record: FlowRecord, lost: int) -> None:
     worker.journal.kick()
 
 
-async def _go_on_with(worker: "Worker", records: Sequence[FlowRecord], crash_loop: CrashLoop | None = None) -> None:
+async def _go_on_with(
+    worker: "Worker", records: Sequence[FlowRecord], crash_loop: CrashLoopError | None = None
+) -> None:
     """A few at a time, as long as they are: all logs together may be more than memory holds."""
     mail: dict[str, list[Message]] = defaultdict(list)
     if any(record.mail > record.mail_read for record in records):
@@ -120,7 +121,7 @@ async def _go_on_with(worker: "Worker", records: Sequence[FlowRecord], crash_loo
 
 
 async def _go_on_with_part(
-    worker: "Worker", records: Sequence[FlowRecord], mail: dict[str, list[Message]], crash_loop: CrashLoop | None
+    worker: "Worker", records: Sequence[FlowRecord], mail: dict[str, list[Message]], crash_loop: CrashLoopError | None
 ) -> int:
     """How many bytes their logs have."""
     ids = [record.id for record in records]
@@ -149,7 +150,7 @@ async def _bring_up(
     rows: list[EventRow],
     heartbeats: list[HeartbeatRow],
     mail: list[Message],
-    crash_loop: CrashLoop | None,
+    crash_loop: CrashLoopError | None,
 ) -> None:
     try:
         await worker.half_replayed.bring_up(run, going_on(run, rows, heartbeats, mail, crash_loop=crash_loop))
@@ -164,7 +165,7 @@ async def _bring_up(
 async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], mail: list[Message]) -> None:
     """Of a flow that failed before it read what was said about one of its steps: it is no dead letter any more."""
     words = [one for one in map(read, mail) if isinstance(one, ByHand)]
-    with contextlib.suppress(NotReadable):
+    with contextlib.suppress(DeserializationError):
         # One that cannot be read is parked later.
         if words and rows and may_be_reopened(lines_of(rows[-1:])[-1].event):
             items = fold(lines_of(rows)).items
@@ -176,7 +177,7 @@ async def _settle_letter(worker: "Worker", flow_id: str, rows: list[EventRow], m
 def _enter(worker: "Worker", record: FlowRecord) -> FlowRun | None:
     try:
         run = FlowRun(worker, record, driver_for(record.definition, record.id, record.input))
-    except UnknownDefinition:
+    except UnknownDefinitionError:
         # Forgotten since it was asked for; whoever knows it takes it at the end of this lease.
         return None
     before = worker.runs.get(record.id)

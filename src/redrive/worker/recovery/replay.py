@@ -5,14 +5,19 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from redrive.failures.signals import CrashLoop
+from redrive.errors import (
+    CrashLoopError,
+    DeserializationError,
+    NondeterminismError,
+    TypeHintError,
+    UnknownDefinitionError,
+)
 from redrive.flows.asks import EndAsk
 from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, Line, fold, folding
 from redrive.flows.messages import ByHand, Cancel, Redrive, Resume
-from redrive.flows.registry import UnknownDefinition, unknown_actions
-from redrive.flows.replay import NonDeterminism, last_word, replay
-from redrive.flows.values import NotReadable, UnusableHints
+from redrive.flows.registry import unknown_actions
+from redrive.flows.replay import last_word, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 from redrive.worker.attempt_outcomes import lost_attempt
 from redrive.worker.flow_run import FlowRun
@@ -36,7 +41,7 @@ def going_on(
     heartbeats: list[HeartbeatRow],
     mail: list[Message],
     under_way: Collection[int] = (),
-    crash_loop: CrashLoop | None = None,
+    crash_loop: CrashLoopError | None = None,
 ) -> Iterator[None]:
     """Bring a flow to where its log ends, then do what is due.
 
@@ -47,7 +52,7 @@ def going_on(
         run.seq, run.last_at = rows[-1].seq, rows[-1].at
     try:
         lines = yield from reading_lines(rows)
-    except NotReadable as error:
+    except DeserializationError as error:
         cannot_go_on(run, [], str(error), mail)
         if run.history.ending is not None:
             for number in items_named_in(rows):
@@ -87,10 +92,10 @@ def going_on(
         told = yield from folding(lines)
     try:
         open_asks = yield from replay(lines, run.driver, run.history, _began_at(lines))
-    except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
+    except (NondeterminismError, UnknownDefinitionError, TypeHintError) as error:
         cannot_go_on(run, lines, str(error), mail)
         return
-    except NotReadable as error:
+    except DeserializationError as error:
         # Unread, it would have the flow taken up again at once.
         words = [take_out(run, message) for message in mail]
         for one in words:
