@@ -12,6 +12,7 @@ from redrive.determinism.clock import current_clock
 from redrive.explain.explanation import Explanation
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemDeferred, ItemStarted
 from redrive.flows.graphs.builder import Graph
+from redrive.flows.registry import graph_named
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 
 ITEMS = 12
@@ -47,7 +48,7 @@ async def start_in_outage(app: FlowApp, graph: Graph) -> redrive.Handle[Any]:
     CALLED.clear()
     BACK_AT[0] = app.clock.wall() + OUTAGE
     redrive.register_graph(graph)
-    return await app.start_graph(graph, {"orders": list(range(ITEMS))})
+    return await app.start(graph.call({"orders": list(range(ITEMS))}))
 
 
 def deferred(outcome: FlowOutcome) -> list[ItemDeferred]:
@@ -93,7 +94,7 @@ def test_explain_says_until_when_work_that_was_never_tried_is_held_back() -> Non
         async with flow_app() as app:
             with app.clock.frozen():
                 await app.settled(await start_in_outage(app, orders(parallelism=1)))
-                late = await app.start_graph("circuit", {"orders": [99]})
+                late = await app.start(graph_named("circuit").call({"orders": [99]}))
                 await app.settled(late)
                 assert len(CALLED) == OPENS_AFTER
                 [step] = await app.steps_of(late.id)

@@ -39,7 +39,7 @@ def attempts_with(retry: Any, error: Exception) -> int:
         async def run(self) -> None:
             await self.run_action(pay(), retry=retry)
 
-    assert run_flow(Pays).status == "failed"
+    assert run_flow(Pays.call()).status == "failed"
     return len(made)
 
 

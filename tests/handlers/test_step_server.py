@@ -13,7 +13,7 @@ from tests.runners.http.step_calls import DELIVERY, attempt_to_make, call_with, 
 
 import redrive
 from redrive import Failure, Policy
-from redrive.client.completions import read_completion
+from redrive.client.outcomes import read_outcome
 from redrive.runners.http.errors import HttpStepError
 from redrive.runners.http.http_runner import HttpRunner
 from redrive.runners.http.settings import HttpSettings
@@ -312,7 +312,7 @@ def test_a_failure_that_is_reported_later_means_what_it_says(retry: bool, catego
     with FlakyServer() as engine:
         asyncio.run(redrive.complete_step(engine.url, error="no paper left", retry=retry))
     told = engine.seen[0]
-    _, failed = read_completion(told.body, told.headers["content-type"], 0.0)
+    _, failed = read_outcome(told.body, told.headers["content-type"], 0.0)
     assert failed is not None
     assert failed.category == category
     assert "no paper left" in failed.message

@@ -19,6 +19,7 @@ import redrive
 from redrive.errors import PipelineError
 from redrive.explain.text import explain_text
 from redrive.flows.events import AttemptFailed, StepSettled
+from redrive.flows.registry import graph_named
 from redrive.pipeline import (
     BaseInterceptor,
     GuardRetry,
@@ -54,7 +55,7 @@ def durably(
     async def story() -> FlowOutcome:
         async with flow_app(store) as app:
             redrive.register_pipeline(pipeline, [*get_default_interceptors(), *interceptors])
-            return await app.outcome(await app.start(pipeline, data=data, request_id="r-1"))
+            return await app.outcome(await app.start(pipeline.call(data=data, request_id="r-1")))
 
     return asyncio.run(story())
 
@@ -304,7 +305,7 @@ def test_what_was_done_is_undone_newest_first_with_the_retries_of_its_stage() ->
 
 async def to_its_end(app: FlowApp, pipeline: Pipeline) -> tuple[str, Any]:
     redrive.register_pipeline(pipeline, [steady(6)])
-    outcome = await app.outcome(await app.start(pipeline, data={"items": 3}))
+    outcome = await app.outcome(await app.start(pipeline.call(data={"items": 3})))
     return outcome.status, outcome.result if outcome.error is None else str(outcome.error)
 
 
@@ -355,14 +356,14 @@ def test_a_registered_pipeline_keeps_its_settings_and_is_known_by_its_name() -> 
     async def story() -> None:
         async with flow_app() as app:
             redrive.register_pipeline(pipeline, [steady(base_ms=500)])
-            by_name = await app.outcome(await app.start_graph("made", {"data": {"items": 1}}))
-            first = await app.start(pipeline, data={"items": 1}, key="k-1")
-            again = await app.start(pipeline, data={"items": 1}, key="k-1")
+            by_name = await app.outcome(await app.start(graph_named("made").call({"data": {"items": 1}})))
+            first = await app.start(pipeline.call(data={"items": 1}), key="k-1")
+            again = await app.start(pipeline.call(data={"items": 1}), key="k-1")
             assert (again.id, again.is_new) == (first.id, False)
             assert (await app.outcome(first)).waits == by_name.waits == [0.5, 1.0]
             with pytest.raises(redrive.KeyTakenError):
-                await app.start(pipeline, data={"items": 2}, key="k-1")
-            late = await app.start(pipeline, data={"items": 1}, delay="2h", queue="slow", priority=3)
+                await app.start(pipeline.call(data={"items": 2}), key="k-1")
+            late = await app.start(pipeline.call(data={"items": 1}), delay="2h", queue="slow", priority=3)
             record = await app.find(late.id)
             assert (record.queue, record.priority) == ("slow", 3)
             assert (await app.outcome(late)).duration >= 7200
@@ -374,20 +375,16 @@ def test_a_pipeline_that_nobody_registered_runs_with_the_default_interceptors() 
     async def story() -> None:
         async with flow_app() as app:
             pipeline = Pipeline("unknown").with_stage("work", gives(n=1))
-            assert (await app.outcome(await app.start(pipeline))).result == {"work": {"n": 1}}
-            assert (await app.outcome(await app.start_graph("unknown"))).result == {"work": {"n": 1}}
-            with pytest.raises(TypeError, match=r"no argument is named 'dta'; did you mean 'data'\?"):
-                await app.start(pipeline, dta={})  # type: ignore[call-overload]  # that is the point
-            with pytest.raises(TypeError, match=r"write start\(pipeline, data=\{...\}\)"):
-                await app.start(pipeline, {"items": 3})  # type: ignore[call-overload]  # that is the point
+            assert (await app.outcome(await app.start(pipeline.call()))).result == {"work": {"n": 1}}
+            assert (await app.outcome(await app.start(graph_named("unknown").call()))).result == {"work": {"n": 1}}
             with pytest.raises(TypeError, match="data is a list; pass a dict"):
-                await app.start(pipeline, data=[1])  # type: ignore[call-overload]  # that is the point
+                await app.start(pipeline.call(data=[1]))  # type: ignore[arg-type]  # that is the point
             with pytest.raises(
                 redrive.SerializationError, match="pipeline 'unknown': data cannot be stored: JSON has no"
             ):
-                await app.start(pipeline, data={"where": object()})
+                await app.start(pipeline.call(data={"where": object()}))
             with pytest.raises(redrive.SerializationError, match="pipeline 'unknown': request_id cannot be stored"):
-                await app.start(pipeline, request_id=object())
+                await app.start(pipeline.call(request_id=object()))
 
     asyncio.run(story())
 
@@ -516,7 +513,9 @@ def test_what_a_stage_reported_is_the_same_in_process_durably_and_in_another_pro
 def test_why_a_stage_cancelled_the_flow_is_told() -> None:
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(Pipeline("closing").with_stage("door", Fails(StageOutput.cancel("closed today"))))
+            flow = await app.start(
+                Pipeline("closing").with_stage("door", Fails(StageOutput.cancel("closed today"))).call()
+            )
             with pytest.raises(redrive.FlowCancelledError, match="was cancelled: closed today") as ended:
                 await flow.result()
             assert (ended.value.flow_id, ended.value.why) == (flow.id, "closed today")
@@ -534,7 +533,7 @@ def test_why_a_stage_cancelled_the_flow_is_told() -> None:
 def test_what_could_not_be_undone_is_named_wherever_the_flow_is_said_to_be_undone(fails: int, left: str) -> None:
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(trip(redrive.Permanent("no seats"), fails=fails))
+            flow = await app.start(trip(redrive.Permanent("no seats"), fails=fails).call())
             await app.outcome(flow)
             told = await app.explain(flow.id)
             how = "what had succeeded was undone"
@@ -545,7 +544,7 @@ def test_what_could_not_be_undone_is_named_wherever_the_flow_is_said_to_be_undon
             assert [how in advice.text for advice in told.next_steps].count(True) == 1
             with pytest.raises(redrive.InvalidStateError, match=f"{how}. Start another flow"):
                 await app.redrive(flow.id, by="ann", why="mended")
-            with pytest.raises(redrive.InvalidStateError, match=how if left else "or was undone"):
+            with pytest.raises(redrive.InvalidStateError, match=how if left else "or was compensated"):
                 await app.reset_step(flow.id, "flight", by="ann", why="mended")
 
     asyncio.run(story())

@@ -130,7 +130,7 @@ def test_a_revoked_key_is_out(guarded: Serving) -> None:
 
 def test_a_revoked_key_ends_the_streams_that_it_opened(guarded: Serving) -> None:
     key = guarded.key("read", "short-lived")
-    flow = guarded.ask(lambda app: app.submit(shop.pay(cents=1)))
+    flow = guarded.ask(lambda app: app.start(shop.pay(cents=1)))
     asked = {**bearer(key), "Accept": "text/event-stream"}
     with guarded.client.stream("GET", f"/v1/flows/{flow.id}/events", headers=asked, timeout=20) as answer:
         lines = answer.iter_lines()

@@ -283,7 +283,7 @@ def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_change
             await asyncio.Event().wait()
 
         async with redrive.open(old.make(), lease=0.5) as app:
-            handle = await app.submit(outlasts_its_worker())
+            handle = await app.start(outlasts_its_worker())
             ended = asyncio.create_task(handle.result(timeout=20))
             await begun.wait()
             # As when the worker was frozen: a newer one is there, and has taken its lease away.

@@ -257,9 +257,9 @@ def test_an_app_that_was_not_entered_says_so() -> None:
         app = redrive.open(scene.url)
         connection = await scene.connection()
         with pytest.raises(StoreError, match="the store is not open"):
-            await app.submit(noop())
+            await app.start(noop())
         with pytest.raises(StoreError, match="the store is not open"):
-            await app.submit(noop(), key="k", connection=connection)
+            await app.start(noop(), key="k", connection=connection)
         with pytest.raises(StoreError, match="the store is not open"):
             await app.handle("a").result(timeout=5)
         with pytest.raises(StoreError, match="the store is not open"):

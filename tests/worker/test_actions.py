@@ -40,7 +40,7 @@ def test_an_action_sees_its_attempt_and_the_receipt_token_is_the_same_on_all_of_
         return attempt.flow_id
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(flaky(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
+        handle = await app.start(flaky(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
         assert await handle.result() == handle.id
         assert [number for number, *_ in seen] == [1, 2, 3]
         assert len({receipt for _, receipt, _, _ in seen}) == 1
@@ -66,7 +66,7 @@ def test_a_heartbeat_without_details_keeps_the_last_ones_of_this_attempt_or_of_a
             raise ConnectionError
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(flaky(), retry=RetryPolicy(attempts=4, backoff_seconds=60))
+        handle = await app.start(flaky(), retry=RetryPolicy(attempts=4, backoff_seconds=60))
         await handle.result()
         assert seen == [None, None, {"cursor": 5}, {"cursor": 5}]
 
@@ -96,7 +96,7 @@ def test_an_attempt_that_takes_too_long_is_cut_and_the_next_gets_half_as_much_ag
             return "?"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.start(Impatient)
+        handle = await app.start(Impatient.call())
         assert await handle.result() == "AttemptTimeoutError after 3"
         assert limits == [pytest.approx(10), pytest.approx(15), pytest.approx(15)]
         assert clock.now == pytest.approx(10 + 1 + 15 + 2 + 15)
@@ -115,7 +115,7 @@ def test_a_deadline_holds_for_all_attempts_together() -> None:
 
     async def scenario(app: App, clock: VirtualClock) -> None:
         policy = Policy(attempts=None, deadline=10.0, backoff=redrive.constant(3), jitter=redrive.Jitter("none"))
-        handle = await app.submit(away(), retry=policy)
+        handle = await app.start(away(), retry=policy)
         with pytest.raises(ConnectionError) as raised:
             await handle.result()
         report = redrive.report_of(raised.value)
@@ -143,7 +143,7 @@ def test_plain_functions_run_in_threads_and_no_more_than_allowed_at_once() -> No
 
     async def run() -> None:
         async with redrive.open("memory://", threads=2) as app:
-            handles = [await app.submit(blocking(n)) for n in range(6)]
+            handles = [await app.start(blocking(n)) for n in range(6)]
             names = [await handle.result(timeout=20) for handle in handles]
         assert most == 2
         assert all(name.startswith("redrive-action") for name in names)
@@ -165,7 +165,7 @@ def test_inside_an_action_the_engine_owns_the_retries() -> None:
         await guarded()
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(outer(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
+        handle = await app.start(outer(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
         with pytest.raises(ConnectionError):
             await handle.result()
         assert len(calls) == 3
@@ -186,7 +186,7 @@ def test_requests_made_by_an_action_keep_their_idempotency_key_on_every_attempt(
         raise ConnectionError
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(post(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
+        handle = await app.start(post(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
         with pytest.raises(ConnectionError):
             await handle.result()
         assert len(keys) == 3
@@ -212,7 +212,7 @@ def test_a_waiting_retry_is_a_row_that_says_what_waits_and_until_when() -> None:
             timeout_retries=2,
         )
         began = clock.wall()
-        await app.submit(away(), retry=policy, queue="slow")
+        await app.start(away(), retry=policy, queue="slow")
         while not (rows := await app.retries()):  # noqa: ASYNC110 - the row is in a store
             await asyncio.sleep(0)
         (row,) = rows
@@ -240,7 +240,7 @@ def test_a_result_that_does_not_fit_its_type_is_poison_and_is_not_tried_again() 
         return "many"  # type: ignore[return-value]
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(wrong(), retry=RetryPolicy(attempts=5))
+        handle = await app.start(wrong(), retry=RetryPolicy(attempts=5))
         with pytest.raises(redrive.SerializationError, match="action wrong"):
             await handle.result()
         (letter,) = await app.dead_letters()
@@ -278,7 +278,7 @@ def test_a_call_that_is_made_twice_takes_the_same_arguments_twice_though_the_act
             return [await self.run_action(call), await self.run_action(call)]
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.start(TwiceTheSame)
+        handle = await app.start(TwiceTheSame.call())
         assert await handle.result() == [2, 2]
 
     in_virtual_time(scenario)
@@ -311,7 +311,7 @@ def test_the_log_alone_tells_when_and_why_each_retry_happened() -> None:
         return "back"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(away(), retry=RetryPolicy(attempts=3, backoff_seconds=10))
+        handle = await app.start(away(), retry=RetryPolicy(attempts=3, backoff_seconds=10))
         assert await handle.result() == "back"
         lines = await app.log(handle.id)
         started = [line for line in lines if isinstance(line.event, ItemStarted | AttemptStarted)]
@@ -338,10 +338,10 @@ def test_an_action_that_leaves_the_program_fails_and_the_worker_goes_on() -> Non
         return "fine"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(leave(), retry=RetryPolicy(attempts=3))
+        handle = await app.start(leave(), retry=RetryPolicy(attempts=3))
         with pytest.raises(RuntimeError, match="action leave raised SystemExit"):
             await handle.result()
-        assert await (await app.submit(fine())).result() == "fine"
+        assert await (await app.start(fine())).result() == "fine"
 
     in_virtual_time(scenario)
 
@@ -390,7 +390,7 @@ def test_run_action_takes_its_policy_in_every_form_and_keeps_to_it(
             return "?"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.start(Asking)
+        handle = await app.start(Asking.call())
         assert await handle.result() == "RateLimitError: slow down"
         decisions = [line.event.decision for line in await app.log(handle.id) if isinstance(line.event, AttemptFailed)]
         assert [one.because.wait for one in decisions if isinstance(one, redrive.RetryAt)] == waits
@@ -405,7 +405,7 @@ def test_an_action_that_takes_its_process_down_three_times_is_poison() -> None:
 
     async def run() -> None:
         async with redrive.open("memory://", processes=1) as app:
-            handle = await app.submit(die("SIGSEGV"), retry=RetryPolicy(attempts=None))
+            handle = await app.start(die("SIGSEGV"), retry=RetryPolicy(attempts=None))
             with pytest.raises(redrive.AttemptLostError):
                 await handle.result(timeout=60)
             (letter,) = await app.dead_letters()
@@ -424,7 +424,7 @@ def test_arguments_of_every_kind_reach_an_action_in_a_process_of_its_own() -> No
 
     async def run() -> None:
         async with redrive.open("memory://", processes=1) as app:
-            assert await (await app.start(Spreading)).result(timeout=60) == [1, 2, 3, 4, 5]
+            assert await (await app.start(Spreading.call())).result(timeout=60) == [1, 2, 3, 4, 5]
 
     asyncio.run(run())
 
@@ -435,7 +435,7 @@ def test_an_action_that_raises_generator_exit_fails_like_any_other() -> None:
         raise GeneratorExit
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(leaves_oddly())
+        handle = await app.start(leaves_oddly())
         with pytest.raises(RuntimeError, match="GeneratorExit"):
             await handle.result(timeout=5)
 
@@ -459,7 +459,7 @@ def test_work_that_a_pool_of_the_action_dropped_is_retried_wherever_the_action_r
 
     async def scenario() -> None:
         async with flow_app() as app:
-            assert (await app.outcome(await app.submit(called()))).result == 2
+            assert (await app.outcome(await app.start(called()))).result == 2
 
     asyncio.run(scenario())
 
@@ -476,7 +476,7 @@ def test_an_action_whose_error_cannot_be_looked_at_parks_its_flow_and_does_not_h
 
     async def run() -> None:
         async with redrive.open("memory://") as app:
-            handle = await app.submit(lies())
+            handle = await app.start(lies())
             async with asyncio.timeout(10):
                 while await handle.status() != "parked":  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
@@ -506,7 +506,7 @@ def test_who_finds_all_threads_held_by_calls_that_were_given_up_waits_in_line() 
 
     async def scenario() -> None:
         async with flow_app(threads=1) as app:
-            handle = await app.start(OneAfterTheOther)
+            handle = await app.start(OneAfterTheOther.call())
             await app.until(lambda: app.clock.now >= 3600)
             may_end.set()
             outcome = await app.outcome(handle)
@@ -527,7 +527,7 @@ def test_a_thread_that_hangs_holds_up_no_shutdown(ends: str) -> None:
 
     async def scenario() -> None:
         async with redrive.open("memory://", threads=1, grace=0.0) as app:
-            handle = await app.submit(hangs_on())
+            handle = await app.start(hangs_on())
             await asyncio.to_thread(began.wait, 30)
             if ends == "cancel":
                 await handle.cancel()
@@ -558,7 +558,7 @@ def test_a_workflow_may_change_what_an_action_gave_without_changing_what_the_act
             return given
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        assert await (await app.start(Changes)).result() == {"a": [1, 2, 3]}
+        assert await (await app.start(Changes.call())).result() == {"a": [1, 2, 3]}
 
     in_virtual_time(scenario)
     assert kept == {"a": [1, 2]}

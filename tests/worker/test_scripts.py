@@ -14,9 +14,9 @@ from tests.flows.scripts.programs import programs
 from tests.postgres_server import shared_server
 
 from redrive import action, current_attempt
-from redrive.client.script_flows import start_script
+from redrive.client.flow_inputs import FlowInput
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
-from redrive.flows.registry import SCRIPT, register_script
+from redrive.flows.registry import SCRIPT, register_script, script_named
 from redrive.flows.scripts.script import Script
 from redrive.stores.memory.store import MemoryStore
 from redrive.testing import FlowApp, FlowOutcome, flow_app
@@ -79,7 +79,7 @@ def fresh() -> None:
 async def run_in(app: FlowApp, text: str, **inputs: Any) -> FlowOutcome:
     """Also of texts that are not started any more, as the checker knows that they fail: older flows have them."""
     register_script(Script("order", text))
-    return await app.outcome(await app.start_definition(SCRIPT + "order", stored(text, inputs)))
+    return await app.outcome(await app._start(FlowInput(SCRIPT + "order", stored(text, inputs))))
 
 
 def run(text: str, **inputs: Any) -> FlowOutcome:
@@ -383,10 +383,10 @@ def test_a_running_flow_keeps_the_text_it_started_with() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
                 register_script(Script("kept", "sleep 1h\nreturn @sc.tell(what='old')\n"))
-                old = await start_script(app, "kept", {})
+                old = await app.start(script_named("kept").call())
                 await app.settled(old)
                 register_script(Script("kept", "return @sc.tell(what='new')\n"))
-                new = await start_script(app, "kept", {})
+                new = await app.start(script_named("kept").call())
                 await app.kill()
                 app.revive()
             return [(await app.outcome(one)).result for one in (old, new)]
@@ -400,7 +400,7 @@ def test_cancelling_reaches_a_script_that_sleeps_and_its_finally() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await start_script(app, Script("sleeper", text), {})
+                handle = await app.start(Script("sleeper", text).call({}))
                 await app.settled(handle)
                 await handle.cancel()
                 return await app.outcome(handle)
@@ -412,7 +412,7 @@ def test_cancelling_reaches_a_script_that_sleeps_and_its_finally() -> None:
 def test_a_flow_waits_for_an_action_that_nobody_has() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await start_script(app, Script("typo", "return @sc.tel_late(what='x')\n"), {})
+            handle = await app.start(Script("typo", "return @sc.tel_late(what='x')\n").call({}))
             with pytest.raises(AssertionError, match=r"nothing registers here: action sc\.tel_late"):
                 await app.outcome(handle)
 
@@ -452,7 +452,7 @@ def test_brackets_of_settings_alone_keep_the_rest_of_the_actions_own_policy() ->
 def test_explain_shows_the_inputs_and_the_line_that_failed() -> None:
     async def story() -> Any:
         async with flow_app() as app:
-            handle = await start_script(app, Script("order", "fn main(n):\n    return 1 / n\n"), {"n": 0})
+            handle = await app.start(Script("order", "fn main(n):\n    return 1 / n\n").call({"n": 0}))
             await app.outcome(handle)
             (letter,) = await app.dead_letters()
             assert letter.payload == '{"n":0}'

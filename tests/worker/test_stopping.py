@@ -61,7 +61,7 @@ def test_an_attempt_that_had_not_begun_is_not_counted(tmp_path: Path) -> None:
             await idle(app)
             with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                starting = asyncio.get_running_loop().create_task(app.submit(once()))
+                starting = asyncio.get_running_loop().create_task(app.start(once()))
                 await some_turns()
                 app.stop()
                 await some_turns()
@@ -84,11 +84,11 @@ def test_an_attempt_that_begins_after_the_stop_has_the_grace_period_too(tmp_path
         GATES.update(early=asyncio.Event(), late=asyncio.Event())
         async with redrive.open(address, poll=0.1, grace=10) as app:
             await idle(app)
-            early = await app.submit(held("early"))
+            early = await app.start(held("early"))
             with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
                 # The commit that logs its start waits for this, and is over only after the stop.
                 other.execute("BEGIN IMMEDIATE")
-                starting = asyncio.get_running_loop().create_task(app.submit(held("late")))
+                starting = asyncio.get_running_loop().create_task(app.start(held("late")))
                 await some_turns()
                 app.stop()
                 await some_turns()
@@ -142,7 +142,7 @@ def test_an_attempt_that_is_given_back_cleans_up_before_another_one_begins(
     async def scenario() -> None:
         GATES["clean"] = asyncio.Event()
         async with redrive.open(address, poll=0.1, grace=0) as app:
-            handle = await app.submit(called())
+            handle = await app.start(called())
             while CALLS != ["begins"]:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
             async with redrive.open(address, poll=0.1) as other:
@@ -174,7 +174,7 @@ def test_an_app_whose_closing_is_cancelled_leaves_nothing_behind(address: str) -
         async def use() -> None:
             async with app:
                 await idle(app)
-                flows.append((await app.submit(held("long"))).id)
+                flows.append((await app.start(held("long"))).id)
 
         using = asyncio.get_running_loop().create_task(use())
         async with asyncio.timeout(10):
@@ -225,7 +225,7 @@ def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothin
         async with asyncio.timeout(10):
             async with redrive.open(store, grace=0, lease=0.5) as app:
                 await idle(app)
-                await app.submit(held("long"))
+                await app.start(held("long"))
                 store.is_dead = True
             assert asyncio.all_tasks() == {asyncio.current_task()}
 

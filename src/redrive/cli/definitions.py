@@ -60,14 +60,12 @@ class Definition(NamedTuple):
         args, kwargs = given
         try:
             if isinstance(self.what, Graph):
-                return await app.start_graph(self.what, kwargs, **settings)
+                return await app.start(self.what.call(kwargs), **settings)
             if isinstance(self.what, Script):
-                from redrive.client.script_flows import start_script
-
-                return await start_script(app, self.what, kwargs, self.function, **settings)
+                return await app.start(self.what.call(kwargs, function=self.function), **settings)
             if isinstance(self.what, type):
-                return await app.start(self.what, *args, **settings, **kwargs)
-            return await app.submit(self.what(*args, **kwargs), **settings)
+                return await app.start(self.what.call(*args, **kwargs), **settings)
+            return await app.start(self.what(*args, **kwargs), **settings)
         except ScriptError as error:
             raise BadFile(str(error)) from None
         except (ValueError, TypeError) as error:

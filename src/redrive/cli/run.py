@@ -73,7 +73,7 @@ def run_command(
 
 
 def _check_queue(queue: str) -> None:
-    from redrive.client.new_flows import check_queue
+    from redrive.stores.queue_names import check_queue
 
     try:
         check_queue(queue)

@@ -1,54 +1,68 @@
-"""What a flow is started with, whatever it runs: checked, and as it is stored."""
+"""Checks the settings that a flow is started with, and makes the row that is stored."""
 
-import functools
-import re
 from datetime import datetime
 from typing import Any, TypedDict
 
-from redrive.determinism.ids import ordered_id
 from redrive.failures.duration import read_duration
 from redrive.flows.json_forms import is_storable
 from redrive.flows.retry_policy import Timeout
 from redrive.policies.backoff import LONGEST_WAIT
+from redrive.stores.queue_names import check_queue
 from redrive.stores.records import NewFlow
 
 LARGEST_PRIORITY = 2**31 - 1
-QUEUE_NAME = "use a name of 1 to 200 characters, without control characters and halves of characters"
-
-# Names are printed as they are: a line break would forge a line, an escape sequence would reach the terminal.
-CONTROL_CHARACTERS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 
 
 class FlowSettings(TypedDict, total=False):
-    """How a flow is started, whatever it runs; see `App.start`."""
+    """How a flow is started, whatever it runs."""
 
     key: str | None
+    """Starting again with the same key and input returns the same flow; with another input it is a KeyTakenError."""
     queue: str
+    """Which workers take the flow."""
     priority: int
+    """Flows with a higher priority go first."""
     delay: Timeout | datetime | None
+    """Begin later: seconds, a timedelta, text such as "2h", or a datetime."""
     connection: Any
+    """Your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction commits."""
 
 
 def new_flow(
+    flow_id: str,
     now: float,
     definition: str,
-    input: str,  # noqa: A002 - what the flow is started with
-    key: str | None,
-    queue: str,
-    priority: int,
-    delay: Any,
+    input: str,  # noqa: A002 - the name of the stored column
+    *,
+    key: str | None = None,
+    queue: str = "default",
+    priority: int = 0,
+    delay: Any = None,
 ) -> NewFlow:
+    """Return the row of a new flow; ValueError when a setting is invalid."""
     if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
-        raise ValueError("key: use a text of 1 to 500 characters, without NUL and halves of characters")
+        raise ValueError("key: use a text of 1 to 500 characters, without NUL and unpaired surrogates")
     check_queue(queue)
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
         raise ValueError(
             f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
         )
+    return NewFlow(
+        id=flow_id,
+        definition=definition,
+        input=input,
+        created_at=now,
+        start_at=_start_time(now, delay),
+        queue=queue,
+        priority=priority,
+        key=key,
+    )
+
+
+def _start_time(now: float, delay: Any) -> float:
     if delay is None:
-        start_at = now
-    elif isinstance(delay, datetime):
+        return now
+    if isinstance(delay, datetime):
         if delay.tzinfo is None:
             raise ValueError("delay: a datetime needs a time zone, such as datetime.UTC")
         start_at = max(now, delay.timestamp())
@@ -56,27 +70,4 @@ def new_flow(
         start_at = now + read_duration(delay)
     if start_at - now > LONGEST_WAIT:
         raise ValueError("delay: a flow begins within ten years; use an earlier time")
-    return NewFlow(
-        id=ordered_id(now),
-        definition=definition,
-        input=input,
-        created_at=now,
-        start_at=start_at,
-        queue=queue,
-        priority=priority,
-        key=key,
-    )
-
-
-@functools.lru_cache(maxsize=1000)
-def _is_name(queue: str) -> bool:
-    return 0 < len(queue) <= 200 and is_storable(queue) and _CONTROL.search(queue) is None
-
-
-def is_queue(queue: object) -> bool:
-    return isinstance(queue, str) and _is_name(queue)
-
-
-def check_queue(queue: str) -> None:
-    if not is_queue(queue):
-        raise ValueError(f"queue: {QUEUE_NAME}")
+    return start_at

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import Any, Final, get_args
 
 from redrive.errors import PipelineError
+from redrive.flows.flow_call import FlowCall
 from redrive.pipeline.context import PipelineContext
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.interceptors import get_default_interceptors
@@ -85,6 +86,14 @@ class Pipeline:
     def stages(self) -> tuple[str, ...]:
         """The names of the stages, in the order in which they were added."""
         return tuple(self._stages)
+
+    def call(
+        self, *, data: Mapping[str, Any] | None = None, request_id: Any = None
+    ) -> FlowCall[dict[str, dict[str, Any] | None]]:
+        """The pipeline with its data, ready to be started as a durable flow; its result is each stage's output."""
+        if data is not None and not isinstance(data, Mapping):
+            raise TypeError(f"call of a pipeline: data is a {type(data).__name__}; pass a dict of values")
+        return FlowCall("pipeline", self, data, request_id=request_id)
 
     async def run(
         self,

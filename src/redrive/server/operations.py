@@ -6,9 +6,9 @@ import msgspec
 from litestar import Request, Response
 from msgspec import Meta
 
-from redrive.client.new_flows import CONTROL_CHARACTERS
 from redrive.server.keys import Caller, Role
 from redrive.server.settings import MOST_LISTED
+from redrive.stores.queue_names import CONTROL_CHARACTERS
 
 CALLER = "redrive.caller"
 """Where the gate puts who asks."""

@@ -8,7 +8,6 @@ from msgspec import Meta
 from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.client.new_flows import LARGEST_PRIORITY
-from redrive.client.script_flows import start_script
 from redrive.errors import (
     ArgumentsError,
     GraphError,
@@ -97,18 +96,18 @@ async def _started(app: App, body: Start, settings: dict[str, Any]) -> Handle[An
     if isinstance(body.workflow, str):
         workflow: type[Workflow] = _known(workflow_named, body.workflow, "/workflow")
         args, kwargs = call_by_names(workflow, body.inputs, "inputs")
-        return await app.start(workflow, *args, **settings, **kwargs)
+        return await app.start(workflow.call(*args, **kwargs), **settings)
     if isinstance(body.action, str):
         action = _known(action_named, body.action, "/action")
         args, kwargs = call_by_names(action, body.inputs, "inputs")
-        return await app.submit(action(*args, **kwargs), **settings)
+        return await app.start(action(*args, **kwargs), **settings)
     if isinstance(body.script, str):
         script: Script = _known(script_named, body.script, "/script")
-        return await start_script(app, script, body.inputs, _function(script, body), **settings)
+        return await app.start(script.call(body.inputs, function=_function(script, body)), **settings)
     goals = body.goals if isinstance(body.goals, list) else None
     if isinstance(body.graph, str):
         graph = _known(graph_named, body.graph, "/graph")
-        return await app.start_graph(graph, body.inputs, goals=goals, **settings)
+        return await app.start(graph.call(body.inputs, goals=goals), **settings)
     return await app.start_goals(goals or [], body.inputs, **settings)
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from redrive.errors import AttemptLostError
+from redrive.flows.action import ActionCall
+from redrive.flows.flow_call import FlowCall
 from redrive.stores.interface import Store
 from redrive.testing.crash_points import Execution, Side
 from redrive.testing.flow_outcome import FlowOutcome
-from redrive.testing.flows import FlowApp, Startable, flow_app, is_startable, run_now, start
+from redrive.testing.flows import FlowApp, flow_app, run_now
 
 Story = Callable[..., Awaitable[Any]]
 Stores = str | Callable[[], str | Store]
@@ -34,7 +36,7 @@ class CrashedRun:
 
 
 def crash_everywhere(
-    what: Startable | Story,
+    what: FlowCall[Any] | ActionCall[Any] | Story,
     /,
     *args: Any,
     store: Stores = "memory://",
@@ -45,8 +47,8 @@ def crash_everywhere(
     AssertionError when a run ends otherwise than the first one, or when an attempt began that the log did not know of,
     or that it had as done: it says where the worker was killed, what differed, and prints the log.
 
-    what: as in `run_flow`, or a coroutine function that gets a FlowApp and returns what is to be the same in every run:
-    for flows that are cancelled, paused or redriven.
+    what: a call, as in `run_flow`, or a coroutine function that gets a FlowApp and the other arguments, and returns
+    what is to be the same in every run: for flows that are cancelled, paused or redriven.
     store: an address, or a function that makes a fresh one (or a store) for each run. With fresh ones the flows have
     the same ids in every run, and so do `workflow.uuid()` and `random()`.
 
@@ -62,15 +64,16 @@ def crash_everywhere(
             async with flow_app(address, same_ids=same_ids) as app:
                 if crash is not None:
                     app.crash_at(*crash)
-                return await _tell(app, what, args, kwargs), app
+                return await _outcome_of(app, what, args, kwargs), app
         except Exception as error:
             if crash is not None:
                 error.add_note(f"the worker was killed right {crash[1]} commit {crash[0]}")
             raise
 
-    if not is_startable(what) and not callable(what):
+    is_call = isinstance(what, FlowCall | ActionCall)
+    if isinstance(what, type) or not (is_call or callable(what)) or (is_call and (args or kwargs)):
         raise TypeError(
-            f"crash_everywhere takes what run_flow takes, or a coroutine function of a FlowApp, not {what!r}"
+            f"crash_everywhere takes a call (Billing.call(...)), or a coroutine function of a FlowApp, not {what!r}"
         )
     expected, first = run_now(run(None))
     runs: list[CrashedRun] = []
@@ -89,10 +92,12 @@ def crash_everywhere(
     return runs
 
 
-async def _tell(app: FlowApp, what: Startable | Story, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if is_startable(what):
-        return await app.outcome(await start(app, what, *args, **kwargs))
-    return await cast("Story", what)(app, *args, **kwargs)
+async def _outcome_of(
+    app: FlowApp, what: FlowCall[Any] | ActionCall[Any] | Story, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if isinstance(what, FlowCall | ActionCall):
+        return await app.outcome(await app.start(what))
+    return await what(app, *args, **kwargs)
 
 
 def _compare(expected: Any, run: CrashedRun, commits: int) -> None:

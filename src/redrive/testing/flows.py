@@ -4,25 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeGuard, TypeVar, cast
-
-import msgspec
+from typing import Any, Self, TypeVar
 
 from redrive.assembly import store_at
 from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.dice import Dice
+from redrive.determinism.ids import ordered_id
 from redrive.flows.action import ActionCall, listen_for_forgotten
-from redrive.flows.graphs.builder import Graph
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.needed_actions import needed_actions
 from redrive.flows.registry import unknown_actions
-from redrive.flows.scripts.script import Script
-from redrive.flows.workflow import Workflow
 from redrive.pipeline.durable import forgetting_pipelines
-from redrive.pipeline.pipeline import Pipeline
 from redrive.stores.interface import Store
-from redrive.stores.records import FINISHED, FlowRecord, FlowStatus, NewFlow
+from redrive.stores.records import FINISHED, FlowRecord, FlowStatus
 from redrive.testing.crash_points import CrashPoint, Side, WatchedWorker, Witness
 from redrive.testing.flow_outcome import FlowOutcome
 from redrive.testing.in_context import virtual_clock
@@ -48,14 +44,17 @@ class FlowApp(App):
 
     def __init__(self, store: Store, clock: VirtualClock, settings: WorkerSettings, same_ids: bool) -> None:
         """`same_ids`: the first flow has the same id in every run, and so on; then its `workflow.uuid()` is too."""
-        super().__init__(store, True, settings)
+        super().__init__(store, True, settings, self._same_id if same_ids else ordered_id)
         self.clock = clock
         self.witness = Witness()
-        self._same_ids = same_ids
         self._started = 0
         self._point: CrashPoint | None = None
         self._up = asyncio.Event()
         self._up.set()
+
+    def _same_id(self, now: float) -> str:
+        self._started += 1
+        return f"00000000-0000-7000-8000-{self._started:012}"
 
     async def kill(self) -> None:
         """Drop the worker where it stands, as kill -9 would; nobody works until `revive()`."""
@@ -207,7 +206,7 @@ class FlowApp(App):
         self._up.set()
 
     async def __aenter__(self) -> Self:
-        self.enter_loop()
+        self._affinity.bind()
         # Else its worker ends, and whoever waits for a result waits for ever.
         visible_loop()
         self._stop_listening = listen_for_forgotten(self.witness.faults.append)
@@ -227,14 +226,6 @@ class FlowApp(App):
         if self.witness.faults:
             raise AssertionError("\n".join(self.witness.faults))
 
-    async def _add(
-        self, flow: NewFlow, connection: Any, read_result: Callable[[str], Any] | None = None
-    ) -> Handle[Any]:
-        if self._same_ids:
-            self._started += 1
-            flow = msgspec.structs.replace(flow, id=f"00000000-0000-7000-8000-{self._started:012}")
-        return await super()._add(flow, connection, read_result)
-
 
 @asynccontextmanager
 async def flow_app(
@@ -244,7 +235,7 @@ async def flow_app(
     same_ids: bool | None = None,
     **settings: Any,
 ) -> AsyncIterator[FlowApp]:
-    """An app for a test: `async with flow_app() as app: handle = await app.start(Billing, user="u1"); ...`.
+    """An app for a test: `async with flow_app() as app: handle = await app.start(Billing.call(user="u1"))`.
 
     Time is virtual: `app.clock`. When nothing runs it jumps to what comes next; `with app.clock.frozen():` stops it.
     An action takes time by `await app.clock.asleep(30)`, and one that hangs is taken to its timeout.
@@ -262,38 +253,17 @@ async def flow_app(
             yield app
 
 
-Startable = type[Workflow] | str | ActionCall[Any] | Graph | Script | Pipeline
-"""What makes a flow: a workflow or its name, the call of an action (as a job), a graph, a script, a pipeline."""
+def run_flow(call: FlowCall[Any] | ActionCall[Any]) -> FlowOutcome:
+    """Run a flow to its end on a virtual clock: `run_flow(Billing.call(user="u1")).result`.
 
-
-def run_flow(what: Startable, /, *args: Any, **kwargs: Any) -> FlowOutcome:
-    """Run a flow to its end on a virtual clock: `run_flow(Billing, user="u1").result`.
-
-    A job is `run_flow(charge("u1"))`; a graph and a script take their inputs as a dict: `run_flow(graph, {"n": 4})`; a
-    pipeline takes `data=...`.
+    call: as in `app.start`: `run_flow(charge("u1"))` runs a job, `run_flow(graph.call({"n": 4}))` a graph.
     """
 
     async def run() -> FlowOutcome:
         async with flow_app() as app:
-            return await app.outcome(await start(app, what, *args, **kwargs))
+            return await app.outcome(await app.start(call))
 
     return run_now(run())
-
-
-async def start(app: App, what: Startable, /, *args: Any, **kwargs: Any) -> Handle[Any]:
-    if isinstance(what, ActionCall):
-        return await app.submit(what, *args, **kwargs)
-    if isinstance(what, Graph):
-        return await app.start_graph(what, *args, **kwargs)
-    if isinstance(what, Script):
-        return await app.start_script(what, *args, **kwargs)
-    return await app.start(cast("type[Workflow]", what), *args, **kwargs)
-
-
-def is_startable(what: object) -> TypeGuard[Startable]:
-    if isinstance(what, type):
-        return issubclass(what, Workflow)
-    return isinstance(what, str | ActionCall | Graph | Script | Pipeline)
 
 
 def run_now(story: Coroutine[Any, Any, T]) -> T:

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from redrive.client.new_flows import QUEUE_NAME, is_queue
 from redrive.failures.duration import read_duration
 from redrive.notation.durations import write_duration
 from redrive.runners.http.settings import HttpSettings
+from redrive.stores.queue_names import QUEUE_NAME, is_queue
 
 # More would bring a machine down before it brought anything else.
 _MOST = {"concurrency": 1_000_000, "threads": 10_000, "processes": 1000, "flows": 1_000_000}

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from redrive.errors import ArgumentsError, DeserializationError, ScriptError
 from redrive.failures.redaction import redact
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.json_forms import JsonForm
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check
@@ -16,6 +18,9 @@ from redrive.flows.scripts.interpreter import Program, program_of
 from redrive.flows.scripts.limits import LONGEST_STORED
 
 LONGEST_NAME = 200
+
+
+NO_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class ScriptInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +52,10 @@ class Script:
     def function(self, name: str | None = None) -> nodes.Function:
         """The function that a flow runs: by default `main`, or the only one."""
         return _function(self.parsed, self.name, name)
+
+    def call(self, inputs: Mapping[str, Any] = NO_INPUTS, *, function: str | None = None) -> FlowCall[Any]:
+        """The script with its inputs, ready to be started: by default its `main`, or its only function."""
+        return FlowCall("script", self, inputs, function=function)
 
     def input_for(self, inputs: Mapping[str, Any], function: str | None = None) -> str:
         """What a flow is started with; ArgumentsError when it does not fit the function's parameters.

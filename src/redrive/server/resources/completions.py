@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar import Request, Response, Router, post
 
-from redrive.client.completions import CompletionOutcome
+from redrive.client.outcomes import OutcomeStatus
 from redrive.errors import InvalidOutcomeError
 from redrive.server.operations import Answer, Says, answer, opt
 from redrive.server.problems import Refused
@@ -15,7 +15,7 @@ LONGEST_TOKEN = 300
 
 
 class Received(Answer, frozen=True):
-    outcome: CompletionOutcome
+    outcome: OutcomeStatus
 
 
 @post(
@@ -42,7 +42,7 @@ async def complete(request: Request[Any, Any, Any]) -> Response[bytes]:
     if len(token) > LONGEST_TOKEN:
         raise _unknown()
     try:
-        outcome = await app_of(request).complete(token, body, request.headers.get("content-type", ""))
+        outcome = await app_of(request).report_outcome(token, body, request.headers.get("content-type", ""))
     except InvalidOutcomeError as error:
         raise Refused(422, str(error)) from None
     if outcome == "unknown":

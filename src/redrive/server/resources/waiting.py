@@ -7,7 +7,6 @@ from litestar import Request, Response, Router, get, put
 from msgspec import Meta
 
 from redrive.client.app import LARGEST_LIMIT
-from redrive.client.new_flows import QUEUE_NAME, is_queue
 from redrive.determinism.clock import current_clock
 from redrive.explain.words import utc
 from redrive.explain.worker_eligibility import workers_in
@@ -15,6 +14,7 @@ from redrive.server.operations import Answer, Ask, Limit, Name, Says, answer, op
 from redrive.server.problems import Refused
 from redrive.server.reading import path_parameter, read_body, read_query
 from redrive.server.served import app_of
+from redrive.stores.queue_names import QUEUE_NAME, is_queue
 from redrive.stores.records import QueueRecord, RetryQuery, RetryRow, RetryStatus
 from redrive.stores.row_eligibility import attempts_of, eligibility_of, max_attempts_of
 
