@@ -100,7 +100,7 @@ def client(url: str) -> Any:
     return get(url)
 
 
-def nested_layers() -> redrive.Report | None:
+def nested_layers() -> redrive.policies.Report | None:
     scene(6, "Three layers that each allow three attempts")
     with FlakyServer(then=503) as server:
         try:

@@ -73,7 +73,7 @@ AT_ONCE = redrive.Policy(
     attempts=ATTEMPTS,
     retry_on=redrive.ANYTHING,
     backoff=redrive.constant(0),
-    jitter=redrive.Jitter("none"),
+    jitter=redrive.policies.Jitter("none"),
     deadline=None,
     floor=0.0,
 )

@@ -12,11 +12,11 @@ from redrive.testing import virtual_clock
 
 def dependency(
     name: str = "payments", *, floor: int = 1000, ratio: float = 0.2, failures: int = 5
-) -> redrive.Dependency:
-    return redrive.Dependency(
+) -> redrive.resilience.Dependency:
+    return redrive.resilience.Dependency(
         name,
-        redrive.Circuit(name, redrive.CircuitSettings(failures=failures)),
-        redrive.Budget(redrive.BudgetSettings(floor=floor, ratio=ratio)),
+        redrive.resilience.Circuit(name, redrive.CircuitSettings(failures=failures)),
+        redrive.resilience.Budget(redrive.BudgetSettings(floor=floor, ratio=ratio)),
     )
 
 

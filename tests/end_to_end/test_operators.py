@@ -228,7 +228,7 @@ def test_what_cannot_be_done_by_hand_is_refused_and_changes_nothing(address: str
             for outputs in unfit:
                 with pytest.raises(OutputError, match="payment"):
                     await app.complete_step(handle.id, "charge", outputs, **SAID)
-            with pytest.raises(InvalidStateError, match="it is being tried already"):
+            with pytest.raises(InvalidStateError, match="an attempt is already in progress"):
                 await reset(app, handle.id, "pack")
             assert await app.log(handle.id) == before
             shop.go()
@@ -241,7 +241,7 @@ def test_what_cannot_be_done_by_hand_is_refused_and_changes_nothing(address: str
             await reset(app, handle.id, "charge")
             await settled(app, handlers, handle)
             for verb in (reset, complete, resolve):
-                with pytest.raises(redrive.FlowFinishedError):
+                with pytest.raises(redrive.errors.FlowFinishedError):
                     await verb(app, handle.id, "charge")
 
     run(story())

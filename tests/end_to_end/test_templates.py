@@ -110,7 +110,7 @@ def test_a_template_that_says_nothing_has_the_defaults(address: str, handlers: H
     ],
 )
 def test_what_a_template_cannot_mean_is_refused_at_load(retry: str, says: tuple[str, ...]) -> None:
-    with pytest.raises(redrive.GraphError) as refused:
+    with pytest.raises(redrive.errors.GraphError) as refused:
         redrive.read_graph(template("http://127.0.0.1:9/charge", retry), "charge.yaml")
     text = str(refused.value)
     assert "charge.yaml" in text

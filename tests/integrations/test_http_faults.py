@@ -140,7 +140,7 @@ def test_a_permanent_status_is_not_raised_by_the_adapter(client: Client) -> None
     "settings",
     [
         {"statuses": {404: "transient"}},
-        {"classifier": redrive.Classifier(statuses={404: "transient"})},
+        {"classifier": redrive.failures.Classifier(statuses={404: "transient"})},
         {"on": (redrive.TRANSIENT, 404)},
     ],
     ids=["statuses", "classifier", "policy"],

@@ -215,7 +215,7 @@ def test_the_circuit_of_a_pipeline_outlives_the_list_of_interceptors() -> None:
 
 @pytest.mark.promise("S13")
 def test_stages_that_name_a_dependency_share_its_circuit() -> None:
-    where = redrive.Dependency("bank", redrive.Circuit("bank", CircuitSettings(failures=2)), None)
+    where = redrive.resilience.Dependency("bank", redrive.resilience.Circuit("bank", CircuitSettings(failures=2)), None)
     failing, fine = Stage(ConnectionError(), dependency=where), Stage(dependency=where)
     with virtual_clock():
         run(one(failing))

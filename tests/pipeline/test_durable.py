@@ -380,10 +380,12 @@ def test_a_pipeline_that_nobody_registered_runs_with_the_default_interceptors() 
             with pytest.raises(TypeError, match="data is a list; pass a dict"):
                 await app.start(pipeline.call(data=[1]))  # type: ignore[arg-type]  # that is the point
             with pytest.raises(
-                redrive.SerializationError, match="pipeline 'unknown': data cannot be stored: JSON has no"
+                redrive.errors.SerializationError, match="pipeline 'unknown': data cannot be stored: JSON has no"
             ):
                 await app.start(pipeline.call(data={"where": object()}))
-            with pytest.raises(redrive.SerializationError, match="pipeline 'unknown': request_id cannot be stored"):
+            with pytest.raises(
+                redrive.errors.SerializationError, match="pipeline 'unknown': request_id cannot be stored"
+            ):
                 await app.start(pipeline.call(request_id=object()))
 
     asyncio.run(story())
@@ -406,7 +408,7 @@ def test_pipelines_that_are_composed_get_a_name_and_run() -> None:
 def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_nothing(value: Any, said: str) -> None:
     outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)))
     assert str(outcome.error) == f"stage 'work': its result cannot be stored: {said}"
-    with pytest.raises(redrive.SerializationError) as refused:
+    with pytest.raises(redrive.errors.SerializationError) as refused:
         durably(Pipeline("odd").with_stage("work", gives(n=1)), data={"value": value})
     assert str(refused.value) == f"pipeline 'odd': data cannot be stored: {said}"
 
@@ -414,7 +416,7 @@ def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_noth
 @pytest.mark.parametrize("value", [object(), float("nan"), {1: 2}])
 def test_an_output_that_json_cannot_hold_fails_the_stage_at_once(value: Any) -> None:
     outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)), steady())
-    assert isinstance(outcome.error, redrive.SerializationError)
+    assert isinstance(outcome.error, redrive.errors.SerializationError)
     assert str(outcome.error).startswith("stage 'work': its result cannot be stored: ")
     assert attempts_of(outcome) == {"work": 1}
 
@@ -542,9 +544,9 @@ def test_what_could_not_be_undone_is_named_wherever_the_flow_is_said_to_be_undon
                 assert "(compensated; could not be undone: car)" in told.headline
                 assert told.next_steps[0].text == "put right by hand what could not be undone: car"
             assert [how in advice.text for advice in told.next_steps].count(True) == 1
-            with pytest.raises(redrive.InvalidStateError, match=f"{how}. Start another flow"):
+            with pytest.raises(redrive.errors.InvalidStateError, match=f"{how}. Start another flow"):
                 await app.redrive(flow.id, by="ann", why="mended")
-            with pytest.raises(redrive.InvalidStateError, match=how if left else "or was compensated"):
+            with pytest.raises(redrive.errors.InvalidStateError, match=how if left else "or was compensated"):
                 await app.reset_step(flow.id, "flight", by="ann", why="mended")
 
     asyncio.run(story())

@@ -298,7 +298,7 @@ def test_a_rule_that_matches_nothing_is_refused() -> None:
 
 
 def lost() -> Failure:
-    return failure(kind="lost", type="redrive.AttemptLostError")
+    return failure(kind="lost", type="redrive.errors.AttemptLostError")
 
 
 @pytest.mark.parametrize(

@@ -480,7 +480,9 @@ def test_whatever_makes_a_flow_can_be_run_and_crashed(call: Any, result: Any) ->
     assert run_flow(call).result == result
     if getattr(call, "kind", "") == "pipeline":
         # The attempt that is lost counts, and by default a stage has no other.
-        redrive.register_pipeline(call.definition, [RetryInterceptor(retryable_errors=(redrive.AttemptLostError,))])
+        redrive.register_pipeline(
+            call.definition, [RetryInterceptor(retryable_errors=(redrive.errors.AttemptLostError,))]
+        )
     crashed = crash_everywhere(call)
     assert [run.outcome.result for run in crashed] == [result] * len(crashed)
     assert any(run.crashed for run in crashed)

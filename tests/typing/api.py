@@ -154,10 +154,10 @@ def plain_number() -> int:
 
 
 def the_rest() -> None:
-    assert_type(redrive.report_of(ValueError()), redrive.Report | None)
+    assert_type(redrive.report_of(ValueError()), redrive.policies.Report | None)
     assert_type(redrive.fallback.last_good("1h").kind, str)
     assert_type(redrive.fallback.call(len), Fallback)
-    assert_type(redrive.TRANSIENT | redrive.UNKNOWN, redrive.Match)
+    assert_type(redrive.TRANSIENT | redrive.UNKNOWN, redrive.failures.Match)
     assert_type(redrive.time_left(), float | None)
     assert_type(redrive.Policy().replace(attempts=4), redrive.Policy)
     stop = redrive.listen(print)

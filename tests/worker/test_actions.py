@@ -114,7 +114,9 @@ def test_a_deadline_holds_for_all_attempts_together() -> None:
         raise ConnectionError
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        policy = Policy(attempts=None, deadline=10.0, backoff=redrive.constant(3), jitter=redrive.Jitter("none"))
+        policy = Policy(
+            attempts=None, deadline=10.0, backoff=redrive.constant(3), jitter=redrive.policies.Jitter("none")
+        )
         handle = await app.start(away(), retry=policy)
         with pytest.raises(ConnectionError) as raised:
             await handle.result()
@@ -205,7 +207,7 @@ def test_a_waiting_retry_is_a_row_that_says_what_waits_and_until_when() -> None:
         policy = Policy(
             attempts=4,
             backoff=redrive.exponential(7200),
-            jitter=redrive.Jitter("none"),
+            jitter=redrive.policies.Jitter("none"),
             max_wait=None,
             deadline=None,
             attempt_timeout=30.0,
@@ -241,7 +243,7 @@ def test_a_result_that_does_not_fit_its_type_is_poison_and_is_not_tried_again() 
 
     async def scenario(app: App, clock: VirtualClock) -> None:
         handle = await app.start(wrong(), retry=RetryPolicy(attempts=5))
-        with pytest.raises(redrive.SerializationError, match="action wrong"):
+        with pytest.raises(redrive.errors.SerializationError, match="action wrong"):
             await handle.result()
         (letter,) = await app.dead_letters()
         assert letter.kind == "poison"
@@ -257,7 +259,7 @@ def test_arguments_that_cannot_be_stored_are_refused_at_the_call() -> None:
     @action
     async def counts(n: int) -> None: ...
 
-    with pytest.raises(redrive.SerializationError, match="action takes: argument data"):
+    with pytest.raises(redrive.errors.SerializationError, match="action takes: argument data"):
         takes(object())
     with pytest.raises(TypeError, match="n"):
         counts("three")  # type: ignore[arg-type]
@@ -319,7 +321,7 @@ def test_the_log_alone_tells_when_and_why_each_retry_happened() -> None:
         for number, line in enumerate(failed):
             assert isinstance(line.event, AttemptFailed)
             decision = line.event.decision
-            assert isinstance(decision, redrive.RetryAt)
+            assert isinstance(decision, redrive.policies.RetryAt)
             assert decision.because.matched == "any failure"
             assert decision.because.raw == 10 * 2**number
             assert started[number + 1].at >= decision.when == pytest.approx(line.at + 10 * 2**number)
@@ -352,7 +354,7 @@ class NetworkError(Exception): ...
 class RateLimitError(NetworkError): ...
 
 
-ATTEMPTS, SECONDS, NO_JITTER = 4, 2.5, redrive.Jitter("none")
+ATTEMPTS, SECONDS, NO_JITTER = 4, 2.5, redrive.policies.Jitter("none")
 
 
 @pytest.mark.promise("R5", "R2", "R3", "R10")
@@ -367,7 +369,12 @@ ATTEMPTS, SECONDS, NO_JITTER = 4, 2.5, redrive.Jitter("none")
         ([RetryPolicy(5, ["OtherError"], 7), RetryPolicy(3, ["NetworkError"], 1)], [1, 2]),
         ("[NetworkError -> retry: 2, backoff: 30s] [timeout: 2m]", [30, 60]),
         (
-            Policy(attempts=2, retry_on=redrive.ANYTHING, backoff=redrive.constant(9), jitter=redrive.Jitter("none")),
+            Policy(
+                attempts=2,
+                retry_on=redrive.ANYTHING,
+                backoff=redrive.constant(9),
+                jitter=redrive.policies.Jitter("none"),
+            ),
             [9],
         ),
     ],
@@ -393,7 +400,7 @@ def test_run_action_takes_its_policy_in_every_form_and_keeps_to_it(
         handle = await app.start(Asking.call())
         assert await handle.result() == "RateLimitError: slow down"
         decisions = [line.event.decision for line in await app.log(handle.id) if isinstance(line.event, AttemptFailed)]
-        assert [one.because.wait for one in decisions if isinstance(one, redrive.RetryAt)] == waits
+        assert [one.because.wait for one in decisions if isinstance(one, redrive.policies.RetryAt)] == waits
         assert clock.now == pytest.approx(sum(waits))
 
     in_virtual_time(scenario)
@@ -406,7 +413,7 @@ def test_an_action_that_takes_its_process_down_three_times_is_poison() -> None:
     async def run() -> None:
         async with redrive.open("memory://", processes=1) as app:
             handle = await app.start(die("SIGSEGV"), retry=RetryPolicy(attempts=None))
-            with pytest.raises(redrive.AttemptLostError):
+            with pytest.raises(redrive.errors.AttemptLostError):
                 await handle.result(timeout=60)
             (letter,) = await app.dead_letters()
             assert (letter.kind, letter.attempts) == ("poison", 3)

@@ -125,7 +125,7 @@ class CleansUp(Workflow):
             async with asyncio.TaskGroup() as group:
                 group.create_task(hang("one"))
                 group.create_task(hang("two"))
-        except* redrive.AttemptLostError:
+        except* redrive.errors.AttemptLostError:
             pass
         return await do("clean up")
 

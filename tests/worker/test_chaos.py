@@ -103,7 +103,7 @@ async def tell(app: FlowApp, handle: redrive.Handle[Any], told: Told, after: int
             await handle.pause()
             if (await app.outcome(handle)).status == "paused":
                 await handle.resume()
-    except redrive.FlowFinishedError:
+    except redrive.errors.FlowFinishedError:
         return
 
 

@@ -64,7 +64,7 @@ def test_a_flow_whose_code_ends_its_process_is_a_dead_letter_after_three_and_tho
                 assert await asyncio.to_thread(worker.wait, 20) == 9
                 assert await app.dead_letters() == []
             fleet.start()
-            with pytest.raises(redrive.CrashLoopError, match="the last one when it took up nothing else"):
+            with pytest.raises(redrive.errors.CrashLoopError, match="the last one when it took up nothing else"):
                 await deadly.result(timeout=20)
             await beside.result(timeout=20)
             (letter,) = await app.dead_letters()
@@ -113,7 +113,7 @@ def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_
             await app.store.commit(lease, Batch(number=1, flows=[alone]))
             await lose_owners(app, 1)
         async with redrive.open(address) as app:
-            with pytest.raises(redrive.CrashLoopError):
+            with pytest.raises(redrive.errors.CrashLoopError):
                 await app.handle(handle.id).result(timeout=10)
             assert SEEN == []
             await app.redrive(handle.id, by="ann", why="mended")

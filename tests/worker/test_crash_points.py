@@ -188,7 +188,7 @@ def test_the_log_has_each_wait_and_a_retry_never_comes_before_its_time() -> None
     assert outcome.waits == [60, 120, 60, 0.1, 0.1]
     assert 86_400 in outcome.sleeps
     for seq, _, event in outcome.lines:
-        if isinstance(event, AttemptFailed) and isinstance(event.decision, redrive.RetryAt):
+        if isinstance(event, AttemptFailed) and isinstance(event.decision, redrive.policies.RetryAt):
             later = [line for line in outcome.lines[seq:] if getattr(line.event, "item", 0) == event.item]
             assert later[0].at == pytest.approx(event.decision.when, abs=1e-6)
     # 2 retries, the nested sleep (its minute is shorter than the retry beside it), 3 timeouts, one cut, one day.
@@ -216,7 +216,7 @@ def test_an_item_that_loses_its_worker_three_times_is_poison(store: str, tmp_pat
             return await app.outcome(handle), await app.dead_letters()
 
     outcome, dead = asyncio.run(story())
-    assert isinstance(outcome.error, redrive.AttemptLostError)
+    assert isinstance(outcome.error, redrive.errors.AttemptLostError)
     report = report_of(outcome.error)
     assert report is not None
     assert [record.failure.kind for record in report.attempts] == ["lost"] * 3

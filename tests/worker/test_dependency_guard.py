@@ -394,7 +394,7 @@ def test_what_is_put_back_to_work_by_hand_is_no_retry_to_the_budget() -> None:
     assert asyncio.run(story()) == 0
 
 
-def inner_call(services: redrive.Dependencies, back_at: float) -> redrive.Action[[int], int]:
+def inner_call(services: redrive.resilience.Dependencies, back_at: float) -> redrive.Action[[int], int]:
     """An action with a guarded call inside, to what is away until then."""
 
     @redrive.retry(dependency=services.get("payments"))
@@ -415,7 +415,7 @@ def test_an_attempt_that_meets_an_open_circuit_inside_does_not_count_and_comes_b
     async def story() -> None:
         async with flow_app() as app:
             began = app.clock.wall()
-            inside = inner_call(redrive.Dependencies(), back_at=began + 20)
+            inside = inner_call(redrive.resilience.Dependencies(), back_at=began + 20)
             flows = [await app.start(inside(order), retry=redrive.Policy(attempts=3)) for order in range(50)]
             for order, flow in enumerate(flows):
                 assert await flow.result() == order
@@ -429,7 +429,7 @@ def test_an_attempt_that_meets_an_open_circuit_inside_does_not_count_and_comes_b
 
 @pytest.mark.promise("R10")
 def test_an_open_circuit_inside_goes_to_the_handlers_where_the_policy_does_not_retry_it() -> None:
-    inside = inner_call(redrive.Dependencies(), back_at=float("inf"))
+    inside = inner_call(redrive.resilience.Dependencies(), back_at=float("inf"))
 
     @workflow(name="guard.OtherWay")
     class OtherWay(Workflow):

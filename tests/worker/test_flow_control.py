@@ -316,7 +316,7 @@ def test_cancelling_wakes_a_backoff_at_once_and_nothing_more_runs(address: str) 
             assert await app.retries() == []
             told = [line.event for line in await app.log(handle.id) if isinstance(line.event, CancelRequested)]
             assert [(event.by, event.why) for event in told] == [("ops", "pointless")]
-            with pytest.raises(redrive.FlowFinishedError, match="is cancelled"):
+            with pytest.raises(redrive.errors.FlowFinishedError, match="is cancelled"):
                 await handle.cancel()
 
     asyncio.run(scenario())
@@ -562,7 +562,7 @@ def test_a_step_of_a_discarded_flow_is_not_settled_by_hand(address: str) -> None
                 app.complete_step(handle.id, letter.step, 2, by="ann", why="late"),
                 app.resolve_step(handle.id, letter.step, by="ann", why="late"),
             ):
-                with pytest.raises(redrive.InvalidStateError, match=r"was discarded by ops \(obsolete\)"):
+                with pytest.raises(redrive.errors.InvalidStateError, match=r"was discarded by ops \(obsolete\)"):
                     await settled
             assert await handle.status() == "failed"
 

@@ -317,9 +317,9 @@ def events(outcome: FlowOutcome, kind: type[Any]) -> list[Any]:
 
 def test_a_flow_whose_work_was_undone_is_not_redriven() -> None:
     async def again(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
-        with pytest.raises(redrive.InvalidStateError, match="was undone"):
+        with pytest.raises(redrive.errors.InvalidStateError, match="was undone"):
             await app.redrive(handle.id, by="ann", why="mended")
-        with pytest.raises(redrive.InvalidStateError, match="was compensated"):
+        with pytest.raises(redrive.errors.InvalidStateError, match="was compensated"):
             await app.reset_step(handle.id, "ship", by="ann", why="mended")
         [letter] = await app.dead_letters()
         assert letter.kind == "compensated"
@@ -339,7 +339,7 @@ def test_a_step_is_not_reset_while_what_had_succeeded_is_being_undone() -> None:
             with app.clock.frozen():
                 handle = await app.start(order_graph().call(ORDER))
                 await app.until(lambda: bool({"refund p-o1", "release r-o1"} & set(RAN)))
-                with pytest.raises(redrive.InvalidStateError, match="being compensated"):
+                with pytest.raises(redrive.errors.InvalidStateError, match="being compensated"):
                     await app.reset_step(handle.id, "ship", by="ann", why="too late")
             return await app.outcome(handle)
 

@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Any, Any]] = {
     "timeout": (RetryPolicy(attempts=3, backoff_seconds=1), timedelta(seconds=20)),
     "timeout bracket": ("[NetworkError -> retry: 1] [timeout: 20s]", None),
     "fraction": (RetryPolicy(attempts=2), 0.5),
-    "policy": (Policy(attempts=3, backoff=constant(5), jitter=redrive.Jitter("none"), deadline=None), None),
+    "policy": (Policy(attempts=3, backoff=constant(5), jitter=redrive.policies.Jitter("none"), deadline=None), None),
 }
 
 
@@ -200,7 +200,7 @@ def test_arguments_that_no_longer_decode_are_poison_at_once() -> None:
             return await app.outcome(handle), (await app.dead_letters())[0]
 
     outcome, dead = asyncio.run(story())
-    assert isinstance(outcome.error, redrive.DeserializationError)
+    assert isinstance(outcome.error, redrive.errors.DeserializationError)
     assert dead.kind == "poison"
     assert outcome.waits == [3600]
     assert "policies.changed" in str(outcome.error)
@@ -236,7 +236,7 @@ def test_a_flow_whose_input_no_longer_decodes_leaves_the_retry_queue() -> None:
                 await app.settled(handle)
                 assert len(await app.retries()) == 1
                 version(int)
-            assert isinstance((await app.outcome(handle)).error, redrive.DeserializationError)
+            assert isinstance((await app.outcome(handle)).error, redrive.errors.DeserializationError)
             assert not await app.retries()
 
     asyncio.run(story())
@@ -309,7 +309,7 @@ def test_an_action_that_is_gone_is_poison_too() -> None:
 DEADLINE = Policy(
     attempts=2,
     backoff=constant(600),
-    jitter=redrive.Jitter("none"),
+    jitter=redrive.policies.Jitter("none"),
     max_wait=None,
     deadline=3600,
     retry_on=redrive.ANYTHING,

@@ -44,7 +44,7 @@ async def charge(line: int) -> int:
 AT_ONCE_AGAIN = redrive.Policy(
     attempts=3,
     backoff=redrive.constant(0),
-    jitter=redrive.Jitter("none"),
+    jitter=redrive.policies.Jitter("none"),
     floor=0.0,
     retry_on=redrive.ANYTHING,
     deadline=None,

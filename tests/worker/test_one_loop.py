@@ -86,7 +86,7 @@ def test_an_app_that_could_not_be_opened_may_be_opened_later_in_another_loop(tmp
         async with app:
             return await (await app.start(double(4))).result(timeout=10)
 
-    with pytest.raises(redrive.StoreUnusableError, match="there is no folder"):
+    with pytest.raises(redrive.errors.StoreUnusableError, match="there is no folder"):
         asyncio.run(story())
     (tmp_path / "later").mkdir()
     assert asyncio.run(story()) == 8

@@ -272,7 +272,7 @@ def test_while_nothing_can_be_written_own_starts_wait_and_the_others_are_refused
                 other.execute("BEGIN IMMEDIATE")
                 own = asyncio.create_task(app.start(two_times(1)))
                 for key, delay in (("k", None), (None, 1)):
-                    with pytest.raises(redrive.StoreUnavailableError, match="nothing was changed"):
+                    with pytest.raises(redrive.errors.StoreUnavailableError, match="nothing was changed"):
                         await app.start(two_times(2), key=key, delay=delay)
                 assert not own.done()
                 other.execute("ROLLBACK")
@@ -295,7 +295,7 @@ def test_a_start_ends_when_its_app_is_closed_while_the_store_is_away(address: st
 
             async def away(flow_id: str) -> FlowRecord | None:
                 if not closed.is_set():
-                    raise redrive.StoreUnavailableError("nobody answers")
+                    raise redrive.errors.StoreUnavailableError("nobody answers")
                 return await find(flow_id)
 
             async def close_it() -> None:
@@ -306,7 +306,7 @@ def test_a_start_ends_when_its_app_is_closed_while_the_store_is_away(address: st
             start = asyncio.create_task(app.start(two_times(1)))
             asyncio.get_running_loop().call_later(0.05, gate.set)
         async with asyncio.timeout(10):
-            with pytest.raises(redrive.StoreUnavailableError, match="may or may not have been added"):
+            with pytest.raises(redrive.errors.StoreUnavailableError, match="may or may not have been added"):
                 await start
 
     asyncio.run(scenario())

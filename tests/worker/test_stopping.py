@@ -185,7 +185,7 @@ def test_an_app_whose_closing_is_cancelled_leaves_nothing_behind(address: str) -
         await asyncio.wait([using])
         assert using.cancelled()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        with pytest.raises(redrive.StoreError, match=r"is closed|is not open"):
+        with pytest.raises(redrive.errors.StoreError, match=r"is closed|is not open"):
             await app.flows()
         async with redrive.open(address, worker=False) as other:
             assert await other.handle(flows[0]).status() == "ready"
@@ -211,7 +211,7 @@ class Dies(MemoryStore):
 
     def _check(self) -> None:
         if self.is_dead:
-            raise redrive.StoreUnavailableError("dead")
+            raise redrive.errors.StoreUnavailableError("dead")
 
 
 def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothing_behind(

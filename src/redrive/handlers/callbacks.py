@@ -19,7 +19,7 @@ _STALE = 409
 _FORM = JsonForm(Any, "the outputs of the step")
 
 
-async def complete_step(
+async def report_outcome(
     callback_url: str, outputs: Any = None, *, error: str | None = None, retry: bool = False
 ) -> None:
     """Report the outputs of the step, or the error that it failed with: for good, or with `retry` to be tried again.
@@ -37,7 +37,7 @@ async def complete_step(
         body = msgspec.json.encode({"success": False, "error": error})
     headers = {"Content-Type": kind, "User-Agent": USER_AGENT}
     # The engine takes an outcome once, so sending it twice does no harm.
-    retries = retry_middleware(attempts=8, deadline=120, idempotent=True, operation="complete_step")
+    retries = retry_middleware(attempts=8, deadline=120, idempotent=True, operation="report_outcome")
     async with (
         aiohttp.ClientSession(middlewares=(retries,)) as session,
         session.post(callback_url, data=body, headers=headers) as response,

@@ -19,7 +19,7 @@ CALLBACK: ContextVar[str | None] = ContextVar("redrive_callback", default=None)
 
 
 def callback_url() -> str:
-    """Where the step that this code serves is completed later; see `complete_step`."""
+    """Where the step that this code serves is completed later; see `report_outcome`."""
     url = CALLBACK.get()
     if url is None:
         raise RuntimeError(

@@ -33,6 +33,8 @@ from redrive.integrations.http_client.http_guard import (
 from redrive.policies.policy import Policy
 from redrive.policies.report import attach, report_of
 
+__all__ = ["AttemptTimeoutError", "CircuitOpenError", "DeadlineExceededError", "RetryMiddleware", "retry_middleware"]
+
 
 class AttemptTimeoutError(errors.AttemptTimeoutError, aiohttp.ServerTimeoutError):
     """An attempt took longer than its `attempt_timeout`; aiohttp code catches it as a ServerTimeoutError."""

@@ -33,6 +33,8 @@ from redrive.integrations.http_client.rewinding import Rewind, as_it_is
 from redrive.policies.policy import Policy
 from redrive.policies.report import ATTRIBUTE, report_of
 
+__all__ = ["AsyncRetryTransport", "AttemptTimeoutError", "CircuitOpenError", "DeadlineExceededError", "RetryTransport"]
+
 
 class AttemptTimeoutError(errors.AttemptTimeoutError, httpx.TimeoutException):
     """An attempt took longer than its `attempt_timeout`; httpx code catches it as a TimeoutException."""

@@ -25,6 +25,9 @@ from redrive.telemetry.events import (
 )
 from redrive.telemetry.stream import listen
 
+__all__ = ["export"]
+
+
 CIRCUIT_PHASES = ("closed", "half_open", "open")
 
 

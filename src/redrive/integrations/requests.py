@@ -31,6 +31,8 @@ from redrive.integrations.http_client.http_guard import (
 from redrive.integrations.http_client.rewinding import rewind_of
 from redrive.policies.policy import Policy
 
+__all__ = ["AttemptTimeoutError", "CircuitOpenError", "DeadlineExceededError", "RetryAdapter"]
+
 
 class AttemptTimeoutError(errors.AttemptTimeoutError, requests.Timeout):
     """An attempt took longer than its `attempt_timeout`; requests code catches it as a Timeout."""
