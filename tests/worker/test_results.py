@@ -155,7 +155,7 @@ def test_a_wait_ends_in_time_though_the_store_does_not_answer(monkeypatch: pytes
         async with redrive.open("memory://", worker=False) as app:
             handle = await app.start(quick())
             monkeypatch.setattr(app.store, "find_flow", lambda _: asyncio.Event().wait())
-            monkeypatch.setattr(results, "ASKED_FOR", 0.01)
+            monkeypatch.setattr(results, "STATUS_TIMEOUT", 0.01)
             error = await answer(asyncio.create_task(handle.result(timeout=0.01)))
             assert isinstance(error, TimeoutError)
             assert "is still out of reach after 0.01 s" in str(error)

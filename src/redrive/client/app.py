@@ -133,7 +133,7 @@ class App:
     async def work(self) -> None:
         """Run a worker until `stop()`. A worker that lost its lease, or failed, is replaced by a new one."""
         while not self._closing:
-            self._worker = Worker(self.store, self.settings, self._results.tell, self._dependencies)
+            self._worker = Worker(self.store, self.settings, self._results.flow_ended, self._dependencies)
             if self._closing:
                 break
             try:

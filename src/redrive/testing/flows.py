@@ -182,7 +182,7 @@ class FlowApp(App):
 
     async def _live_once(self) -> None:
         point = CrashPoint(self.store, self.witness)
-        worker = WatchedWorker(point, self.settings, self._results.tell, self.clock)
+        worker = WatchedWorker(point, self.settings, self._results.flow_ended, self.clock)
         life = asyncio.get_running_loop().create_task(worker.run())
         point.kill = life.cancel
         self._point, self._worker = point, worker
