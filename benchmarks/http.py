@@ -194,7 +194,7 @@ async def _redrive(store: str, url: str, effort: Effort) -> tuple[float, float, 
     async with _opened(store) as app:
 
         async def finished(graph: redrive.Graph, inputs: dict[str, object]) -> None:
-            handle = await app.start_graph(graph, inputs)
+            handle = await app.start(graph.call(inputs))
             await handle.result()
 
         async def one_after_the_other(flows: int) -> None:

@@ -73,7 +73,7 @@ async def order(shop: FlakyShop, log: Path) -> str:
         scene(1, "An order: reserve, charge, pack and notify, add a gift, ship. The shop's API is flaky")
         worker = WorkerProcess(log)
         try:
-            handle = await app.start(Order, "order-17", cents=4200, key="order-17")
+            handle = await app.start(Order.call("order-17", cents=4200), key="order-17")
             view = FlowView(app, handle.id)
             await follow(view, until=shop.took_the_money.is_set)
             killed_at = time.perf_counter() + SECONDS_BEFORE_KILL

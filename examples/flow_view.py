@@ -5,7 +5,7 @@ import time
 from rich.markup import escape
 
 from examples.terminal import keep_showing, tell
-from redrive import App, GiveUp
+from redrive import App
 from redrive.flows.events import (
     AnyEvent,
     AttemptFailed,
@@ -16,6 +16,7 @@ from redrive.flows.events import (
     ItemCompleted,
 )
 from redrive.flows.history import FlowHistory, Item
+from redrive.policies import GiveUp
 
 
 class FlowView:

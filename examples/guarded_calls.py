@@ -79,7 +79,7 @@ def circuit() -> None:
             say("the first caller got the error")
         try:
             payments.call(get, server.url)
-        except redrive.CircuitOpen as refusal:
+        except redrive.CircuitOpenError as refusal:
             time.sleep(refusal.retry_in)  # noqa: TID251 - a demo takes real time
         payments.call(get, server.url)
         say(f"calls to the server: {len(server.seen)}")
@@ -100,7 +100,7 @@ def client(url: str) -> Any:
     return get(url)
 
 
-def nested_layers() -> redrive.Report | None:
+def nested_layers() -> redrive.policies.Report | None:
     scene(6, "Three layers that each allow three attempts")
     with FlakyServer(then=503) as server:
         try:

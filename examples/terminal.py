@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from redrive import RetryAt
+from redrive.policies import RetryAt
 from redrive.telemetry.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FallbackUsed
 
 console = Console(highlight=False, soft_wrap=True)

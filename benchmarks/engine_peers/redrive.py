@@ -73,7 +73,7 @@ AT_ONCE = redrive.Policy(
     attempts=ATTEMPTS,
     retry_on=redrive.ANYTHING,
     backoff=redrive.constant(0),
-    jitter=redrive.Jitter("none"),
+    jitter=redrive.policies.Jitter("none"),
     deadline=None,
     floor=0.0,
 )
@@ -127,7 +127,7 @@ async def _steps_and_commits_a_second(url: str, effort: Effort) -> tuple[float, 
 
 
 async def _finished(app: redrive.App, steps: int) -> None:
-    handle = await app.start(Steps, steps=steps)
+    handle = await app.start(Steps.call(steps=steps))
     await handle.result()
 
 
@@ -136,7 +136,7 @@ async def _drained_a_second(url: str, work: redrive.Action[[int], None], jobs: i
     async with redrive.open(url, worker=False) as app:
         for first in range(0, jobs, SUBMITTED_AT_ONCE):
             numbers = range(first, min(first + SUBMITTED_AT_ONCE, jobs))
-            await asyncio.gather(*(app.submit(work(number)) for number in numbers))
+            await asyncio.gather(*(app.start(work(number)) for number in numbers))
     state.backlog.begin()
     async with redrive.open(url):
         return await asyncio.to_thread(state.backlog.drained_a_second)
@@ -144,7 +144,7 @@ async def _drained_a_second(url: str, work: redrive.Action[[int], None], jobs: i
 
 async def _start_percentiles(url: str, effort: Effort) -> tuple[float, float]:
     async with redrive.open(url) as app:
-        return await start_percentiles(effort, state.starts, lambda: app.submit(started_job()))
+        return await start_percentiles(effort, state.starts, lambda: app.start(started_job()))
 
 
 async def _loop_ratio(url: str, effort: Effort) -> float:
@@ -169,6 +169,6 @@ async def _waiting_mb(url: str, effort: Effort) -> float:
         state.waiting = Waiting(effort.waiting)
         for first in range(0, effort.waiting, SUBMITTED_AT_ONCE):
             numbers = range(first, min(first + SUBMITTED_AT_ONCE, effort.waiting))
-            await asyncio.gather(*(app.start(Waits, number=number) for number in numbers))
+            await asyncio.gather(*(app.start(Waits.call(number=number)) for number in numbers))
             await asyncio.to_thread(state.waiting.all_wait, numbers.stop)
         return state.waiting.megabytes()

@@ -4,10 +4,18 @@
 for attempt in redrive.attempts(attempts=5): …   guard a block
 redrive.Retrier(policy).call(function)           guard a call
 @redrive.workflow, @redrive.action               durable work; async with redrive.open("sqlite:///app.db") as app: …
+
+More names are in redrive.errors, redrive.policies, redrive.failures, redrive.resilience, redrive.notation,
+redrive.pipeline, redrive.handlers, redrive.testing and redrive.integrations.
 """
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
+from redrive import errors as errors
+from redrive import failures as failures
+from redrive import policies as policies
+from redrive import resilience as resilience
 from redrive.calls import fallback
 from redrive.calls.attempt_iterator import attempts
 from redrive.calls.attempt_loop import GuardedAttempt
@@ -15,133 +23,80 @@ from redrive.calls.decorator import retry
 from redrive.calls.dependencies import define_dependency
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import time_left
-from redrive.failures.classifier import Classifier
-from redrive.failures.failure import Failure, Verdict
-from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match, as_match
-from redrive.failures.signals import (
-    AttemptLost,
-    AttemptTimeout,
-    CrashLoop,
-    DeadlineExceeded,
+from redrive.errors import (
+    AttemptTimeoutError,
+    CircuitOpenError,
+    DeadlineExceededError,
+    FlowCancelledError,
+    FlowNotFoundError,
+    KeyTakenError,
     Permanent,
-    ResultRejected,
+    RedriveError,
     RetryAfter,
     Snooze,
 )
-from redrive.policies.backoff import Backoff, constant, exponential, linear
-from redrive.policies.decide import decide
-from redrive.policies.decision import Because, Conditions, Decision, GiveUp, RetryAt
-from redrive.policies.history import History
-from redrive.policies.jitter import Jitter
-from redrive.policies.policy import Policy, PolicyError, Rule
-from redrive.policies.report import AttemptRecord, Report, report_of
-from redrive.resilience.budget import Budget, BudgetSettings
-from redrive.resilience.circuit import Circuit, CircuitOpen, CircuitSettings
-from redrive.resilience.dependencies import Dependencies, Dependency
+from redrive.failures import ANYTHING, TRANSIENT, UNKNOWN
+from redrive.policies import Policy, Rule, constant, exponential, linear, report_of
+from redrive.resilience import BudgetSettings, CircuitSettings
 from redrive.telemetry.logs import log_event as _log_event
 from redrive.telemetry.stream import correlate, listen
 
 if TYPE_CHECKING:
+    from redrive import handlers as handlers
+    from redrive import integrations as integrations
+    from redrive import notation as notation
+    from redrive import pipeline as pipeline
     from redrive.assembly import open  # noqa: A004 - it is called redrive.open
     from redrive.client.app import App
-    from redrive.client.handle import FlowCancelledError, FlowFinished, FlowNotFound, Handle, NotPossible
-    from redrive.client.starting import KeyTaken
+    from redrive.client.handle import Handle
     from redrive.flows.action import Action, ActionCall, action
+    from redrive.flows.flow_call import FlowCall
     from redrive.flows.graphs.graph import Graph, register_graph
     from redrive.flows.graphs.notation.graph_reading import read_graph
-    from redrive.flows.graphs.notation.problems import GraphError
-    from redrive.flows.graphs.plan import InputError, PlanError
-    from redrive.flows.replay import NonDeterminism
     from redrive.flows.retry_policy import RetryPolicy
-    from redrive.flows.scripts.errors import ScriptError
-    from redrive.flows.scripts.script import Script
-    from redrive.flows.values.json_form import NotReadable, NotStorable
+    from redrive.flows.scripts.script import Script, register_script
     from redrive.flows.workflows.workflow import Workflow, workflow
-    from redrive.handlers.callbacks import OutcomeRefused, report_outcome
-    from redrive.handlers.headers import callback_url
-    from redrive.handlers.steps import StepServer, serve_steps
+    from redrive.handlers.steps import serve_steps
     from redrive.pipeline.durable import register_pipeline
     from redrive.runners.attempt import current_attempt
-    from redrive.runners.http.answers import Accepted
     from redrive.runners.http.settings import HttpSettings
-    from redrive.stores.errors import LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 
 __all__ = [
     "ANYTHING",
-    "NOTHING",
     "TRANSIENT",
     "UNKNOWN",
-    "Accepted",
     "Action",
     "ActionCall",
     "App",
-    "AttemptLost",
-    "AttemptRecord",
-    "AttemptTimeout",
-    "Backoff",
-    "Because",
-    "Budget",
+    "AttemptTimeoutError",
     "BudgetSettings",
-    "Circuit",
-    "CircuitOpen",
+    "CircuitOpenError",
     "CircuitSettings",
-    "Classifier",
-    "Conditions",
-    "CrashLoop",
-    "DeadlineExceeded",
-    "Decision",
-    "Dependencies",
-    "Dependency",
-    "Failure",
+    "DeadlineExceededError",
+    "FlowCall",
     "FlowCancelledError",
-    "FlowFinished",
-    "FlowNotFound",
-    "GiveUp",
+    "FlowNotFoundError",
     "Graph",
-    "GraphError",
     "GuardedAttempt",
     "Handle",
-    "History",
     "HttpSettings",
-    "InputError",
-    "Jitter",
-    "KeyTaken",
-    "LeaseLost",
-    "Match",
-    "NonDeterminism",
-    "NotPossible",
-    "NotReadable",
-    "NotStorable",
-    "OutcomeRefused",
+    "KeyTakenError",
     "Permanent",
-    "PlanError",
     "Policy",
-    "PolicyError",
-    "Report",
-    "ResultRejected",
+    "RedriveError",
     "Retrier",
     "RetryAfter",
-    "RetryAt",
     "RetryPolicy",
     "Rule",
     "Script",
-    "ScriptError",
     "Snooze",
-    "StepServer",
-    "StoreError",
-    "StoreUnavailable",
-    "StoreUnusable",
-    "Verdict",
     "Workflow",
     "__version__",
     "action",
-    "as_match",
     "attempts",
-    "callback_url",
     "constant",
     "correlate",
     "current_attempt",
-    "decide",
     "define_dependency",
     "exponential",
     "fallback",
@@ -153,7 +108,6 @@ __all__ = [
     "register_pipeline",
     "register_script",
     "report_of",
-    "report_outcome",
     "retry",
     "serve_steps",
     "time_left",
@@ -163,57 +117,54 @@ __all__ = [
 __version__ = "0.1.0"
 
 # The durable engine is loaded when it is first used.
-_DURABLE = {
-    "Accepted": "runners.http.answers",
+_LAZY = {
     "Action": "flows.action",
     "ActionCall": "flows.action",
     "App": "client.app",
-    "FlowCancelledError": "client.handle",
-    "FlowFinished": "client.handle",
-    "FlowNotFound": "client.handle",
-    "Graph": "flows.graphs.graph",
-    "GraphError": "flows.graphs.notation.problems",
+    "FlowCall": "flows.flow_call",
+    "Graph": "flows.graphs.builder",
     "Handle": "client.handle",
     "HttpSettings": "runners.http.settings",
-    "InputError": "flows.graphs.plan",
-    "KeyTaken": "client.starting",
-    "LeaseLost": "stores.errors",
-    "NonDeterminism": "flows.replay",
-    "NotPossible": "client.handle",
-    "NotReadable": "flows.values.json_form",
-    "NotStorable": "flows.values.json_form",
-    "OutcomeRefused": "handlers.callbacks",
-    "PlanError": "flows.graphs.plan",
     "RetryPolicy": "flows.retry_policy",
     "Script": "flows.scripts.script",
-    "ScriptError": "flows.scripts.errors",
-    "StepServer": "handlers.steps",
-    "StoreError": "stores.errors",
-    "StoreUnavailable": "stores.errors",
-    "StoreUnusable": "stores.errors",
-    "Workflow": "flows.workflows.workflow",
+    "Workflow": "flows.workflow",
     "action": "flows.action",
-    "callback_url": "handlers.headers",
     "current_attempt": "runners.attempt",
     "open": "assembly",
-    "read_graph": "flows.graphs.notation.graph_reading",
-    "register_graph": "flows.graphs.graph",
+    "read_graph": "flows.graphs.reading",
+    "register_graph": "flows.registry",
     "register_pipeline": "pipeline.durable",
-    "register_script": "flows.scripts.script",
-    "report_outcome": "handlers.callbacks",
+    "register_script": "flows.registry",
     "serve_steps": "handlers.steps",
-    "workflow": "flows.workflows.workflow",
+    "workflow": "flows.workflow",
 }
+_MODULES = (
+    "errors",
+    "failures",
+    "handlers",
+    "integrations",
+    "notation",
+    "pipeline",
+    "policies",
+    "resilience",
+    "testing",
+)
 
 
-def __getattr__(name: str) -> Any:
-    module = _DURABLE.get(name)
-    if module is None:
-        raise AttributeError(f"module 'redrive' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # type checkers would accept any name
 
-    value = globals()[name] = getattr(import_module(f"redrive.{module}"), name)
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return _import_module(f"redrive.{name}")
+        module = _LAZY.get(name)
+        if module is None:
+            raise AttributeError(f"module 'redrive' has no attribute {name!r}")
+        value = globals()[name] = getattr(_import_module(f"redrive.{module}"), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_MODULES})
 
 
 listen(_log_event)

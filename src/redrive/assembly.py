@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 from redrive.client.app import App
+from redrive.errors import StoreUnusableError
 from redrive.failures.redaction import redact
-from redrive.stores.errors import StoreUnusable
 from redrive.stores.interface import Store
 from redrive.worker.settings import WorkerSettings
 
@@ -18,13 +18,13 @@ def store_at(address: str | None = None) -> Store:
     address = address or os.environ.get("REDRIVE_STORE") or DEFAULT_ADDRESS
     scheme, separator, rest = address.partition("://")
     if not separator:
-        raise StoreUnusable(f"{redact(address, 200)} is not the URL of a store; {ALLOWED}")
+        raise StoreUnusableError(f"{redact(address, 200)} is not the URL of a store; {ALLOWED}")
     if scheme == "sqlite":
         from redrive.stores.sqlite.store import SqliteStore
 
         path = rest.removeprefix("/")
         if not path or not rest.startswith("/"):
-            raise StoreUnusable(f"{redact(address, 200)} does not name a file; {ALLOWED}")
+            raise StoreUnusableError(f"{redact(address, 200)} does not name a file; {ALLOWED}")
         return SqliteStore(path)
     if scheme in ("postgresql", "postgres"):
         from redrive.stores.postgres.store import PostgresStore
@@ -34,7 +34,7 @@ def store_at(address: str | None = None) -> Store:
         from redrive.stores.memory.store import MemoryStore
 
         return MemoryStore()
-    raise StoreUnusable(f"{redact(scheme, 40)}:// is not a kind of store; {ALLOWED}")
+    raise StoreUnusableError(f"{redact(scheme, 40)}:// is not a kind of store; {ALLOWED}")
 
 
 def open(address: str | Store | None = None, *, worker: bool = True, **settings: Any) -> App:  # noqa: A001 - it is called redrive.open

@@ -26,7 +26,7 @@ def test_a_loop_in_a_generator_goes_round_again_after_a_failure() -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_interrupted_wait_gives_its_retry_back_to_the_budget(is_async: bool) -> None:
-    dependency = redrive.Dependency("payments", circuit=None, budget=redrive.Budget())
+    dependency = redrive.resilience.Dependency("payments", circuit=None, budget=redrive.resilience.Budget())
     settings: Any = {"dependency": dependency, "backoff": 5, "deadline": None}
 
     class Interrupted(SystemClock):
@@ -57,8 +57,8 @@ def test_an_interrupted_wait_gives_its_retry_back_to_the_budget(is_async: bool) 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_loop_that_is_left_before_its_attempt_does_not_keep_the_probe(is_async: bool) -> None:
-    circuit = redrive.Circuit("payments", redrive.CircuitSettings(failures=1))
-    payments = redrive.Retrier(attempts=1, dependency=redrive.Dependency("payments", circuit, None))
+    circuit = redrive.resilience.Circuit("payments", redrive.CircuitSettings(failures=1))
+    payments = redrive.Retrier(attempts=1, dependency=redrive.resilience.Dependency("payments", circuit, None))
 
     def fail() -> None:
         raise ConnectionError

@@ -12,11 +12,11 @@ from redrive.testing import virtual_clock
 
 def dependency(
     name: str = "payments", *, floor: int = 1000, ratio: float = 0.2, failures: int = 5
-) -> redrive.Dependency:
-    return redrive.Dependency(
+) -> redrive.resilience.Dependency:
+    return redrive.resilience.Dependency(
         name,
-        redrive.Circuit(name, redrive.CircuitSettings(failures=failures)),
-        redrive.Budget(redrive.BudgetSettings(floor=floor, ratio=ratio)),
+        redrive.resilience.Circuit(name, redrive.CircuitSettings(failures=failures)),
+        redrive.resilience.Budget(redrive.BudgetSettings(floor=floor, ratio=ratio)),
     )
 
 
@@ -39,7 +39,7 @@ def test_five_failures_open_the_circuit_and_calls_are_refused_without_being_made
         report = redrive.report_of(caught.value)
         assert report is not None
         assert report.gave_up.kind == "circuit_open"
-        with pytest.raises(redrive.CircuitOpen) as refused:
+        with pytest.raises(redrive.CircuitOpenError) as refused:
             pay()
         assert len(calls) == 5
         assert refused.value.dependency == "payments"
@@ -48,7 +48,7 @@ def test_five_failures_open_the_circuit_and_calls_are_refused_without_being_made
         with pytest.raises(ConnectionError):
             pay()
         assert len(calls) == 6
-        with pytest.raises(redrive.CircuitOpen):
+        with pytest.raises(redrive.CircuitOpenError):
             pay()
 
 
@@ -70,7 +70,7 @@ def test_a_probe_that_succeeds_closes_the_circuit() -> None:
                 with pytest.raises(ConnectionError):
                     await pay()
             healthy = True
-            with pytest.raises(redrive.CircuitOpen):
+            with pytest.raises(redrive.CircuitOpenError):
                 await pay()
             clock.advance(31)
             assert await pay() == "paid"
@@ -107,7 +107,7 @@ def test_one_probe_even_when_many_tasks_knock() -> None:
         results = asyncio.run(main())
     assert len(reached) == 6
     assert results.count(None) == 1
-    assert sum(isinstance(result, redrive.CircuitOpen) for result in results) == 99
+    assert sum(isinstance(result, redrive.CircuitOpenError) for result in results) == 99
 
 
 @pytest.mark.promise("P13")
@@ -190,7 +190,7 @@ def test_failures_that_the_policy_was_told_to_retry_open_it() -> None:
         for _ in range(3):
             with pytest.raises(BusyError):
                 call()
-        with pytest.raises(redrive.CircuitOpen):
+        with pytest.raises(redrive.CircuitOpenError):
             call()
     assert len(calls) == 5
 
@@ -206,7 +206,7 @@ def test_a_circuit_that_is_open_inside_ends_the_outer_call_at_once() -> None:
     with virtual_clock() as clock:
         with pytest.raises(ConnectionError):
             inner()
-        with pytest.raises(redrive.CircuitOpen) as caught:
+        with pytest.raises(redrive.CircuitOpenError) as caught:
             redrive.retry(lambda: inner())()
         assert clock.waits == []
         report = redrive.report_of(caught.value)
@@ -224,7 +224,7 @@ def test_settings_that_come_after_the_guard_hold_for_it_too() -> None:
     defined = redrive.define_dependency("defined-late", circuit=redrive.CircuitSettings(failures=2))
     assert call.retrier.dependency is defined  # type: ignore[attr-defined]  # the guarded function's Retrier
     with virtual_clock():
-        for expected in (ConnectionError, ConnectionError, redrive.CircuitOpen):
+        for expected in (ConnectionError, ConnectionError, redrive.CircuitOpenError):
             with pytest.raises(expected):
                 call()
 
@@ -246,7 +246,7 @@ def test_names_share_a_circuit_across_the_process_and_changes_are_told() -> None
         with virtual_clock():
             with pytest.raises(ConnectionError):
                 one()
-            with pytest.raises(redrive.CircuitOpen):
+            with pytest.raises(redrive.CircuitOpenError):
                 other()
     finally:
         stop()
@@ -358,7 +358,7 @@ def test_a_refusal_inside_that_is_wrapped_is_still_one_and_says_nothing_about_an
     def outer() -> None:
         try:
             inner()
-        except redrive.CircuitOpen as error:
+        except redrive.CircuitOpenError as error:
             raise ConnectionError("no price today") from error
 
     with virtual_clock() as clock:
@@ -408,6 +408,6 @@ def test_a_retry_that_the_circuit_refuses_is_given_back() -> None:
             assert permit is not None
             shared.circuit.report(failed, permit, 0.0)  # type: ignore[union-attr]  # as above
 
-    with virtual_clock(), pytest.raises(redrive.CircuitOpen):
+    with virtual_clock(), pytest.raises(redrive.CircuitOpenError):
         redrive.retry(dependency=shared, on_event=someone_else_fails)(_down)()
     assert shared.budget.left(0) == 1

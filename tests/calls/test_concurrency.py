@@ -29,11 +29,13 @@ class Counts:
 
 def shared(counts: Counts, calls: int, share: float) -> redrive.Retrier:
     return redrive.Retrier(
-        redrive.Policy(attempts=3, backoff=redrive.constant(0), jitter=redrive.Jitter("none"), floor=0, deadline=None),
-        dependency=redrive.Dependency(
+        redrive.Policy(
+            attempts=3, backoff=redrive.constant(0), jitter=redrive.policies.Jitter("none"), floor=0, deadline=None
+        ),
+        dependency=redrive.resilience.Dependency(
             "shared",
-            redrive.Circuit("shared", redrive.CircuitSettings(failures=calls * 3)),
-            redrive.Budget(redrive.BudgetSettings(ratio=share, floor=0, window=3600)),
+            redrive.resilience.Circuit("shared", redrive.CircuitSettings(failures=calls * 3)),
+            redrive.resilience.Budget(redrive.BudgetSettings(ratio=share, floor=0, window=3600)),
         ),
         on_event=counts.on_event,
     )
@@ -110,8 +112,10 @@ def test_thirty_two_threads_share_a_guarded_function() -> None:
 @pytest.mark.promise("P13")
 def test_the_circuit_opens_after_exactly_its_count_whoever_fails() -> None:
     for _ in range(20):
-        circuit = redrive.Circuit("exact", redrive.CircuitSettings(failures=50))
-        retrier = redrive.Retrier(redrive.Policy(attempts=1), dependency=redrive.Dependency("exact", circuit, None))
+        circuit = redrive.resilience.Circuit("exact", redrive.CircuitSettings(failures=50))
+        retrier = redrive.Retrier(
+            redrive.Policy(attempts=1), dependency=redrive.resilience.Dependency("exact", circuit, None)
+        )
         outcomes: Counter[str] = Counter()
         lock, barrier = threading.Lock(), threading.Barrier(32)
 
@@ -121,7 +125,7 @@ def test_the_circuit_opens_after_exactly_its_count_whoever_fails() -> None:
             for _ in range(10):
                 try:
                     retrier.call(_fail)
-                except (ConnectionError, redrive.CircuitOpen) as error:
+                except (ConnectionError, redrive.CircuitOpenError) as error:
                     seen.append(type(error).__name__)
             return seen
 
@@ -131,7 +135,7 @@ def test_the_circuit_opens_after_exactly_its_count_whoever_fails() -> None:
                     outcomes.update(seen)
         # Calls admitted before the 50th failure was reported may finish after it; no more than one a thread.
         assert 50 <= outcomes["ConnectionError"] <= 50 + 31
-        assert outcomes["ConnectionError"] + outcomes["CircuitOpen"] == 320
+        assert outcomes["ConnectionError"] + outcomes["CircuitOpenError"] == 320
         assert circuit.state.phase == "open"
 
 

@@ -74,7 +74,7 @@ def test_an_async_generator_that_hangs_is_cut_at_its_deadline(rows: Any, run: Ca
             if rows is not hang_at_once:
                 await anext(items)
             following = items.athrow(ValueError) if rows is hang_when_thrown_at else items.asend(None)
-            with pytest.raises(redrive.DeadlineExceeded):
+            with pytest.raises(redrive.DeadlineExceededError):
                 await following
             assert clock.now == 10
 

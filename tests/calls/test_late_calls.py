@@ -68,7 +68,7 @@ def test_an_inner_call_that_is_too_late_is_told_only_where_it_retries_by_itself(
             clock.sleep(11)
             inner()
 
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             outer()
     assert len(told) == independent
 
@@ -86,7 +86,7 @@ def test_an_inner_call_after_the_outer_deadline_says_so(independent: bool) -> No
             clock.sleep(11)
             inner()
 
-        with pytest.raises(redrive.DeadlineExceeded) as caught:
+        with pytest.raises(redrive.DeadlineExceededError) as caught:
             outer()
     says = "not called: the enclosing call's deadline of 10 s had passed"
     assert (str(caught.value), caught.value.seconds) == (says, 10)

@@ -23,7 +23,7 @@ async def slow(sleep: Callable[[float], Awaitable[Any]], seconds: float = LONG) 
 async def is_cut() -> bool:
     try:
         await slow(asyncio.sleep)
-    except redrive.DeadlineExceeded:
+    except redrive.DeadlineExceededError:
         return True
     return False
 
@@ -49,7 +49,7 @@ def calls_until_it_succeeds(run: Callable[..., Any], sleep: Callable[[float], Aw
 def test_trio_inside_a_task_of_asyncio_cuts_and_retries_as_trio_does() -> None:
     async def main() -> None:
         assert await is_cut()
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             trio.run(slow, trio.sleep)
         assert calls_until_it_succeeds(trio.run, trio.sleep) == 3
         assert await is_cut()
@@ -62,7 +62,7 @@ def test_asyncio_inside_a_task_of_trio_cuts_and_retries_as_asyncio_does() -> Non
     async def main() -> None:
         assert asyncio.run(is_cut())
         assert calls_until_it_succeeds(lambda work: asyncio.run(work()), asyncio.sleep) == 3
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             await slow(trio.sleep)
 
     trio.run(main)
@@ -95,7 +95,7 @@ async def main():
         code = 1
         try:
             asyncio.run(slow(30))
-        except redrive.DeadlineExceeded:
+        except redrive.DeadlineExceededError:
             code = 0
         finally:
             os._exit(code)
@@ -118,7 +118,7 @@ async def main():
     import trio
     try:
         trio.run(slow, trio.sleep, 30)
-    except redrive.DeadlineExceeded:
+    except redrive.DeadlineExceededError:
         return 0
     return 1
 

@@ -296,7 +296,7 @@ def test_the_remaining_deadline_is_inherited() -> None:
                         left.append(attempt.time_left)
                         await clock.asleep(3600)
 
-            with pytest.raises(redrive.DeadlineExceeded):
+            with pytest.raises(redrive.DeadlineExceededError):
                 await outer()
 
         asyncio.run(main())
@@ -345,7 +345,7 @@ def test_no_inner_attempt_begins_after_the_outer_deadline() -> None:
             clock.sleep(11)
             inner()
 
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             outer()
     assert calls == []
 

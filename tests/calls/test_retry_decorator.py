@@ -196,7 +196,7 @@ def test_asking_for_a_retry_needs_no_mention_in_on(run: Run) -> None:
     with virtual_clock() as clock:
         assert run(Flaky(redrive.RetryAfter(3)), retry_on=KeyError) == "done"
     assert clock.waits == [3]
-    only_rules = [redrive.Rule(match=redrive.as_match(KeyError), retries=2)]
+    only_rules = [redrive.Rule(match=redrive.failures.as_match(KeyError), retries=2)]
     with virtual_clock() as clock:
         assert run(Flaky(redrive.RetryAfter(3)), retry_on=(), rules=only_rules) == "done"
     assert clock.waits == [3]
@@ -220,7 +220,9 @@ def test_rules_answer_first_each_with_its_own_counter(run: Run) -> None:
     class RateLimitError(Exception):
         pass
 
-    rules = (redrive.Rule(match=redrive.Match(names=("RateLimitError",)), retries=2, backoff=redrive.constant(60)),)
+    rules = (
+        redrive.Rule(match=redrive.failures.Match(names=("RateLimitError",)), retries=2, backoff=redrive.constant(60)),
+    )
     settings = {"attempts": None, "deadline": None, "rules": rules, "jitter": "none", "max_wait": None}
     work = Flaky(RateLimitError(), ConnectionError(), RateLimitError(), ConnectionError())
     with virtual_clock() as clock:
@@ -275,7 +277,7 @@ def test_results_can_be_failures() -> None:
     def never() -> str:
         return "busy"
 
-    with virtual_clock(), pytest.raises(redrive.ResultRejected) as caught:
+    with virtual_clock(), pytest.raises(redrive.errors.ResultRejectedError) as caught:
         never()
     assert caught.value.result == "busy"
 
@@ -450,15 +452,15 @@ class ConflictError(Exception):
         (lambda: redrive.retry(generators="restart", fallback=1)(_items), "need a single result"),
         (lambda: redrive.Policy(idempotent=0), "idempotent"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(floor=None), "floor"),  # type: ignore[arg-type]
-        (lambda: redrive.Policy(jitter=redrive.Jitter("additive", None)), "jitter"),  # type: ignore[arg-type]
-        (lambda: redrive.Match(categories=None), "categories"),  # type: ignore[arg-type]
-        (lambda: redrive.Match(statuses=((599, 500),)), "statuses"),
+        (lambda: redrive.Policy(jitter=redrive.policies.Jitter("additive", None)), "jitter"),  # type: ignore[arg-type]
+        (lambda: redrive.failures.Match(categories=None), "categories"),  # type: ignore[arg-type]
+        (lambda: redrive.failures.Match(statuses=((599, 500),)), "statuses"),
         (lambda: redrive.retry(rules=5), "use a list of Rule"),  # type: ignore[call-overload]
         (lambda: redrive.retry(retry_on=None), "retry_on"),  # type: ignore[call-overload]
-        (lambda: redrive.Match(statuses=(429,)), "statuses"),  # type: ignore[arg-type]
-        (lambda: redrive.Match(types=OSError), "types"),  # type: ignore[arg-type]
-        (lambda: redrive.Match(names="ValueError"), "names"),  # type: ignore[arg-type]
-        (lambda: redrive.Match(categories=("bogus",)), "categories"),
+        (lambda: redrive.failures.Match(statuses=(429,)), "statuses"),  # type: ignore[arg-type]
+        (lambda: redrive.failures.Match(types=OSError), "types"),  # type: ignore[arg-type]
+        (lambda: redrive.failures.Match(names="ValueError"), "names"),  # type: ignore[arg-type]
+        (lambda: redrive.failures.Match(categories=("bogus",)), "categories"),
         (lambda: redrive.retry(dependency=3), "dependency"),  # type: ignore[call-overload]
         (lambda: redrive.retry(dependency=""), "dependency"),
         (lambda: redrive.CircuitSettings(cooldown="5s"), "cooldown"),  # type: ignore[arg-type]
@@ -470,7 +472,7 @@ class ConflictError(Exception):
         (lambda: redrive.define_dependency("bad", circuit=5), r"use CircuitSettings\("),  # type: ignore[arg-type]
         (lambda: redrive.define_dependency("bad", budget=5), r"use BudgetSettings\("),  # type: ignore[arg-type]
         (lambda: redrive.define_dependency(5), "such as 'payments'"),  # type: ignore[arg-type]
-        (lambda: redrive.Classifier(statuses=5), "use a mapping such as"),  # type: ignore[arg-type]
+        (lambda: redrive.failures.Classifier(statuses=5), "use a mapping such as"),  # type: ignore[arg-type]
         (lambda: redrive.correlate(None).__enter__(), "use text, a UUID"),
         (lambda: redrive.retry(jitter="bogus"), "decorrelated"),
         (lambda: redrive.retry(backoff="constant 2s"), "redrive.constant"),
@@ -481,7 +483,7 @@ class ConflictError(Exception):
         (lambda: redrive.Policy(retry_on=5.5), "retry_on"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(backoff="1s"), "backoff"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(jitter="full"), "jitter"),  # type: ignore[arg-type]
-        (lambda: redrive.Policy(jitter=redrive.Jitter("wild")), "jitter"),  # type: ignore[arg-type]
+        (lambda: redrive.Policy(jitter=redrive.policies.Jitter("wild")), "jitter"),  # type: ignore[arg-type]
         (lambda: redrive.Policy(rules=[5]), "rules"),  # type: ignore[arg-type]
         (lambda: redrive.Rule(match=5.5), "match"),  # type: ignore[arg-type]
         (lambda: redrive.retry(5), "retry takes a function"),  # type: ignore[call-overload]
@@ -656,10 +658,11 @@ def test_errors_of_strange_classes_are_raised_as_they_are_with_their_report(erro
 
 
 @pytest.mark.parametrize(
-    "failures", [OSError, (KeyError, "builtins.OSError"), redrive.as_match(OSError), lambda error: True, "transient"]
+    "failures",
+    [OSError, (KeyError, "builtins.OSError"), redrive.failures.as_match(OSError), lambda error: True, "transient"],
 )
 def test_a_policy_and_a_guard_name_failures_in_the_same_way(failures: Any) -> None:
     policy = redrive.Policy(retry_on=failures, never_on=failures, rules=(redrive.Rule(match=failures),))
     settings = redrive.Retrier(retry_on=failures, never_on=failures).policy
-    assert policy.retry_on == policy.never_on == policy.rules[0].match == redrive.as_match(failures)
+    assert policy.retry_on == policy.never_on == policy.rules[0].match == redrive.failures.as_match(failures)
     assert (settings.retry_on, settings.never_on) == (policy.retry_on, policy.never_on)

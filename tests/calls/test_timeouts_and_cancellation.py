@@ -45,7 +45,7 @@ def test_an_attempt_that_takes_too_long_is_cut_and_retried_with_half_as_much_tim
             began.append(clock.now)
             await clock.asleep(3600)
 
-        with pytest.raises(redrive.AttemptTimeout) as caught:
+        with pytest.raises(redrive.AttemptTimeoutError) as caught:
             run(hang)
     # 10 s, then 15 s each, with 1 s between them.
     assert began == [0, 11, 27, 43]
@@ -65,7 +65,7 @@ def test_timeouts_may_be_fractions(timeout: Any) -> None:
         async def hang() -> None:
             await clock.asleep(3600)
 
-        with pytest.raises(redrive.AttemptTimeout):
+        with pytest.raises(redrive.AttemptTimeoutError):
             asyncio.run(hang())
     assert clock.now == 1.5
 
@@ -83,7 +83,7 @@ def test_a_running_attempt_is_cut_at_the_deadline(run: AsyncRun) -> None:
                 raise ConnectionError("early")
             await clock.asleep(3600)
 
-        with pytest.raises(redrive.DeadlineExceeded) as caught:
+        with pytest.raises(redrive.DeadlineExceededError) as caught:
             run(fail_then_hang)
     assert calls == [0, 4, 8]
     assert clock.now == 10
@@ -103,7 +103,7 @@ def test_the_deadline_cuts_on_the_real_clock_too(run: AsyncRun) -> None:
             await trio.sleep_forever()
         await asyncio.Event().wait()
 
-    with pytest.raises(redrive.DeadlineExceeded):
+    with pytest.raises(redrive.DeadlineExceededError):
         run(hang)
 
 
@@ -120,7 +120,7 @@ def test_one_timer_cuts_each_of_many_calls_at_its_own_deadline() -> None:
         await asyncio.sleep(number * 0.02)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             await hang(number)
         ended[number] = loop.time() - began
 
@@ -144,7 +144,7 @@ def test_calls_that_begin_and_end_meanwhile_do_not_disturb_the_deadlines_of_othe
 
     async def hang() -> None:
         began = time.monotonic()
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             await work(True)
         took.append(time.monotonic() - began)
 
@@ -171,7 +171,7 @@ def test_the_deadline_works_in_every_loop_the_function_is_used_in() -> None:
         await asyncio.Event().wait()
 
     for _ in range(3):
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             asyncio.run(hang())
     threads = [threading.Thread(target=lambda: results.append(_error_of(hang))) for _ in range(4)]
     results: list[type[BaseException]] = []
@@ -179,7 +179,7 @@ def test_the_deadline_works_in_every_loop_the_function_is_used_in() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert results == [redrive.DeadlineExceeded] * 4
+    assert results == [redrive.DeadlineExceededError] * 4
 
 
 def _error_of(function: Callable[[], Any]) -> type[BaseException]:
@@ -204,7 +204,7 @@ def test_trio_as_a_guest_of_asyncio_is_still_trio() -> None:
         )
         return await ended
 
-    with pytest.raises(redrive.DeadlineExceeded):
+    with pytest.raises(redrive.DeadlineExceededError):
         asyncio.run(host()).unwrap()
 
 
@@ -273,7 +273,7 @@ def test_the_users_own_timeouts_stay_their_own() -> None:
 
     with pytest.raises(TimeoutError) as caught:
         asyncio.run(impatient())
-    assert not isinstance(caught.value, redrive.AttemptTimeout | redrive.DeadlineExceeded)
+    assert not isinstance(caught.value, redrive.AttemptTimeoutError | redrive.DeadlineExceededError)
 
 
 async def _cancel_soon(task: "asyncio.Task[Any]") -> None:
@@ -360,7 +360,7 @@ def test_the_deadline_holds_in_a_task_that_was_cancelled_before() -> None:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
             # Swallowed without uncancel(), as CPython 3.11's TaskGroup leaves its parent behind.
-            with pytest.raises(redrive.DeadlineExceeded):
+            with pytest.raises(redrive.DeadlineExceededError):
                 await hang()
         return task.cancelling()
 
@@ -382,7 +382,7 @@ def test_cleaning_up_after_a_cancellation_is_cut_at_its_deadline_and_the_cancell
         finally:
             try:
                 await close()
-            except redrive.DeadlineExceeded:
+            except redrive.DeadlineExceededError:
                 story.append("closing was cut")
 
     async def main() -> None:
@@ -442,7 +442,7 @@ def test_the_body_of_an_async_loop_is_cut_too(run: AsyncRun) -> None:
                     numbers.append((attempt.number, attempt.time_left))
                     await clock.asleep(3600)
 
-        with pytest.raises(redrive.AttemptTimeout):
+        with pytest.raises(redrive.AttemptTimeoutError):
             run(main)
     assert numbers == [(1, 5.0), (2, pytest.approx(7.5))]
 

@@ -254,7 +254,7 @@ def test_unsafe_work_that_was_left_behind_in_a_thread_is_not_repeated() -> None:
         place()
 
     try:
-        with pytest.raises(redrive.AttemptTimeout):
+        with pytest.raises(redrive.AttemptTimeoutError):
             checkout()
     finally:
         release.set()

@@ -15,7 +15,7 @@ from redrive.cli.definitions import load
 from redrive.cli.processes import registered_definitions
 from redrive.flows.graphs.graph import GRAPHS
 from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
-from redrive.flows.scripts.script import SCRIPTS
+from redrive.flows.scripts.script import SCRIPTS, script_named
 
 ACTIONS = """
 from redrive import action
@@ -180,7 +180,7 @@ def test_a_flow_that_waits_for_an_action_says_so(
 
     async def story() -> None:
         async with redrive.open(f"sqlite:///{folder}/app.db", poll=0.05) as app:
-            flow = (await app.start_script("later")).id
+            flow = (await app.start(script_named("later").call())).id
             async with asyncio.timeout(10):
                 while (await app.find(flow)).status != "waiting":  # noqa: ASYNC110 - it is in a store
                     await asyncio.sleep(0.01)
@@ -193,7 +193,7 @@ def test_a_flow_that_waits_for_an_action_says_so(
             assert "its worker will do so" in await said("flows", "cancel", flow, "--why", "x")
             with pytest.raises(redrive.FlowCancelledError):
                 await app.handle(flow).result(timeout=10)
-            other = (await app.start_script("later")).id
+            other = (await app.start(script_named("later").call())).id
             assert "action 'rd.later', and no live worker does" in await said("flows", "pause", other, "--why", "x")
             assert "its worker will do so" in await said("flows", "cancel", other, "--force", "--why", "x")
 

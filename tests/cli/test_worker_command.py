@@ -19,8 +19,8 @@ from redrive.cli.arguments import read_input
 from redrive.cli.definitions import find
 from redrive.cli.processes.worker_process import work
 from redrive.client.app import App
+from redrive.errors import StoreUnavailableError
 from redrive.explain.explanation import AttemptSummary, Explanation, ItemEntry
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Lease, NewWorker, WorkerRecord
 
@@ -348,7 +348,7 @@ class Refuses(MemoryStore):
     """Cannot be written to, for now."""
 
     async def acquire_lease(self, worker: NewWorker, lease: float) -> Lease:
-        raise StoreUnavailable("attempt to write a readonly database")
+        raise StoreUnavailableError("attempt to write a readonly database")
 
 
 def test_a_worker_that_cannot_join_yet_ends_at_the_first_signal() -> None:
@@ -367,7 +367,7 @@ class GoesAway(MemoryStore):
 
     async def list_workers(self) -> list[WorkerRecord]:
         if self.is_away:
-            raise StoreUnavailable("connection refused")
+            raise StoreUnavailableError("connection refused")
         return await super().list_workers()
 
 
@@ -385,7 +385,7 @@ def test_a_worker_that_is_told_to_stop_while_the_store_is_away_lets_attempts_end
     async def scenario() -> int:
         settings = {"queues": None, "grace": PATIENCE}
         working = asyncio.create_task(work(store, settings, supervised=False))
-        await redrive.App(store, worker=False).submit(told_to_stop_within())
+        await redrive.App(store, worker=False).start(told_to_stop_within())
         return await asyncio.wait_for(working, PATIENCE)
 
     assert asyncio.run(scenario()) == 0

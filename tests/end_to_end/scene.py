@@ -120,7 +120,7 @@ async def start(app: App, graph: str | Mapping[str, Any], inputs: Mapping[str, A
     written = graph if isinstance(graph, str) else {"graph": next(_names), **graph}
     read = redrive.read_graph(written)
     redrive.register_graph(read)
-    return await app.start_graph(read, inputs or {})
+    return await app.start(read.call(inputs or {}))
 
 
 async def start_step(app: App, endpoint: str, **step: Any) -> Handle[Any]:

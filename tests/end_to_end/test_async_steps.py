@@ -10,8 +10,8 @@ import pytest
 from tests.end_to_end.scene import Call, Ended, Handlers, called, ended, logged, open_app, run, start, start_step
 
 from redrive.client.app import App
-from redrive.client.completions import BadCompletion
 from redrive.client.handle import Handle
+from redrive.errors import InvalidOutcomeError
 from redrive.explain.text import explain_text
 from redrive.flows.events import (
     AttemptAccepted,
@@ -45,10 +45,13 @@ def test_work_is_accepted_and_completed_later_once(address: str, handlers: Handl
             handle, call = await accepted(app, handlers)
             flow_id, item, delivery = call.token.split(".")
             guesses = [f"{flow_id}.{item}.{delivery[::-1]}", f"{flow_id}.2.{delivery}", "nobody.1.x", "", "a.b.c"]
-            unknown: list[str] = [await app.complete(guess, DONE) for guess in guesses]
-            answers: list[str] = [await app.complete(call.token, DONE)]
+            unknown: list[str] = [await app.report_outcome(guess, DONE) for guess in guesses]
+            answers: list[str] = [await app.report_outcome(call.token, DONE)]
             flow = await ended(app, handlers, handle)
-            answers += [await app.complete(call.token, DONE), await app.complete(call.token, b'{"success": false}')]
+            answers += [
+                await app.report_outcome(call.token, DONE),
+                await app.report_outcome(call.token, b'{"success": false}'),
+            ]
             assert await app.read_lines(handle.id) == flow.lines
             return flow, answers, unknown
 
@@ -65,14 +68,14 @@ def test_a_callback_may_tell_of_a_failure(address: str, handlers: Handlers) -> N
     async def story() -> tuple[Ended, Ended]:
         async with open_app(address) as app:
             handle, call = await accepted(app, handlers)
-            await app.complete(call.token, b'{"success": false, "error": "the card was declined"}')
+            await app.report_outcome(call.token, b'{"success": false, "error": "the card was declined"}')
             for_good = await ended(app, handlers, handle)
             handle, call = await accepted(app, handlers)
             problem = {"status": 503, "title": "Down for now"}
-            await app.complete(call.token, json.dumps(problem).encode(), "application/problem+json")
+            await app.report_outcome(call.token, json.dumps(problem).encode(), "application/problem+json")
             calls = await called(handlers, handle.id, 2)
             await logged(app, handle.id, AttemptAccepted, 2)
-            assert await app.complete(calls[1].token, DONE) == "accepted"
+            assert await app.report_outcome(calls[1].token, DONE) == "accepted"
             return for_good, await ended(app, handlers, handle)
 
     for_good, for_now = run(story())
@@ -93,12 +96,12 @@ def test_no_callback_in_time_is_a_timeout_and_the_old_token_is_refused(address: 
             handle, first = await accepted(app, handlers, timeout="900ms")
             _, second = await called(handlers, handle.id, 2)
             await logged(app, handle.id, AttemptAccepted, 2)
-            assert await app.complete(first.token, DONE) == "stale"
+            assert await app.report_outcome(first.token, DONE) == "stale"
             await logged(app, handle.id, CompletionRefused)
             told = explain_text(await app.explain(handle.id))
             assert "a late outcome for item 1 was refused" in told
             assert told.count("the attempt is not running any more") == 1
-            assert await app.complete(second.token, DONE) == "accepted"
+            assert await app.report_outcome(second.token, DONE) == "accepted"
             return await ended(app, handlers, handle)
 
     flow = run(story())
@@ -139,7 +142,7 @@ def test_a_completion_that_is_there_before_the_timeout_wins(address: str, handle
             handle, call = await accepted(app, handlers, timeout="1s")
         # Nobody works when it comes, nor when the time is over.
         async with open_app(address, worker=False) as outside:
-            assert await outside.complete(call.token, DONE) == "accepted"
+            assert await outside.report_outcome(call.token, DONE) == "accepted"
             [began] = [line.event for line in await outside.log(handle.id) if isinstance(line.event, ItemStarted)]
         assert began.timeout_at is not None
         await asyncio.sleep(max(0.0, began.timeout_at - time.time()) + 0.01)
@@ -160,7 +163,7 @@ def test_callbacks_just_at_the_timeout_end_each_attempt_once(address: str, handl
         [began] = await logged(app, handle.id, ItemStarted)
         assert began.timeout_at is not None
         await asyncio.sleep(began.timeout_at + chance.uniform(-0.03, 0.01) - time.time())
-        answer = await app.complete(call.token, DONE)
+        answer = await app.report_outcome(call.token, DONE)
         return answer, await ended(app, handlers, handle)
 
     async def story() -> list[tuple[str, Ended]]:
@@ -181,7 +184,7 @@ def test_a_callback_may_come_before_the_answer_that_accepts_the_work(address: st
             step = {"mode": "async", "timeout": "20s", "outputs": {"parcel": "string"}}
             handle = await start_step(app, handlers.at("accept", hold=f"early {address}"), **step)
             [call] = await called(handlers, handle.id)
-            assert await app.complete(call.token, DONE) == "accepted"
+            assert await app.report_outcome(call.token, DONE) == "accepted"
             early = await ended(app, handlers, handle)
             handlers.release("early")
             # Or the answer is the outcome already.
@@ -200,9 +203,9 @@ def test_a_completion_that_does_not_fit_is_refused_and_the_attempt_goes_on(addre
         async with open_app(address) as app:
             handle, call = await accepted(app, handlers)
             for body in (b'{"parcel": 7}', b"{not json", b'{"success": true, "outputs": {"parcel": []}}'):
-                with pytest.raises(BadCompletion):
-                    await app.complete(call.token, body)
-            await app.complete(call.token, DONE)
+                with pytest.raises(InvalidOutcomeError):
+                    await app.report_outcome(call.token, body)
+            await app.report_outcome(call.token, DONE)
             return await ended(app, handlers, handle)
 
     assert run(story()).words == ["ItemStarted", "AttemptAccepted", "ItemCompleted", "FlowCompleted"]
@@ -221,8 +224,8 @@ def test_accepted_work_keeps_its_place(address: str, handlers: Handlers) -> None
                 await logged(app, handle.id, AttemptAccepted, count)
                 assert len(calls) == len(handlers.calls(handle.id)) == count
                 call = calls[count - 2]
-                await app.complete(call.token, json.dumps(call.body["line"] * 10).encode())
-            await app.complete((await called(handlers, handle.id, 5))[4].token, b"50")
+                await app.report_outcome(call.token, json.dumps(call.body["line"] * 10).encode())
+            await app.report_outcome((await called(handlers, handle.id, 5))[4].token, b"50")
             return await ended(app, handlers, handle)
 
     assert run(story()).result == {"boxes": [10, 20, 30, 40, 50]}

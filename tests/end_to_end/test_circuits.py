@@ -11,7 +11,7 @@ from redrive.client.step_views import ItemView
 from redrive.determinism.clock import current_clock
 from redrive.explain.explanation import Explanation
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemDeferred, ItemStarted
-from redrive.flows.graphs.graph import Graph
+from redrive.flows.graphs.graph import Graph, graph_named
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 
 ITEMS = 12
@@ -47,7 +47,7 @@ async def start_in_outage(app: FlowApp, graph: Graph) -> redrive.Handle[Any]:
     CALLED.clear()
     BACK_AT[0] = app.clock.wall() + OUTAGE
     redrive.register_graph(graph)
-    return await app.start_graph(graph, {"orders": list(range(ITEMS))})
+    return await app.start(graph.call({"orders": list(range(ITEMS))}))
 
 
 def deferred(outcome: FlowOutcome) -> list[ItemDeferred]:
@@ -93,7 +93,7 @@ def test_explain_says_until_when_work_that_was_never_tried_is_held_back() -> Non
         async with flow_app() as app:
             with app.clock.frozen():
                 await app.settled(await start_in_outage(app, orders(parallelism=1)))
-                late = await app.start_graph("circuit", {"orders": [99]})
+                late = await app.start(graph_named("circuit").call({"orders": [99]}))
                 await app.settled(late)
                 assert len(CALLED) == OPENS_AFTER
                 [step] = await app.steps_of(late.id)

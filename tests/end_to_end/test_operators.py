@@ -10,8 +10,8 @@ from tests.end_to_end.scene import Ended, Handlers, called, ended, logged, open_
 
 import redrive
 from redrive.client.app import App
-from redrive.client.graph_flows import UnknownStep
-from redrive.client.handle import Handle, NotPossible
+from redrive.client.handle import Handle
+from redrive.errors import InvalidStateError, UnknownStepError
 from redrive.flows.events import AttemptFailed, FlowCompleted, FlowFailed, ItemCompleted, Redriven
 from redrive.flows.graphs.outputs import OutputError
 
@@ -195,7 +195,7 @@ def test_one_item_of_many_is_completed_by_hand(address: str, handlers: Handlers)
             handle = await start(app, {"steps": {"pack": {**pack, "work_config": LONG}}}, {"lines": lines})
             await logged(app, handle.id, AttemptFailed, 2)
             await logged(app, handle.id, ItemCompleted)
-            with pytest.raises(UnknownStep, match="name one: 1, 2"):
+            with pytest.raises(UnknownStepError, match="name one: 1, 2"):
                 await complete(app, handle.id, "pack")
             for index in (2, 1):
                 await app.complete_step(handle.id, "pack", {"boxes": f"by hand {index}"}, index=index, **SAID)
@@ -215,33 +215,33 @@ def test_what_cannot_be_done_by_hand_is_refused_and_changes_nothing(address: str
             await logged(app, handle.id, AttemptFailed)
             before = await app.log(handle.id)
             for verb in (reset, complete, resolve):
-                with pytest.raises(redrive.FlowNotFound):
+                with pytest.raises(redrive.FlowNotFoundError):
                     await verb(app, "nobody", "charge")
-                with pytest.raises(UnknownStep, match="chargee"):
+                with pytest.raises(UnknownStepError, match="chargee"):
                     await verb(app, handle.id, "chargee")
-                with pytest.raises(UnknownStep, match="ship"):
+                with pytest.raises(UnknownStepError, match="ship"):
                     # It has not begun, and never will.
                     await verb(app, handle.id, "ship")
-            with pytest.raises(UnknownStep, match=r"charge\[1\]"):
+            with pytest.raises(UnknownStepError, match=r"charge\[1\]"):
                 await app.reset_step(handle.id, "charge", index=1, **SAID)
             unfit: list[Any] = [{"payment": 7}, [], None]
             for outputs in unfit:
                 with pytest.raises(OutputError, match="payment"):
                     await app.complete_step(handle.id, "charge", outputs, **SAID)
-            with pytest.raises(NotPossible, match="it is being tried already"):
+            with pytest.raises(InvalidStateError, match="an attempt is already in progress"):
                 await reset(app, handle.id, "pack")
             assert await app.log(handle.id) == before
             shop.go()
             assert (await ended(app, handlers, handle)).status == "failed"
             # What was refused did not come into effect later either.
             assert [line for line in await app.log(handle.id) if isinstance(line.event, Redriven)] == []
-            with pytest.raises(NotPossible, match="completed"):
+            with pytest.raises(InvalidStateError, match="completed"):
                 await complete_pack(app, handle.id)
             shop.mend()
             await reset(app, handle.id, "charge")
             await settled(app, handlers, handle)
             for verb in (reset, complete, resolve):
-                with pytest.raises(redrive.FlowFinished):
+                with pytest.raises(redrive.errors.FlowFinishedError):
                     await verb(app, handle.id, "charge")
 
     run(story())

@@ -13,6 +13,7 @@ from tests.end_to_end.scene import Ended, Handlers, ended, logged, open_app, run
 
 import redrive
 from redrive.client.app import App
+from redrive.client.flow_inputs import FlowInput
 from redrive.client.step_views import ItemView
 from redrive.flows.events import AttemptFailed, FlowFailed
 from redrive.policies.decision import GiveUp, RetryAt
@@ -109,7 +110,7 @@ def test_a_template_that_says_nothing_has_the_defaults(address: str, handlers: H
     ],
 )
 def test_what_a_template_cannot_mean_is_refused_at_load(retry: str, says: tuple[str, ...]) -> None:
-    with pytest.raises(redrive.GraphError) as refused:
+    with pytest.raises(redrive.errors.GraphError) as refused:
         redrive.read_graph(template("http://127.0.0.1:9/charge", retry), "charge.yaml")
     text = str(refused.value)
     assert "charge.yaml" in text
@@ -142,10 +143,10 @@ def stored_zero(address: str, handlers: Handlers, how: str) -> Ended:
         async with open_app(address) as app:
             graph = redrive.read_graph(template(handlers.at(how), "max_attempts: 3, backoff_base_ms: 5"))
             redrive.register_graph(graph)
-            later = await app.start_graph(graph, delay=3600)
+            later = await app.start(graph.call(), delay=3600)
             text = (await app.find(later.id)).input
             assert '"attempts":3' in text
-            handle = await app.start_definition(f"graph:{graph.name}", text.replace('"attempts":3', '"attempts":0'))
+            handle = await app._start(FlowInput(f"graph:{graph.name}", text.replace('"attempts":3', '"attempts":0')))
             flow = await ended(app, handlers, handle)
             await later.cancel()
             await ended(app, handlers, later)
@@ -285,7 +286,7 @@ def test_the_overrides_of_an_environment_take_effect(address: str, handlers: Han
             for environment in (None, "production"):
                 graph = redrive.read_graph(text, environment=environment)
                 redrive.register_graph(graph)
-                calls.append(len((await ended(app, handlers, await app.start_graph(graph))).calls))
+                calls.append(len((await ended(app, handlers, await app.start(graph.call()))).calls))
             return calls
 
     assert run(story()) == [2, 4]

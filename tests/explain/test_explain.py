@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 import redrive
 from redrive import Permanent, RetryAfter, RetryPolicy, Snooze, Workflow, action, current_attempt, workflow
 from redrive.client.app import App
+from redrive.client.flow_inputs import FlowInput
+from redrive.errors import AttemptTimeoutError
 from redrive.explain.explain_flow import explain_flow
 from redrive.explain.explanation import Explanation, ItemEntry, Note
 from redrive.explain.text import explain_text
-from redrive.failures.signals import AttemptTimeout
 from redrive.flows.events import Line
 from redrive.formatting.times import format_duration
 from redrive.runners.process_pool import ProcessDied
@@ -166,7 +167,7 @@ def told(scenario: Callable[[FlowApp], Coroutine[Any, Any, Any]], *draws: float,
 
 def failed_order(app: FlowApp) -> Coroutine[Any, Any, Explanation]:
     async def scenario() -> Explanation:
-        await app.outcome(await app.start(Order, cents=3, key="order-17"))
+        await app.outcome(await app.start(Order.call(cents=3), key="order-17"))
         return await app.explain(ID)
 
     return scenario()
@@ -249,11 +250,13 @@ def test_the_timeline_stays_indented_however_narrow_the_terminal_is() -> None:
 
 def test_no_secret_shows_in_text_or_data() -> None:
     async def scenario(app: FlowApp) -> list[Explanation]:
-        await app.outcome(await app.start(Order, cents=3, password="hunter2-and-more", key="token=0123456789abcdef"))
+        await app.outcome(
+            await app.start(Order.call(cents=3, password="hunter2-and-more"), key="token=0123456789abcdef")
+        )
         await app.redrive(ID, by="ann", why="password=hunter2-and-more was wrong")
         await app.outcome(ID)
-        await app.outcome(await app.start(Careless))
-        await app.outcome(await app.submit(refuse_it(why="password=hunter2-and-more")))
+        await app.outcome(await app.start(Careless.call()))
+        await app.outcome(await app.start(refuse_it(why="password=hunter2-and-more")))
         return [await app.explain(flow.id) for flow in await app.flows()]
 
     for explanation in told(scenario):
@@ -266,7 +269,7 @@ def test_a_flow_that_waits_says_for_what_and_until_when() -> None:
     async def scenario(app: FlowApp) -> list[Explanation]:
         global is_down
         with app.clock.frozen():
-            handle = await app.start(Order, cents=3)
+            handle = await app.start(Order.call(cents=3))
             await app.settled(handle)
             retry = await app.explain(handle.id)
             is_down = False
@@ -302,7 +305,11 @@ def test_a_timer_that_its_code_may_have_cancelled_is_not_named_as_what_it_waits_
 
     async def scenario(app: FlowApp) -> list[Explanation]:
         with app.clock.frozen():
-            flows = [await app.start(Timeouts, 4), await app.start(Timeouts, 3600), await app.start(Nap)]
+            flows = [
+                await app.start(Timeouts.call(4)),
+                await app.start(Timeouts.call(3600)),
+                await app.start(Nap.call()),
+            ]
             for flow in flows:
                 await app.settled(flow)
             return [await app.explain(flow.id) for flow in flows]
@@ -321,10 +328,10 @@ def test_a_flow_that_nobody_can_run_says_why_and_how_to_start_a_worker() -> None
         headlines = []
         with app.clock.frozen():
             await eventually(app.store.list_workers)
-            elsewhere = await app.start(Changing, queue="elsewhere")
+            elsewhere = await app.start(Changing.call(), queue="elsewhere")
             headlines.append((await app.explain(elsewhere.id)).headline)
             await killed(app)
-            alone = await app.start(Changing)
+            alone = await app.start(Changing.call())
             explanation = await app.explain(alone.id)
             headlines.append(explanation.headline)
             headlines.append(explanation.next_steps[0].command)
@@ -349,9 +356,9 @@ def test_a_queue_at_its_limit_is_named() -> None:
     async def scenario(app: FlowApp) -> str:
         await app.limit_queue("narrow", 1)
         with app.clock.frozen():
-            first = await app.start(Order, cents=1, queue="narrow")
+            first = await app.start(Order.call(cents=1), queue="narrow")
             await app.settled(first)
-            second = await app.start(Order, cents=2, queue="narrow")
+            second = await app.start(Order.call(cents=2), queue="narrow")
             return (await app.explain(second.id)).headline
 
     assert told(scenario) == "ready, but queue narrow is at its limit: 1 of at most 1 flows run"
@@ -360,7 +367,7 @@ def test_a_queue_at_its_limit_is_named() -> None:
 def test_a_delayed_flow_waits_for_its_start() -> None:
     async def scenario(app: FlowApp) -> Explanation:
         with app.clock.frozen():
-            return await app.explain((await app.start(Order, cents=1, delay="2h")).id)
+            return await app.explain((await app.start(Order.call(cents=1), delay="2h")).id)
 
     explanation = told(scenario)
     assert explanation.headline == "waiting for its start at 2030-01-01 02:00:00 UTC, in 2h"
@@ -369,7 +376,7 @@ def test_a_delayed_flow_waits_for_its_start() -> None:
 
 def test_code_that_awaits_what_nobody_sets_is_found() -> None:
     async def scenario(app: FlowApp) -> Explanation:
-        await app.outcome(await app.start(Endless))
+        await app.outcome(await app.start(Endless.call()))
         return await app.explain(ID)
 
     explanation = told(scenario)
@@ -384,7 +391,7 @@ def test_code_that_awaits_what_nobody_sets_is_found() -> None:
 def test_pausing_resuming_and_cancelling_show_who_and_why() -> None:
     async def scenario(app: FlowApp) -> list[Explanation]:
         with app.clock.frozen():
-            handle = await app.start(Changing)
+            handle = await app.start(Changing.call())
             await app.settled(handle)
             await handle.pause(by="bob", why="an audit")
             await becomes(app, handle.id, "paused")
@@ -422,7 +429,7 @@ def test_a_paused_flow_whose_attempt_goes_on_says_so_and_what_it_has_read(addres
 
     async def scenario() -> None:
         async with redrive.open(address) as app:
-            handle = await app.submit(lasts())
+            handle = await app.start(lasts())
             async with asyncio.timeout(10):
                 while not (await app.explain(handle.id)).timeline:  # noqa: ASYNC110 - as above
                     await asyncio.sleep(0.001)
@@ -450,7 +457,7 @@ def test_a_parked_flow_says_what_changed_and_how_to_go_on(caplog: pytest.LogCapt
     async def scenario(app: FlowApp) -> Explanation:
         global code
         with app.clock.frozen():
-            handle = await app.start(Changing)
+            handle = await app.start(Changing.call())
             await app.settled(handle)
             await killed(app)
         code = "new"
@@ -476,7 +483,7 @@ def test_a_parked_flow_says_what_changed_and_how_to_go_on(caplog: pytest.LogCapt
 def test_a_redriven_flow_keeps_its_story_and_says_what_no_longer_counts() -> None:
     async def scenario(app: FlowApp) -> tuple[Explanation, Explanation]:
         global is_down
-        await app.outcome(await app.start(Apology))
+        await app.outcome(await app.start(Apology.call()))
         with app.clock.frozen():
             await killed(app)
             await app.redrive(ID, by="ann", why="the bank is back")
@@ -500,7 +507,7 @@ def test_a_redriven_flow_keeps_its_story_and_says_what_no_longer_counts() -> Non
 
 def test_a_discarded_flow_says_who_and_why_and_asks_for_nothing() -> None:
     async def scenario(app: FlowApp) -> Explanation:
-        await app.outcome(await app.submit(refuse_it(why="no such card")))
+        await app.outcome(await app.start(refuse_it(why="no such card")))
         await app.discard(ID, by="ann", why="ordered twice")
         return await app.explain(ID)
 
@@ -518,7 +525,7 @@ def test_a_lost_attempt_and_one_left_behind_are_told() -> None:
             return app.witness.executed
 
         with app.clock.frozen():
-            handle = await app.submit(hang())
+            handle = await app.start(hang())
             await eventually(begun)
             await killed(app)
             left = await app.explain(handle.id)
@@ -531,12 +538,12 @@ def test_a_lost_attempt_and_one_left_behind_are_told() -> None:
     text = explain_text(after)
     assert "attempt 1 of 2 was lost with its worker, which was noticed 0s after it began" in text
     assert "a lost worker is not the work's failure; backoff 0s, lifted to the floor of 100ms" in text
-    assert f"timed out after 5s: {AttemptTimeout.__name__}: the attempt took longer than its 5 s" in text
+    assert f"timed out after 5s: {AttemptTimeoutError.__name__}: the attempt took longer than its 5 s" in text
 
 
 def test_an_attempt_whose_process_died_is_told_with_what_it_died_of() -> None:
     async def scenario(app: FlowApp) -> Explanation:
-        handle = await app.submit(crash(), retry=RetryPolicy(attempts=1))
+        handle = await app.start(crash(), retry=RetryPolicy(attempts=1))
         await app.outcome(handle)
         return await app.explain(handle.id)
 
@@ -548,7 +555,7 @@ def test_an_attempt_whose_process_died_is_told_with_what_it_died_of() -> None:
 
 def test_attempts_that_did_not_count_are_not_told_as_more_than_one() -> None:
     async def scenario(app: FlowApp) -> str:
-        handle = await app.submit(poll())
+        handle = await app.start(poll())
         await app.outcome(handle)
         return (await app.explain(handle.id)).headline
 
@@ -559,7 +566,7 @@ def test_snoozing_retry_after_and_rules_are_told() -> None:
     async def scenario(app: FlowApp) -> list[str]:
         texts = []
         for call in (poll(), come_back(after="7s"), come_back(after="0.5ms"), come_back(after="2m")):
-            handle = await app.submit(call)
+            handle = await app.start(call)
             await app.outcome(handle)
             texts.append(explain_text(await app.explain(handle.id)))
         return texts
@@ -575,7 +582,7 @@ def test_snoozing_retry_after_and_rules_are_told() -> None:
 
 def test_failures_of_the_code_itself_say_so() -> None:
     async def scenario(app: FlowApp) -> Explanation:
-        await app.outcome(await app.start(Careless))
+        await app.outcome(await app.start(Careless.call()))
         return await app.explain(ID)
 
     explanation = told(scenario)
@@ -585,7 +592,7 @@ def test_failures_of_the_code_itself_say_so() -> None:
 
 def test_of_a_long_flow_what_went_well_is_counted_and_shown_on_request() -> None:
     async def scenario(app: FlowApp) -> Explanation:
-        await app.outcome(await app.start(Many, steps=100))
+        await app.outcome(await app.start(Many.call(steps=100)))
         return await app.explain(ID)
 
     explanation = told(scenario)
@@ -609,7 +616,7 @@ def test_of_many_steps_those_that_were_retried_are_counted_too_and_each_that_fai
             await asyncio.gather(*(load(number=number) for number in range(1000)), return_exceptions=True)
 
     async def scenario(app: FlowApp) -> Explanation:
-        await app.outcome(await app.start(Load))
+        await app.outcome(await app.start(Load.call()))
         return await app.explain(ID)
 
     explanation = told(scenario)
@@ -635,7 +642,7 @@ def test_a_timer_of_a_flow_that_ended_is_not_told_as_one_still_to_come() -> None
                 return await greet(whom="ann")
 
     async def scenario(app: FlowApp) -> Explanation:
-        await app.outcome(await app.start(InTime))
+        await app.outcome(await app.start(InTime.call()))
         return await app.explain(ID)
 
     text = explain_text(told(scenario))
@@ -655,10 +662,14 @@ def stories() -> Stories:
     async def scenario(app: FlowApp) -> Stories:
         global is_down
         is_down = True
-        for handle in (await app.start(Apology), await app.start(Many, steps=2), await app.start(Changing)):
+        for handle in (
+            await app.start(Apology.call()),
+            await app.start(Many.call(steps=2)),
+            await app.start(Changing.call()),
+        ):
             await app.outcome(handle)
         for job in (poll(), hang(), come_back(after="7s"), refuse_it(why="no")):
-            await app.outcome(await app.submit(job))
+            await app.outcome(await app.start(job))
         is_down = False
         dead = [letter.flow_id for letter in await app.dead_letters(DeadQuery())]
         await app.redrive(dead, by="ann", why="")
@@ -711,7 +722,7 @@ def test_a_result_that_the_code_can_no_longer_read_is_not_blamed_on_the_input() 
 
     async def scenario() -> Explanation:
         async with flow_app() as app:
-            handle = await app.start(Tally)
+            handle = await app.start(Tally.call())
             assert (await app.outcome(handle)).status == "failed"
             return await app.explain(handle.id)
 
@@ -728,7 +739,7 @@ def test_an_input_that_cannot_be_read_is_named_as_what_the_flow_was_started_with
 
     async def scenario() -> Explanation:
         async with flow_app() as app:
-            handle = await app.start_definition("workflow:Explained input", '{"cents":"many"}')
+            handle = await app._start(FlowInput("workflow:Explained input", '{"cents":"many"}'))
             assert (await app.outcome(handle)).status == "failed"
             return await app.explain(handle.id)
 
@@ -740,7 +751,7 @@ def test_an_input_that_cannot_be_read_is_named_as_what_the_flow_was_started_with
 @pytest.mark.promise("A13")
 def test_what_a_workflow_did_because_of_its_failure_is_named_before_a_redrive_is_proposed() -> None:
     async def scenario(app: FlowApp) -> Explanation:
-        await app.outcome(await app.start(Apology))
+        await app.outcome(await app.start(Apology.call()))
         return await app.explain(ID)
 
     said = [one.text for one in told(scenario, 0.5, 0.75).next_steps]

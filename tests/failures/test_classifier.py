@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redrive.errors import AttemptTimeoutError, DeadlineExceededError, Permanent, RetryAfter
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Failure
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, RetryAfter
 
 from .classifying import NOW, Odd, answered, failure_of
 
@@ -105,7 +105,7 @@ class TestSignals:
 
 class TestTimeouts:
     @pytest.mark.promise("S1", "P1")
-    @pytest.mark.parametrize("error", [AttemptTimeout(5), DeadlineExceeded(60)])
+    @pytest.mark.parametrize("error", [AttemptTimeoutError(5), DeadlineExceededError(60)])
     def test_redrives_own_timeouts_are_timeouts(self, error: Exception) -> None:
         failure = failure_of(error)
         assert (failure.kind, failure.category) == ("timeout", "transient")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from redrive.errors import AttemptTimeoutError
 from redrive.failures.classifier import Classifier
 from redrive.failures.failure import Category, Verdict
-from redrive.failures.signals import AttemptTimeout
 
 from .classifying import NOW, Odd, answered, failure_of
 
@@ -79,7 +79,7 @@ class TestRules:
         assert "'perhaps'" in failure.reason
 
     def test_a_rule_may_overrule_a_timeout(self) -> None:
-        failure = failure_of(AttemptTimeout(5), Classifier([(AttemptTimeout, "permanent")]))
+        failure = failure_of(AttemptTimeoutError(5), Classifier([(AttemptTimeoutError, "permanent")]))
         assert (failure.kind, failure.category) == ("timeout", "permanent")
 
     @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.failures.duration import ALLOWED_FORMS, DurationError, read_duration
+from redrive.determinism.durations import ALLOWED_FORMS
+from redrive.errors import DurationError
+from redrive.failures.duration import read_duration
 
 
 @pytest.mark.promise("R1", "R4")

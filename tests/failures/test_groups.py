@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from redrive.errors import Permanent, RetryAfter
 from redrive.failures.classifier import Classifier
-from redrive.failures.signals import Permanent, RetryAfter
 
 from .classifying import Odd, answered, failure_of
 

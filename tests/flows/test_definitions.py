@@ -40,12 +40,6 @@ def yields() -> None:
             yield 1
 
 
-def takes_a_priority() -> None:
-    @workflow
-    class Refused(Workflow):
-        async def run(self, user: str, priority: int = 0) -> None: ...
-
-
 def is_a_method() -> None:
     class Bank:
         @action
@@ -58,7 +52,6 @@ def is_a_method() -> None:
         (needs_an_argument, r"Refused\.__init__ requires 'bank', but .*; make it a parameter of run"),
         (is_no_coroutine, r"Refused needs `async def run\(self, \.\.\.\)`"),
         (yields, r"Refused needs `async def run\(self, \.\.\.\)`"),
-        (takes_a_priority, r"Refused\.run has a parameter named 'priority', .*rename the parameter, to flow_priority"),
         (is_a_method, r"@action on the method .*Bank\.charge: a method cannot be an action"),
     ],
 )
@@ -67,16 +60,16 @@ def test_what_could_only_fail_later_is_refused_when_it_is_defined(define: Any, m
         define()
 
 
-def test_parameters_that_can_only_be_given_by_position_may_be_named_as_settings_are() -> None:
+def test_parameters_may_be_named_as_settings_of_start_are() -> None:
     @workflow(name="definitions.Keyed")
     class Keyed(Workflow):
         def __init__(self, greeting: str = "hello") -> None:
             self.greeting = greeting
 
-        async def run(self, key: str, /) -> str:
-            return f"{self.greeting} {key}"
+        async def run(self, key: str, queue: int) -> str:
+            return f"{self.greeting} {key} {queue}"
 
-    assert run_flow(Keyed, "door", key="order-17").result == "hello door"
+    assert run_flow(Keyed.call("door", queue=17)).result == "hello door 17"
 
 
 def test_a_workflow_whose_init_raises_fails() -> None:
@@ -87,7 +80,7 @@ def test_a_workflow_whose_init_raises_fails() -> None:
 
         async def run(self) -> None: ...
 
-    outcome = run_flow(Broken)
+    outcome = run_flow(Broken.call())
     assert (outcome.status, str(outcome.error)) == ("failed", "no such bank")
 
 
@@ -103,13 +96,13 @@ LINE = Forgets.run.__code__.co_firstlineno + 1
 
 def test_a_forgotten_await_fails_a_test_and_says_where() -> None:
     with pytest.raises(AssertionError, match=rf"test_definitions\.py:{LINE}: .* the step is skipped: write `await def"):
-        run_flow(Forgets)
+        run_flow(Forgets.call())
 
 
 def test_a_forgotten_await_is_warned_of_elsewhere() -> None:
     async def run() -> Any:
         async with redrive.open("memory://") as app:
-            return await (await app.start(Forgets)).result()
+            return await (await app.start(Forgets.call())).result()
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -140,12 +133,12 @@ class Remembers(Workflow):
 def test_calls_that_are_handed_on_are_not_taken_for_forgotten(recwarn: pytest.WarningsRecorder) -> None:
     async def story() -> int:
         async with flow_app(flows=1) as app:
-            jobs = [await app.submit(charge(10)), await app.submit(charge(20))]
-            flows = [await app.start(Remembers), await app.start(Remembers)]
+            jobs = [await app.start(charge(10)), await app.start(charge(20))]
+            flows = [await app.start(Remembers.call()), await app.start(Remembers.call())]
             return sum([await one.result() for one in (*jobs, *flows)])
 
     assert asyncio.run(story()) == 50
-    crash_everywhere(Remembers)
+    crash_everywhere(Remembers.call())
     charge(6).close()
     gc.collect()
     assert [str(one.message) for one in recwarn] == []

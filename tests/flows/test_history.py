@@ -245,7 +245,7 @@ class Real(Workflow):
 
 
 def test_every_beginning_of_a_real_log_can_be_folded() -> None:
-    outcome = run_flow(Real)
+    outcome = run_flow(Real.call())
     assert outcome.result == [0, 1, 2, 3, "cut"]
     for count in range(len(outcome.lines) + 1):
         history = fold(list(outcome.lines[:count]))

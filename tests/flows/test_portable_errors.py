@@ -39,9 +39,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, ResultRejected, RetryAfter, Snooze
+from redrive.errors import (
+    AttemptTimeoutError,
+    CircuitOpenError,
+    DeadlineExceededError,
+    Permanent,
+    ResultRejectedError,
+    RetryAfter,
+    Snooze,
+)
 from redrive.flows.errors.stored_error import _Budget, _store, _store_plain, store_error
-from redrive.resilience.circuit import CircuitOpen
 
 from .storing_errors import NetworkError, raised, through_the_store
 
@@ -222,10 +229,10 @@ EXACT: list[Callable[[], BaseException]] = [
     lambda: RetryAfter(timedelta(seconds=90)),
     lambda: RetryAfter("2m"),
     lambda: Snooze("5m"),
-    lambda: AttemptTimeout(2.5),
-    lambda: DeadlineExceeded(60.0),
-    lambda: ResultRejected({"a": 1}),
-    lambda: CircuitOpen("payments", 3.25),
+    lambda: AttemptTimeoutError(2.5),
+    lambda: DeadlineExceededError(60.0),
+    lambda: ResultRejectedError({"a": 1}),
+    lambda: CircuitOpenError("payments", 3.25),
     lambda: ServiceDown("payments", HTTPStatus.BAD_GATEWAY, wait=timedelta(seconds=3)),
     lambda: WithoutSuper(7),
     lambda: Slotted(7),

@@ -4,22 +4,11 @@ from typing import Any
 
 import pytest
 
-from redrive import (
-    NOTHING,
-    Jitter,
-    Policy,
-    PolicyError,
-    RetryAfter,
-    RetryPolicy,
-    Rule,
-    Workflow,
-    action,
-    as_match,
-    constant,
-    exponential,
-    workflow,
-)
+from redrive import Policy, RetryAfter, RetryPolicy, Rule, Workflow, action, constant, exponential, workflow
+from redrive.errors import PolicyError
+from redrive.failures import NOTHING, as_match
 from redrive.flows.retry_policy import as_policy
+from redrive.policies import Jitter
 from redrive.testing import run_flow
 
 ANY_ERROR = as_match([Exception])
@@ -39,7 +28,7 @@ def attempts_with(retry: Any, error: Exception) -> int:
         async def run(self) -> None:
             await self.run_action(pay(), retry=retry)
 
-    assert run_flow(Pays).status == "failed"
+    assert run_flow(Pays.call()).status == "failed"
     return len(made)
 
 

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redrive.flows.values.json_form import DEEPEST_JSON, NotReadable, NotStorable
+from redrive.errors import DeserializationError, SerializationError
+from redrive.flows.values.json_form import DEEPEST_JSON
 from redrive.flows.values.signature import Signature
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def test_wrong_arguments_are_refused_in_one_line(args: tuple[Any, ...], kwargs: 
     with pytest.raises(TypeError) as refused:
         CHARGE.bind(args, kwargs)
     assert str(refused.value) == message
-    assert not isinstance(refused.value, NotStorable)
+    assert not isinstance(refused.value, SerializationError)
 
 
 def variadic(first: int, /, second: int = 2, *rest: Decimal, last: int = 0, **more: timedelta) -> Any:
@@ -260,7 +261,7 @@ def unpacked(**options: Unpack[Options]) -> Any:
 def test_unpacked_keywords_are_read_by_their_own_hints() -> None:
     signature = Signature(unpacked, "action unpacked")
     assert signature.call_with(unpacked, signature.bind((), {"depth": 3}).values) == {"depth": 3}
-    with pytest.raises(NotStorable, match=r"argument \*\*options"):
+    with pytest.raises(SerializationError, match=r"argument \*\*options"):
         signature.bind((), {"depth": "deep"})
 
 
@@ -356,18 +357,18 @@ def test_what_is_nested_as_deeply_as_allowed_comes_back_however_deep_the_reader_
 def test_what_is_nested_too_deeply_is_found_behind_much_that_is_not() -> None:
     deep = nested(DEEPEST_JSON - 1)
     taking(Any).write_result([deep] * 70)
-    with pytest.raises(NotStorable, match="nested deeper than the 500 levels"):
+    with pytest.raises(SerializationError, match="nested deeper than the 500 levels"):
         taking(Any).write_result([deep, deep, [deep]])
 
 
 @pytest.mark.parametrize(("hint", "value", "message"), REFUSED, ids=[message for _, _, message in REFUSED])
 def test_what_would_not_come_back_is_refused_where_it_is_given(hint: Any, value: Any, message: str) -> None:
     signature = taking(hint)
-    with pytest.raises(NotStorable) as refused:
+    with pytest.raises(SerializationError) as refused:
         signature.bind((), {"value": value})
     assert str(refused.value).startswith("action work: argument value cannot be stored: ")
     assert message in str(refused.value)
-    with pytest.raises(NotStorable) as refused:
+    with pytest.raises(SerializationError) as refused:
         signature.write_result(value)
     assert str(refused.value).startswith("action work: its result cannot be stored: ")
     assert message in str(refused.value)
@@ -402,7 +403,7 @@ def test_an_equal_value_of_another_form_is_taken_as_it_will_be_read(hint: Any, v
 def test_values_that_do_not_compare_are_told_by_their_fields() -> None:
     signature = taking(Unequal)
     assert signature.bind((Unequal(("a", "b")),), {}).values["value"].names == ("a", "b")
-    with pytest.raises(NotStorable, match="a date would come back as a str"):
+    with pytest.raises(SerializationError, match="a date would come back as a str"):
         signature.bind((Unequal((), date(2026, 1, 1)),), {})
 
 
@@ -414,15 +415,15 @@ def test_the_hour_that_a_zone_repeats_is_stored() -> None:
 
 
 def test_a_value_that_is_too_large_is_refused_with_its_size() -> None:
-    with pytest.raises(NotStorable, match=r"8,388,611 bytes of JSON are more than the 8,388,608 allowed"):
+    with pytest.raises(SerializationError, match=r"8,388,611 bytes of JSON are more than the 8,388,608 allowed"):
         taking(str).write_result("x" * (8 * 1024 * 1024 + 1))
 
     def work(a: str, b: str) -> None: ...
 
     small = Signature(work, "action work", longest=20)
-    with pytest.raises(NotStorable, match=r"argument b cannot be stored: 32 bytes"):
+    with pytest.raises(SerializationError, match=r"argument b cannot be stored: 32 bytes"):
         small.bind(("a", "b" * 30), {})
-    with pytest.raises(NotStorable, match=r"its arguments cannot be stored: 27 bytes"):
+    with pytest.raises(SerializationError, match=r"its arguments cannot be stored: 27 bytes"):
         small.bind(("a" * 6, "b" * 6), {})
 
 
@@ -442,13 +443,15 @@ def test_a_value_that_is_too_large_is_refused_with_its_size() -> None:
     ],
 )
 def test_stored_arguments_that_do_not_fit_the_code_are_a_poison_pill(encoded: str, message: str) -> None:
-    with pytest.raises(NotReadable, match=f"^action charge: .*{message}"):
+    with pytest.raises(DeserializationError, match=f"^action charge: .*{message}"):
         CHARGE.read_arguments(encoded)
 
 
 @pytest.mark.promise("P18")
 def test_a_stored_result_that_does_not_fit_the_code_is_a_poison_pill() -> None:
-    with pytest.raises(NotReadable, match=r"^action charge: its result cannot be read from the store: .*`\$.price`"):
+    with pytest.raises(
+        DeserializationError, match=r"^action charge: its result cannot be read from the store: .*`\$.price`"
+    ):
         CHARGE.read_result('{"name":"a","price":"much"}')
 
 
@@ -523,7 +526,7 @@ def test_arguments_do_not_show_their_values() -> None:
 
 
 def test_a_refusal_does_not_show_secrets() -> None:
-    with pytest.raises(NotStorable) as refused:
+    with pytest.raises(SerializationError) as refused:
         taking(Colour).bind(("password=hunter2",), {})
     assert "hunter2" not in str(refused.value)
 

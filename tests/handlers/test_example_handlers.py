@@ -94,7 +94,7 @@ def test_the_documentation_shows_the_examples_as_they_are(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "use", ["redrive.serve_steps", "redrive.report_outcome", "import redrive.runners.http.http_runner"]
+    "use", ["redrive.serve_steps", "redrive.handlers.report_outcome", "import redrive.runners.http.http_runner"]
 )
 def test_without_aiohttp_the_error_says_what_to_install(use: str) -> None:
     script = f"import sys; sys.modules['aiohttp'] = None; import redrive; {use}"

@@ -12,8 +12,9 @@ import pytest
 from tests.runners.http.step_calls import DELIVERY, attempt_to_make, call_with, http_runner
 
 import redrive
-from redrive import Failure, Policy
-from redrive.client.completions import read_completion
+from redrive import Policy
+from redrive.client.outcomes import read_outcome
+from redrive.failures import Failure
 from redrive.handlers import report_outcome
 from redrive.runners.http.errors import HttpStepError
 from redrive.runners.http.http_runner import HttpRunner
@@ -74,7 +75,7 @@ def served(
 ) -> Any:
     async def run() -> Any:
         async with (
-            redrive.StepServer(*steps) as server,
+            redrive.handlers.StepServer(*steps) as server,
             http_runner(HttpSettings(allow=("127.0.0.1",), **(settings or {}))) as runner,
         ):
             return await scenario(runner, server.url)
@@ -123,7 +124,7 @@ def test_type_hints_that_cannot_be_stored_are_no_fault_that_passes() -> None:
     failed = failure(unstored, {"x": "a"})
     assert (failed.category, failed.status) == ("permanent", 422)
     assert (
-        "UnusableHints: action unstored: argument x: the type hint uuid.UUID | str cannot be stored" in failed.message
+        "TypeHintError: action unstored: argument x: the type hint uuid.UUID | str cannot be stored" in failed.message
     )
 
 
@@ -242,7 +243,7 @@ def test_a_page_in_a_browser_on_the_same_machine_cannot_have_work_done(origin: s
         done.append(to)
 
     async def main() -> None:
-        async with redrive.StepServer(pay) as server, aiohttp.ClientSession() as session:
+        async with redrive.handlers.StepServer(pay) as server, aiohttp.ClientSession() as session:
             # What a page may send to any address without being asked first.
             headers = {"Content-Type": "text/plain", "Origin": server.url if origin == "own" else origin}
             async with session.post(f"{server.url}/pay", data='{"to": "eve"}', headers=headers) as answer:
@@ -280,10 +281,10 @@ def test_a_body_that_cannot_be_unpacked_is_the_fault_of_who_sent_it() -> None:
 def test_work_is_accepted_now_and_completed_later() -> None:
     later: list[asyncio.Task[None]] = []
 
-    async def pack(order_id: str) -> redrive.Accepted:
-        url = redrive.callback_url()
+    async def pack(order_id: str) -> redrive.handlers.Accepted:
+        url = redrive.handlers.callback_url()
         later.append(asyncio.ensure_future(report_outcome(url, {"parcel": order_id})))
-        return redrive.Accepted()
+        return redrive.handlers.Accepted()
 
     with FlakyServer(Reply(status=503), then=Reply(status=200)) as engine, no_waits():
 
@@ -293,7 +294,7 @@ def test_work_is_accepted_now_and_completed_later() -> None:
             return answer
 
         answer = served(pack, scenario=scenario, settings={"callback_base": engine.url})
-    assert answer == redrive.Accepted()
+    assert answer == redrive.handlers.Accepted()
     assert [seen.path for seen in engine.seen] == [f"/v1/completions/flow-1.7.{DELIVERY}"] * 2
     assert msgspec.json.decode(engine.seen[1].body) == {"success": True, "outputs": {"parcel": "o1"}}
 
@@ -301,7 +302,7 @@ def test_work_is_accepted_now_and_completed_later() -> None:
 @pytest.mark.promise("A16")
 def test_an_outcome_that_comes_too_late_is_refused() -> None:
     with FlakyServer(then=Reply(status=409)) as engine:
-        with pytest.raises(redrive.OutcomeRefused, match="another attempt"):
+        with pytest.raises(redrive.errors.OutcomeRefusedError, match="another attempt"):
             asyncio.run(report_outcome(f"{engine.url}/v1/completions/x", error="no paper left"))
         assert msgspec.json.decode(engine.seen[0].body) == {"success": False, "error": "no paper left"}
 
@@ -313,7 +314,7 @@ def test_a_failure_that_is_reported_later_means_what_it_says(retry: bool, catego
     with FlakyServer() as engine:
         asyncio.run(report_outcome(engine.url, error="no paper left", retry=retry))
     told = engine.seen[0]
-    _, failed = read_completion(told.body, told.headers["content-type"], 0.0)
+    _, failed = read_outcome(told.body, told.headers["content-type"], 0.0)
     assert failed is not None
     assert failed.category == category
     assert "no paper left" in failed.message
@@ -322,15 +323,15 @@ def test_a_failure_that_is_reported_later_means_what_it_says(retry: bool, catego
 def test_a_step_that_is_not_asynchronous_has_no_callback() -> None:
     async def look() -> None:
         with pytest.raises(RuntimeError, match="mode: async"):
-            redrive.callback_url()
+            redrive.handlers.callback_url()
 
     outcome(look)
 
 
 def test_what_cannot_be_served_is_refused() -> None:
     with pytest.raises(ValueError, match="each name once"):
-        redrive.StepServer()
+        redrive.handlers.StepServer()
     with pytest.raises(ValueError, match="each name once"):
-        redrive.StepServer(reserve, reserve)
+        redrive.handlers.StepServer(reserve, reserve)
     with pytest.raises(TypeError, match="takes functions"):
-        redrive.StepServer(Line)
+        redrive.handlers.StepServer(Line)

@@ -33,7 +33,7 @@ class Answer(msgspec.Struct, kw_only=True):
 
     status: int
     body: bytes
-    report: redrive.Report | None
+    report: redrive.policies.Report | None
 
 
 class Client:

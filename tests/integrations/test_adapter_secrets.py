@@ -23,7 +23,7 @@ HEADERS = {
 }
 
 
-def everything_said(caplog: pytest.LogCaptureFixture, report: redrive.Report, events: list[Any]) -> str:
+def everything_said(caplog: pytest.LogCaptureFixture, report: redrive.policies.Report, events: list[Any]) -> str:
     fields = [repr(vars(record)) for record in caplog.records]
     return "\n".join([caplog.text, *fields, str(report), repr(report), *map(repr, events)])
 

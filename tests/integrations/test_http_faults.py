@@ -140,7 +140,7 @@ def test_a_permanent_status_is_not_raised_by_the_adapter(client: Client) -> None
     "settings",
     [
         {"statuses": {404: "transient"}},
-        {"classifier": redrive.Classifier(statuses={404: "transient"})},
+        {"classifier": redrive.failures.Classifier(statuses={404: "transient"})},
         {"retry_on": (redrive.TRANSIENT, 404)},
     ],
     ids=["statuses", "classifier", "policy"],
@@ -241,7 +241,7 @@ def test_each_host_has_a_circuit_of_its_own(client: Client) -> None:
     with FlakyServer(then=503) as broken, FlakyServer(then=200) as healthy:
         for _ in range(5):
             assert client.send("GET", broken.url, settings=settings).status == 503
-        with pytest.raises(redrive.CircuitOpen) as refused:
+        with pytest.raises(redrive.CircuitOpenError) as refused:
             client.send("GET", broken.url, settings=settings)
         assert isinstance(refused.value, client.any_error)
         assert redrive.report_of(refused.value) is not None

@@ -141,7 +141,7 @@ def test_a_multipart_form_of_aiohttp_is_sent_again_if_its_parts_can_be(whole: bo
     async def pieces() -> Any:
         yield CONTENT
 
-    async def main() -> redrive.Report | None:
+    async def main() -> redrive.policies.Report | None:
         with content_file.open("rb") as file:
             with aiohttp.MultipartWriter("form-data") as form:
                 form.append(file if whole else pieces())

@@ -28,7 +28,7 @@ HANGS: list[Fault] = ["hang", "hang_body"]
 @pytest.mark.parametrize("fault", HANGS)
 def test_an_attempt_is_cut_at_the_deadline(client: Client, fault: Fault) -> None:
     reply = Reply(fault=fault, body={"long": "enough"})
-    with FlakyServer(then=reply) as server, pytest.raises(redrive.DeadlineExceeded) as caught:
+    with FlakyServer(then=reply) as server, pytest.raises(redrive.DeadlineExceededError) as caught:
         client.send("GET", server.url, read_timeout=60, settings={"deadline": 0.3})
     assert isinstance(caught.value, client.timeout_error)
     assert isinstance(caught.value, client.any_error)
@@ -50,7 +50,7 @@ def test_an_attempt_is_cut_by_its_own_timeout_and_retried(client: Client, fault:
 
 @pytest.mark.promise("P6")
 def test_attempts_that_all_time_out_end_in_a_timeout_of_the_client(client: Client) -> None:
-    with FlakyServer(then=Reply(fault="hang")) as server, pytest.raises(redrive.AttemptTimeout) as caught:
+    with FlakyServer(then=Reply(fault="hang")) as server, pytest.raises(redrive.AttemptTimeoutError) as caught:
         client.send("GET", server.url, read_timeout=60, settings={"attempt_timeout": 0.1})
     assert isinstance(caught.value, client.timeout_error)
     report = redrive.report_of(caught.value)
@@ -66,7 +66,7 @@ def test_the_deadline_of_an_outer_call_holds_for_its_requests(client: Client) ->
 
     with FlakyServer(then=Reply(fault="hang")) as server:
         began = time.monotonic()
-        with pytest.raises(redrive.DeadlineExceeded):
+        with pytest.raises(redrive.DeadlineExceededError):
             outer()
         assert time.monotonic() - began < 5
         assert len(server.seen) <= 1
@@ -76,7 +76,7 @@ def test_the_deadline_of_an_outer_call_holds_for_its_requests(client: Client) ->
 def test_the_requests_own_timeout_still_holds(client: Client) -> None:
     with FlakyServer(then=Reply(fault="hang")) as server, pytest.raises(client.timeout_error) as caught:
         client.send("GET", server.url, read_timeout=0.1, settings={"attempts": 1})
-    assert not isinstance(caught.value, redrive.DeadlineExceeded | redrive.AttemptTimeout)
+    assert not isinstance(caught.value, redrive.DeadlineExceededError | redrive.AttemptTimeoutError)
 
 
 @pytest.mark.promise("P6")
@@ -118,7 +118,7 @@ def test_a_body_that_comes_in_drops_is_cut_at_the_deadline() -> None:
 def test_every_form_of_timeout_that_requests_takes_is_shortened(timeout: Any) -> None:
     with FlakyServer(then=Reply(fault="hang")) as server, requests.Session() as session:
         session.mount("http://", RetryAdapter(deadline=0.2))
-        with pytest.raises(redrive.DeadlineExceeded) as caught:
+        with pytest.raises(redrive.DeadlineExceededError) as caught:
             session.get(server.url, timeout=timeout)
     assert isinstance(caught.value, requests.Timeout)
     assert caught.value.request is not None

@@ -22,7 +22,7 @@ def keys_seen(server: FlakyServer) -> list[str | None]:
     return [seen.headers.get("idempotency-key") for seen in server.seen]
 
 
-def report_on(client: Client, method: str, url: str, **request: Any) -> redrive.Report:
+def report_on(client: Client, method: str, url: str, **request: Any) -> redrive.policies.Report:
     """The report of a call that gives up, however it ends."""
     try:
         report = client.send(method, url, **request).report
@@ -158,7 +158,7 @@ def test_settings_that_contradict_each_other_are_refused(client: Client) -> None
     with pytest.raises(ValueError, match="idempotent=False"):
         client.adapter(idempotency_keys=True, idempotent=False)
     with pytest.raises(ValueError, match=r"write Classifier\("):
-        client.adapter(statuses={404: "transient"}, classifier=redrive.Classifier())
+        client.adapter(statuses={404: "transient"}, classifier=redrive.failures.Classifier())
     with pytest.raises(ValueError, match="buffer_limit"):
         client.adapter(buffer_limit=-1)
     with pytest.raises(TypeError, match="atempts"):

@@ -5,9 +5,10 @@ from typing import Any, SupportsIndex
 
 import pytest
 
+from redrive.errors import NotationError
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
-from redrive.notation import NotationError, read_policy, write_policy
+from redrive.notation import read_policy, write_policy
 from redrive.notation.formats.brackets import read_text
 from redrive.policies.decide import decide
 from redrive.policies.decision import GiveUp, RetryAt

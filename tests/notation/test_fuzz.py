@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.notation import NOTATIONS, NotationError, lint_text, read_policy
+from redrive.errors import NotationError
+from redrive.notation import NOTATIONS, lint_text, read_policy
 from redrive.notation.catalogue import READABLE
 
 KEYS = sorted({key for notation in NOTATIONS.values() for key in (*notation.keys, *notation.wrapper)})

@@ -2,8 +2,9 @@
 
 import pytest
 
+from redrive.errors import NotationError
 from redrive.failures.matching import Match
-from redrive.notation import Finding, NotationError, lint, lint_text, read_policy
+from redrive.notation import Finding, lint, lint_text, read_policy
 from redrive.notation.linting.linter import RULES
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter

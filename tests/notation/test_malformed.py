@@ -6,7 +6,8 @@ import jsonschema
 import pytest
 
 from redrive.cli import main
-from redrive.notation import NotationError, native_schema, read_policy
+from redrive.errors import NotationError
+from redrive.notation import native_schema, read_policy
 from redrive.notation.source import load_document
 
 STEP = '[{{"ErrorEquals": ["A"], {}}}]'

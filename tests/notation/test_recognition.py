@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from redrive.notation import NOTATIONS, NotationError, read_policy, write_lossy, write_policy
+from redrive.errors import NotationError
+from redrive.notation import NOTATIONS, read_policy, write_lossy, write_policy
 from redrive.notation.catalogue import WRITABLE
 from redrive.policies.policy import Policy
 

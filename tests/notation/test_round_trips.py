@@ -5,8 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from redrive.errors import NotationError
 from redrive.failures.matching import ANYTHING, NOTHING, Match
-from redrive.notation import NotationError, native_schema, read_policy, write_lossy, write_policy
+from redrive.notation import native_schema, read_policy, write_lossy, write_policy
 from redrive.notation.catalogue import WRITABLE
 from redrive.notation.formats.native import as_data
 from redrive.notation.meaning import differences, meaning_of
@@ -177,7 +178,7 @@ def test_rules_and_retry_on_become_brackets_in_their_order() -> None:
 
 def test_timeouts_that_retry_on_would_answer_are_named_in_brackets() -> None:
     policy = Policy(retry_on=Match(names=("KeyError",)), attempt_timeout=5.0)
-    assert "(KeyError, AttemptTimeout) -> " in write_policy(policy, "brackets")
+    assert "(KeyError, AttemptTimeoutError) -> " in write_policy(policy, "brackets")
 
 
 def test_a_policy_that_never_retries_is_written_as_one_attempt() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.notation.errors import NotationError
+from redrive.errors import NotationError
 from redrive.notation.source import DEEPEST, LARGEST_TEXT, load_document
 
 plain = st.recursive(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from redrive.notation import NotationError, read_policy
+from redrive.errors import NotationError
+from redrive.notation import read_policy
 from redrive.policies.preview import preview, preview_all, read_failure
 
 RETRY = """

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import tenacity
 
-from redrive.notation import NotationError, read_policy
+from redrive.errors import NotationError
+from redrive.notation import read_policy
 from redrive.policies.decide import decide
 from redrive.policies.decision import RetryAt
 from redrive.policies.history import History

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.notation import NotationError, read_policy
+from redrive.errors import NotationError
+from redrive.notation import read_policy
 from redrive.policies.decide import decide
 from redrive.policies.decision import RetryAt
 from redrive.policies.history import Granted, History

@@ -8,7 +8,7 @@ from redrive.pipeline import (
     BaseInterceptor,
     EventQueue,
     Pipeline,
-    PipelineFailed,
+    PipelineFailedError,
     PipelineResult,
     QueuedEvent,
     StageContext,
@@ -53,7 +53,7 @@ class Events:
 class Ran:
     """How a run ended."""
 
-    def __init__(self, result: PipelineResult | None, failed: PipelineFailed | None, events: Events) -> None:
+    def __init__(self, result: PipelineResult | None, failed: PipelineFailedError | None, events: Events) -> None:
         self._result = result
         self._failed = failed
         self.events = events
@@ -64,7 +64,7 @@ class Ran:
         return self._result
 
     @property
-    def failed(self) -> PipelineFailed:
+    def failed(self) -> PipelineFailedError:
         assert self._failed is not None, self._result
         return self._failed
 
@@ -75,7 +75,7 @@ async def ran(pipeline: Pipeline, interceptors: Iterable[BaseInterceptor] | None
     result = failed = None
     try:
         result = await pipeline.run(event_sink=sink, interceptors=interceptors, **options)
-    except PipelineFailed as error:
+    except PipelineFailedError as error:
         failed = error
     assert sink.refused == sink.dropped == 0
     return Ran(result, failed, Events(sink.take_all()))

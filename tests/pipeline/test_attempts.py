@@ -13,6 +13,7 @@ from tests.pipeline.scene import Stage, one, ran, run
 
 import redrive
 from redrive.determinism.clock import current_clock
+from redrive.errors import CircuitOpenError, PipelineError
 from redrive.pipeline import (
     BaseInterceptor,
     CircuitBreakerInterceptor,
@@ -22,8 +23,7 @@ from redrive.pipeline import (
     JitterStrategy,
     Pipeline,
     PipelineContext,
-    PipelineError,
-    PipelineFailed,
+    PipelineFailedError,
     RetryInterceptor,
     StageContext,
     StageOutput,
@@ -32,7 +32,7 @@ from redrive.pipeline import (
     TimeoutInterceptor,
     get_default_interceptors,
 )
-from redrive.resilience.circuit import CircuitOpen, CircuitSettings
+from redrive.resilience.circuit import CircuitSettings
 from redrive.testing import virtual_clock
 
 
@@ -95,7 +95,7 @@ def test_every_attempt_is_cut_at_its_timeout_and_retried(by: str) -> None:
     assert stage.calls == 3
     # 2 s, and after the first timeout half as much again; in between 1 s and 2 s of backoff, then the work itself.
     assert clock.now == 2 + 1 + 3 + 2 + 1
-    assert [event.error_type for event in ended.events.named("stage.retry_scheduled")] == ["AttemptTimeout"] * 2
+    assert [event.error_type for event in ended.events.named("stage.retry_scheduled")] == ["AttemptTimeoutError"] * 2
 
 
 @pytest.mark.promise("S7")
@@ -104,7 +104,7 @@ def test_a_timeout_on_the_last_attempt_fails_the_stage_with_its_own_type() -> No
     with virtual_clock():
         failed = run(one(stage), [RetryInterceptor(max_attempts=4)]).failed
         assert stage.calls == 4
-        assert isinstance(failed.error, redrive.AttemptTimeout)
+        assert isinstance(failed.error, redrive.AttemptTimeoutError)
         unasked = Stage(takes(100), timeout_ms=50)
         assert isinstance(run(one(unasked)).failed.error, TimeoutError)
         assert unasked.calls == 1
@@ -128,7 +128,7 @@ def test_each_attempt_counts_once_and_the_circuit_stays_open_across_runs_until_i
         assert report.gave_up.kind == "circuit_open"
         for _ in range(3):
             refused = (await ran(pipeline, interceptors)).failed
-            assert isinstance(refused.error, CircuitOpen)
+            assert isinstance(refused.error, CircuitOpenError)
             assert "work" not in refused.results
             report = redrive.report_of(refused.error)
             assert report is not None
@@ -191,7 +191,7 @@ def test_failures_of_concurrent_runs_open_the_circuit_for_all_of_them() -> None:
 
     async def together() -> None:
         await asyncio.gather(*(ran(pipeline) for _ in range(9)))
-        assert isinstance((await ran(pipeline)).failed.error, CircuitOpen)
+        assert isinstance((await ran(pipeline)).failed.error, CircuitOpenError)
 
     with virtual_clock():
         asyncio.run(together())
@@ -206,7 +206,7 @@ def test_the_circuit_of_a_pipeline_outlives_the_list_of_interceptors() -> None:
     async def in_turn() -> None:
         for _ in range(5):
             await ran(pipeline, get_default_interceptors())
-        assert isinstance((await ran(pipeline, get_default_interceptors())).failed.error, CircuitOpen)
+        assert isinstance((await ran(pipeline, get_default_interceptors())).failed.error, CircuitOpenError)
 
     with virtual_clock():
         asyncio.run(in_turn())
@@ -215,12 +215,12 @@ def test_the_circuit_of_a_pipeline_outlives_the_list_of_interceptors() -> None:
 
 @pytest.mark.promise("S13")
 def test_stages_that_name_a_dependency_share_its_circuit() -> None:
-    where = redrive.Dependency("bank", redrive.Circuit("bank", CircuitSettings(failures=2)), None)
+    where = redrive.resilience.Dependency("bank", redrive.resilience.Circuit("bank", CircuitSettings(failures=2)), None)
     failing, fine = Stage(ConnectionError(), dependency=where), Stage(dependency=where)
     with virtual_clock():
         run(one(failing))
         run(one(failing))
-        assert isinstance(run(one(fine)).failed.error, CircuitOpen)
+        assert isinstance(run(one(fine)).failed.error, CircuitOpenError)
     assert fine.calls == 0
 
 
@@ -307,7 +307,7 @@ def test_a_stage_that_makes_a_failure_of_being_cancelled_is_not_tried_again(how:
         running = asyncio.create_task(pipeline.run(interceptors=[RetryInterceptor()]))
         await asyncio.sleep(0.001)
         running.cancel()
-        with pytest.raises((asyncio.CancelledError, PipelineFailed)):
+        with pytest.raises((asyncio.CancelledError, PipelineFailedError)):
             await running
         assert len(asyncio.all_tasks()) == 1
 
@@ -582,7 +582,7 @@ def test_an_undeclared_output_cannot_be_read() -> None:
         assert ctx.inputs.get("secret") is None
         ctx.inputs["secret"]
 
-    with pytest.raises(PipelineFailed, match="secret is not an input of peek"):
+    with pytest.raises(PipelineFailedError, match="secret is not an input of peek"):
         asyncio.run(Pipeline().with_stage("secret", Stage({"value": 1})).with_stage("peek", peek).run())
 
 

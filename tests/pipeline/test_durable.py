@@ -16,19 +16,20 @@ from tests.pipeline.scene import Ran, gives, ran
 from tests.postgres_server import shared_server
 
 import redrive
+from redrive.errors import PipelineError
 from redrive.explain.text import explain_text
 from redrive.flows.events import AttemptFailed, StepSettled
+from redrive.flows.graphs.graph import graph_named
 from redrive.pipeline import (
     BaseInterceptor,
     GuardRetry,
     IdempotencyInterceptor,
     Pipeline,
-    PipelineError,
     RetryInterceptor,
     StageContext,
     StageKind,
     StageOutput,
-    StageReported,
+    StageReportedError,
     TimeoutInterceptor,
     get_default_interceptors,
 )
@@ -55,7 +56,7 @@ def durably(
     async def story() -> FlowOutcome:
         async with flow_app(store) as app:
             redrive.register_pipeline(pipeline, [*get_default_interceptors(), *interceptors])
-            return await app.outcome(await app.start(pipeline, data=data, request_id="r-1"))
+            return await app.outcome(await app.start(pipeline.call(data=data, request_id="r-1")))
 
     return asyncio.run(story())
 
@@ -130,7 +131,7 @@ def test_results_attempts_and_times_are_those_of_a_run_in_process(
     if ended._failed is not None:
         assert outcome.status == "failed"
         # Two may fail at the same time, and then either may be the first.
-        assert (type(outcome.error), str(outcome.error)) in ((ConnectionError, "away"), (StageReported, "busy"))
+        assert (type(outcome.error), str(outcome.error)) in ((ConnectionError, "away"), (StageReportedError, "busy"))
         assert outcome.duration == pytest.approx(ended.failed.results.elapsed)
         return
     assert outcome.result == given_by(ended)
@@ -150,7 +151,7 @@ class Hangs:
 def test_a_timeout_cuts_each_attempt_and_what_the_stage_says_goes_before_the_interceptors() -> None:
     pipeline = Pipeline("slow").with_stage("hang", Hangs())
     outcome = durably(pipeline, TimeoutInterceptor(1.0), steady(9))
-    assert isinstance(outcome.error, redrive.AttemptTimeout)
+    assert isinstance(outcome.error, redrive.AttemptTimeoutError)
     assert outcome.waits == [0.1, 0.2]
     # The first attempt gets 10 s, and those after a timeout half as much again.
     assert outcome.duration == pytest.approx(10 + 0.1 + 15 + 0.2 + 15)
@@ -185,7 +186,7 @@ class Fails:
 @pytest.mark.promise("S9")
 def test_a_stage_that_fails_has_failed_once_unless_it_wants_to_be_retried() -> None:
     outcome = durably(Pipeline("card").with_stage("charge", Fails(StageOutput.fail("bad card"))), steady())
-    assert isinstance(outcome.error, StageReported)
+    assert isinstance(outcome.error, StageReportedError)
     assert (str(outcome.error), outcome.error.output.error) == ("bad card", "bad card")
     assert attempts_of(outcome) == {"charge": 1}
     wants = Pipeline("card").with_stage("charge", Fails(StageOutput.fail("bad card"), retry_on_fail=True))
@@ -305,7 +306,7 @@ def test_what_was_done_is_compensated_newest_first_with_the_retries_of_its_stage
 
 async def to_its_end(app: FlowApp, pipeline: Pipeline) -> tuple[str, Any]:
     redrive.register_pipeline(pipeline, [steady(6)])
-    outcome = await app.outcome(await app.start(pipeline, data={"items": 3}))
+    outcome = await app.outcome(await app.start(pipeline.call(data={"items": 3})))
     return outcome.status, outcome.result if outcome.error is None else str(outcome.error)
 
 
@@ -356,14 +357,14 @@ def test_a_registered_pipeline_keeps_its_settings_and_is_known_by_its_name() -> 
     async def story() -> None:
         async with flow_app() as app:
             redrive.register_pipeline(pipeline, [steady(base_ms=500)])
-            by_name = await app.outcome(await app.start_graph("made", {"data": {"items": 1}}))
-            first = await app.start(pipeline, data={"items": 1}, key="k-1")
-            again = await app.start(pipeline, data={"items": 1}, key="k-1")
+            by_name = await app.outcome(await app.start(graph_named("made").call({"data": {"items": 1}})))
+            first = await app.start(pipeline.call(data={"items": 1}), key="k-1")
+            again = await app.start(pipeline.call(data={"items": 1}), key="k-1")
             assert (again.id, again.is_new) == (first.id, False)
             assert (await app.outcome(first)).waits == by_name.waits == [0.5, 1.0]
-            with pytest.raises(redrive.KeyTaken):
-                await app.start(pipeline, data={"items": 2}, key="k-1")
-            late = await app.start(pipeline, data={"items": 1}, delay="2h", queue="slow", priority=3)
+            with pytest.raises(redrive.KeyTakenError):
+                await app.start(pipeline.call(data={"items": 2}), key="k-1")
+            late = await app.start(pipeline.call(data={"items": 1}), delay="2h", queue="slow", priority=3)
             record = await app.find(late.id)
             assert (record.queue, record.priority) == ("slow", 3)
             assert (await app.outcome(late)).duration >= 7200
@@ -375,18 +376,18 @@ def test_a_pipeline_that_nobody_registered_runs_with_the_default_interceptors() 
     async def story() -> None:
         async with flow_app() as app:
             pipeline = Pipeline("unknown").with_stage("work", gives(n=1))
-            assert (await app.outcome(await app.start(pipeline))).result == {"work": {"n": 1}}
-            assert (await app.outcome(await app.start_graph("unknown"))).result == {"work": {"n": 1}}
-            with pytest.raises(TypeError, match=r"no argument is named 'dta'; did you mean 'data'\?"):
-                await app.start(pipeline, dta={})  # type: ignore[call-overload]  # that is the point
-            with pytest.raises(TypeError, match=r"write start\(pipeline, data=\{...\}\)"):
-                await app.start(pipeline, {"items": 3})  # type: ignore[call-overload]  # that is the point
+            assert (await app.outcome(await app.start(pipeline.call()))).result == {"work": {"n": 1}}
+            assert (await app.outcome(await app.start(graph_named("unknown").call()))).result == {"work": {"n": 1}}
             with pytest.raises(TypeError, match="data is a list; pass a dict"):
-                await app.start(pipeline, data=[1])  # type: ignore[call-overload]  # that is the point
-            with pytest.raises(redrive.NotStorable, match="pipeline 'unknown': data cannot be stored: JSON has no"):
-                await app.start(pipeline, data={"where": object()})
-            with pytest.raises(redrive.NotStorable, match="pipeline 'unknown': request_id cannot be stored"):
-                await app.start(pipeline, request_id=object())
+                await app.start(pipeline.call(data=[1]))  # type: ignore[arg-type]  # that is the point
+            with pytest.raises(
+                redrive.errors.SerializationError, match="pipeline 'unknown': data cannot be stored: JSON has no"
+            ):
+                await app.start(pipeline.call(data={"where": object()}))
+            with pytest.raises(
+                redrive.errors.SerializationError, match="pipeline 'unknown': request_id cannot be stored"
+            ):
+                await app.start(pipeline.call(request_id=object()))
 
     asyncio.run(story())
 
@@ -411,7 +412,7 @@ def test_pipelines_that_are_composed_get_a_name_and_run() -> None:
 def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_nothing(value: Any, said: str) -> None:
     outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)))
     assert str(outcome.error) == f"stage 'work': its result cannot be stored: {said}"
-    with pytest.raises(redrive.NotStorable) as refused:
+    with pytest.raises(redrive.errors.SerializationError) as refused:
         durably(Pipeline("odd").with_stage("work", gives(n=1)), data={"value": value})
     assert str(refused.value) == f"pipeline 'odd': data cannot be stored: {said}"
 
@@ -419,7 +420,7 @@ def test_what_json_does_not_keep_is_to_be_converted_since_a_stage_annotates_noth
 @pytest.mark.parametrize("value", [object(), float("nan"), {1: 2}])
 def test_an_output_that_json_cannot_hold_fails_the_stage_at_once(value: Any) -> None:
     outcome = durably(Pipeline("odd").with_stage("work", gives(value=value)), steady())
-    assert isinstance(outcome.error, redrive.NotStorable)
+    assert isinstance(outcome.error, redrive.errors.SerializationError)
     assert str(outcome.error).startswith("stage 'work': its result cannot be stored: ")
     assert attempts_of(outcome) == {"work": 1}
 
@@ -509,8 +510,8 @@ def test_only_a_pipeline_is_registered() -> None:
 def test_what_a_stage_reported_is_the_same_in_process_durably_and_in_another_process(output: StageOutput) -> None:
     pipeline = Pipeline("reports").with_stage("work", Fails(output))
     error, here = durably(pipeline).error, in_process(pipeline).failed.error
-    assert isinstance(error, StageReported)
-    assert isinstance(here, StageReported)
+    assert isinstance(error, StageReportedError)
+    assert isinstance(here, StageReportedError)
     assert error.output == here.output == output
     for one in (error, here):
         assert pickle.loads(pickle.dumps(one)).output == output  # noqa: S301 - its own
@@ -519,7 +520,9 @@ def test_what_a_stage_reported_is_the_same_in_process_durably_and_in_another_pro
 def test_why_a_stage_cancelled_the_flow_is_told() -> None:
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(Pipeline("closing").with_stage("door", Fails(StageOutput.cancel("closed today"))))
+            flow = await app.start(
+                Pipeline("closing").with_stage("door", Fails(StageOutput.cancel("closed today"))).call()
+            )
             with pytest.raises(redrive.FlowCancelledError, match="was cancelled: closed today") as ended:
                 await flow.result()
             assert (ended.value.flow_id, ended.value.why) == (flow.id, "closed today")
@@ -539,7 +542,7 @@ def test_what_could_not_be_compensated_is_named_wherever_the_flow_is_said_to_be_
 ) -> None:
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(trip(redrive.Permanent("no seats"), fails=fails))
+            flow = await app.start(trip(redrive.Permanent("no seats"), fails=fails).call())
             await app.outcome(flow)
             told = await app.explain(flow.id)
             how = "its completed steps were compensated"
@@ -548,9 +551,9 @@ def test_what_could_not_be_compensated_is_named_wherever_the_flow_is_said_to_be_
                 assert "(compensated; could not be compensated: car)" in told.headline
                 assert told.next_steps[0].text == "undo manually what could not be compensated: car"
             assert [how in advice.text for advice in told.next_steps].count(True) == 1
-            with pytest.raises(redrive.NotPossible, match=f"{how}. Start another flow"):
+            with pytest.raises(redrive.errors.InvalidStateError, match=f"{how}. Start another flow"):
                 await app.redrive(flow.id, by="ann", why="mended")
-            with pytest.raises(redrive.NotPossible, match=how if left else "or were compensated"):
+            with pytest.raises(redrive.errors.InvalidStateError, match=how if left else "or were compensated"):
                 await app.reset_step(flow.id, "flight", by="ann", why="mended")
 
     asyncio.run(story())

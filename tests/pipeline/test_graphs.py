@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipeline.scene import Stage, gives, one, run
 
+from redrive.errors import PipelineError
 from redrive.pipeline import (
     GuardRetry,
     Pipeline,
     PipelineContext,
-    PipelineError,
-    PipelineFailed,
+    PipelineFailedError,
     RetryInterceptor,
     StageContext,
     StageKind,
@@ -187,7 +187,7 @@ def test_a_failure_inside_fails_the_stage_around_it_once() -> None:
     with virtual_clock():
         failed = run(Pipeline().with_stage("outer", one(inner)), [RetryInterceptor(max_attempts=3)]).failed
     assert inner.calls == 3
-    assert isinstance(failed.error, PipelineFailed)
+    assert isinstance(failed.error, PipelineFailedError)
     assert isinstance(failed.error.error, ConnectionError)
 
 

@@ -13,7 +13,7 @@ from redrive.pipeline import (
     GuardRetry,
     IdempotencyInterceptor,
     Pipeline,
-    PipelineFailed,
+    PipelineFailedError,
     RetryInterceptor,
     StageContext,
     StageKind,
@@ -218,7 +218,7 @@ def test_a_sub_pipeline_that_fails_compensates_its_own() -> None:
         Pipeline().with_stage("ticket", Booking(book)).with_stage("trip", inner, dependencies=["ticket"])
     ).failed
     assert book == ["not hotel", "not flight", "not ticket"]
-    assert isinstance(failed.error, PipelineFailed)
+    assert isinstance(failed.error, PipelineFailedError)
     assert failed.error.compensated == ("hotel", "flight")
     assert failed.compensated == ("trip/hotel", "trip/flight", "ticket")
 

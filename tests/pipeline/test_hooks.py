@@ -9,17 +9,17 @@ from tests.pipeline.scene import Stage, one, ran, run
 from tests.pipeline.test_sinks_and_spans import spans  # noqa: F401 - a fixture
 
 import redrive
+from redrive.errors import PipelineError
 from redrive.pipeline import (
     BaseInterceptor,
     ErrorAction,
     IdempotencyInterceptor,
     Pipeline,
     PipelineContext,
-    PipelineError,
     RetryInterceptor,
     StageContext,
     StageOutput,
-    StageReported,
+    StageReportedError,
     StageResult,
     StageRun,
     TracingInterceptor,
@@ -216,7 +216,7 @@ def test_a_fallback_that_fails_is_no_answer(status: str, by: str) -> None:
     after = Stage()
     pipeline = one(Stage(ValueError("first"), fallback=own[by])).with_stage("after", after, dependencies=("work",))
     ended = run(pipeline, [Saying(ErrorAction.FALLBACK, fallback=said)] if by == "interceptor" else [])
-    assert isinstance(ended.failed.error, StageReported)
+    assert isinstance(ended.failed.error, StageReportedError)
     assert isinstance(ended.failed.error.__cause__, ValueError)
     assert after.calls == 0
     assert "stage.fell_back" not in ended.events.names

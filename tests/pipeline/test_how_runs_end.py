@@ -15,7 +15,7 @@ from redrive.pipeline import (
     GuardRetry,
     Pipeline,
     PipelineContext,
-    PipelineFailed,
+    PipelineFailedError,
     RetryInterceptor,
     StageContext,
     StageKind,
@@ -178,7 +178,7 @@ def test_what_a_pipeline_inside_did_is_compensated_when_it_is_cut() -> None:
     vars(limited)["timeout_ms"] = 1000
     with virtual_clock():
         failed = run(one(limited, "s"), [TimeoutInterceptor()]).failed
-    assert isinstance(failed.error, redrive.AttemptTimeout)
+    assert isinstance(failed.error, redrive.AttemptTimeoutError)
     assert book == ["a", "not a"]
     assert failed.compensated[0].endswith("work/a")
 
@@ -241,7 +241,7 @@ def test_a_compensation_that_ends_the_program_does_so_once_the_others_were_compe
     with pytest.raises(Ends) as ended:
         run(saga(book, end))
     failed = ended.value.__cause__
-    assert isinstance(failed, PipelineFailed)
+    assert isinstance(failed, PipelineFailedError)
     assert (failed.compensated, list(failed.compensation_failures)) == (("first",), ["second"])
     assert book[-1] == "not first"
 
@@ -258,7 +258,7 @@ def test_a_run_that_is_cancelled_while_it_compensates_says_what_is_left() -> Non
         with pytest.raises(asyncio.CancelledError) as cancelled:
             await running
         failed = cancelled.value.__cause__
-        assert isinstance(failed, PipelineFailed)
+        assert isinstance(failed, PipelineFailedError)
         assert list(failed.compensation_failures) == ["second", "first"]
         left = [event.event.stage for event in sink.take_all() if event.type == "stage.compensation_failed"]
         assert left == ["second", "first"]
@@ -371,7 +371,7 @@ def test_a_pipeline_inside_goes_on_after_a_failure_as_the_run_does() -> None:
     with virtual_clock():
         failed = run(one(inside, "s"), on_failure="continue").failed
     assert later.calls == 1
-    assert isinstance(failed.error, PipelineFailed)
+    assert isinstance(failed.error, PipelineFailedError)
     assert list(failed.error.results) == ["a", "b"]
 
 

@@ -10,7 +10,7 @@ from redrive.pipeline import (
     JitterStrategy,
     Pipeline,
     PipelineContext,
-    PipelineFailed,
+    PipelineFailedError,
     RetryInterceptor,
     StageContext,
     StageOutput,
@@ -72,7 +72,7 @@ async def run_one(pipeline: Pipeline, number: int) -> None:
             await running
         retries = 0
     elif kind == "fails":
-        with pytest.raises(PipelineFailed, match=f"stage 'second' failed .*: bad {number}$") as failed:
+        with pytest.raises(PipelineFailedError, match=f"stage 'second' failed .*: bad {number}$") as failed:
             await running
         assert failed.value.results.data("first") == {"sum": number, "attempts": data["failures"] + 1}
         assert data["compensated"] == ["first"]

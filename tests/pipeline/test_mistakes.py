@@ -13,6 +13,7 @@ from tests.pipeline.scene import Stage, gives, one, run
 
 import redrive
 from redrive import report_of
+from redrive.errors import PipelineError
 from redrive.pipeline import (
     BaseInterceptor,
     CircuitBreakerInterceptor,
@@ -20,12 +21,11 @@ from redrive.pipeline import (
     GuardRetry,
     Pipeline,
     PipelineContext,
-    PipelineError,
-    PipelineFailed,
+    PipelineFailedError,
     RetryInterceptor,
     StageContext,
     StageOutput,
-    StageReported,
+    StageReportedError,
     StageResult,
     StageRun,
 )
@@ -64,20 +64,20 @@ def test_errors_travel_with_all_they_carry(travel: Any, nested: bool) -> None:
         failed = run(one(pipeline) if nested else pipeline, [RetryInterceptor()]).failed
     failed.add_note("seen by the worker")
     there = travel(failed)
-    assert isinstance(there, PipelineFailed)
+    assert isinstance(there, PipelineFailedError)
     assert (str(there), there.stage, there.compensated, there.__notes__) == (
         *(str(failed), failed.stage, failed.compensated),
         failed.__notes__,
     )
     root, root_there = failed.error, there.error
     if nested:
-        assert isinstance(root, PipelineFailed)
-        assert isinstance(root_there, PipelineFailed)
+        assert isinstance(root, PipelineFailedError)
+        assert isinstance(root_there, PipelineFailedError)
         root, root_there = root.error, root_there.error
     else:
         assert there.results.data("first") == {"a": 1}
-    assert isinstance(root, StageReported)
-    assert isinstance(root_there, StageReported)
+    assert isinstance(root, StageReportedError)
+    assert isinstance(root_there, StageReportedError)
     assert (root_there.output, str(root_there)) == (root.output, str(root))
     report, report_there = report_of(root), report_of(root_there)
     assert report is not None
@@ -106,7 +106,7 @@ def forbidden_to_be_retried() -> Exception:
     async def all_of_it() -> None:
         await one(never).run()
 
-    with pytest.raises(PipelineFailed) as failed:
+    with pytest.raises(PipelineFailedError) as failed:
         asyncio.run(all_of_it())
     return failed.value
 
@@ -232,7 +232,7 @@ def test_inputs_are_read_by_name() -> None:
 
 
 @pytest.mark.promise("S9")
-@pytest.mark.parametrize("named", [(Exception,), (StageReported,), ("any",)])
+@pytest.mark.parametrize("named", [(Exception,), (StageReportedError,), ("any",)])
 def test_a_stage_that_says_it_failed_failed_once_whatever_errors_are_named(named: Any) -> None:
     stage = Stage(StageOutput.fail("bad card"))
     pipeline = one(stage)

@@ -14,9 +14,10 @@ import pytest
 from tests.pipeline.scene import gives
 
 import redrive
+from redrive.errors import PipelineError
 from redrive.flows.action import action_named, known_actions
 from redrive.flows.graphs.graph import graph_named
-from redrive.pipeline import Pipeline, PipelineError, RetryInterceptor, StageContext, StageOutput
+from redrive.pipeline import Pipeline, RetryInterceptor, StageContext, StageOutput
 from redrive.pipeline.durable import forgetting_pipelines
 from redrive.testing import FlowApp, flow_app
 
@@ -100,16 +101,16 @@ def test_another_pipeline_of_a_name_that_is_taken_is_refused_and_the_first_one_i
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                waiting = await app.start(one, delay="500ms")
+                waiting = await app.start(one.call(), delay="500ms")
                 known, graph = known_actions(), graph_named("same")
                 with pytest.raises(PipelineError, match=TAKEN.format(how)) as refused:
-                    await app.start(other)
+                    await app.start(other.call())
                 assert "\n" not in str(refused.value)
                 with pytest.raises(PipelineError, match=TAKEN.format(how)):
                     redrive.register_pipeline(other)
                 assert all(known_actions()[name] is action for name, action in known.items())
                 assert graph_named("same") is graph
-                renamed = await app.start(other.with_name("other"))
+                renamed = await app.start(other.with_name("other").call())
             await app.outcome(waiting)
             await app.outcome(renamed)
 
@@ -120,7 +121,9 @@ def test_each_of_two_names_runs_its_own_code() -> None:
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                flows = [await app.start(of(made_inside(n)).with_name(f"n-{n}"), delay="500ms") for n in range(3)]
+                flows = [
+                    await app.start(of(made_inside(n)).with_name(f"n-{n}").call(), delay="500ms") for n in range(3)
+                ]
             assert [(await app.outcome(flow)).result["work"] for flow in flows] == [{"n": n} for n in range(3)]
 
     asyncio.run(story())
@@ -131,7 +134,7 @@ def test_the_same_pipeline_made_again_keeps_its_settings_until_others_are_asked_
     again = Equal("A") if isinstance(stage, Equal) else stage
 
     async def waits(app: FlowApp) -> list[float]:
-        return (await app.outcome(await app.start(of(again)))).waits
+        return (await app.outcome(await app.start(of(again).call()))).waits
 
     async def story() -> None:
         async with flow_app() as app:
@@ -151,7 +154,7 @@ def test_names_with_dots_in_them_are_not_mistaken_for_each_other() -> None:
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                flows = [await app.start(one, delay="1s"), await app.start(other, delay="1s")]
+                flows = [await app.start(one.call(), delay="1s"), await app.start(other.call(), delay="1s")]
             assert [(await app.outcome(flow)).result for flow in flows] == [{"b.c": {"n": 1}}, {"c": {"n": 2}}]
 
     asyncio.run(story())
@@ -208,11 +211,11 @@ def test_a_module_that_is_loaded_again_may_change_its_pipeline_and_flows_under_w
         async with flow_app() as app:
             redrive.register_pipeline(before, [RetryInterceptor(max_attempts=7)])
             with app.clock.frozen():
-                waiting = await app.start(before, delay="1h")
+                waiting = await app.start(before.call(), delay="1h")
                 changed = SHOP.replace("Price(1)", "Price(2)").replace('("old",)', '("old", "price")')
                 (tmp_path / "reloaded_shop.py").write_text(changed + 'shop = shop.with_stage("more", old)\n')
                 after = importlib.reload(shop).shop
-                now = await app.start(after)
+                now = await app.start(after.call())
             # Nobody registered it with other settings since.
             assert b'"attempts":7' in bytes(graph_named("shop").steps[0].policy)
             first, second = (await app.outcome(waiting)).result, (await app.outcome(now)).result
@@ -232,7 +235,7 @@ def test_a_program_that_its_own_modules_import_again_registers_its_pipeline_twic
 def test_what_a_test_registered_is_forgotten_with_its_app() -> None:
     async def story(n: int) -> Any:
         async with flow_app() as app:
-            return (await app.outcome(await app.start(of(made_inside(n))))).result["work"]
+            return (await app.outcome(await app.start(of(made_inside(n)).call()))).result["work"]
 
     assert [asyncio.run(story(n)) for n in range(2)] == [{"n": 0}, {"n": 1}]
 
@@ -247,11 +250,11 @@ def test_a_key_stays_good_when_the_stages_change() -> None:
                     pipeline = Pipeline("keyed")
                     for name in names:
                         pipeline = pipeline.with_stage(name, FIRST)
-                    return (await app.start(pipeline, data={"n": n}, key="k")).id
+                    return (await app.start(pipeline.call(data={"n": n}), key="k")).id
 
             first = await started("price")
             assert await started("price", "charge") == await started("cost") == first
-            with pytest.raises(redrive.KeyTaken):
+            with pytest.raises(redrive.KeyTakenError):
                 await started("price", n=2)
 
     asyncio.run(story())

@@ -11,11 +11,11 @@ from redrive.pipeline import (
     BaseInterceptor,
     JitterStrategy,
     Pipeline,
-    PipelineFailed,
+    PipelineFailedError,
     RetryInterceptor,
     StageContext,
     StageOutput,
-    StageReported,
+    StageReportedError,
 )
 from redrive.testing import virtual_clock
 
@@ -63,13 +63,13 @@ def test_a_pipeline_inside_a_stage_is_tried_as_often_as_its_failure_deserves(
         failed = run(one(work), outer).failed
     assert stage.calls == calls
     root: BaseException = failed
-    while isinstance(root, PipelineFailed):
+    while isinstance(root, PipelineFailedError):
         root = root.error
-    assert isinstance(root, StageReported) if isinstance(failure, StageOutput) else root is failure
+    assert isinstance(root, StageReportedError) if isinstance(failure, StageOutput) else root is failure
 
 
 @pytest.mark.promise("P16")
-@pytest.mark.parametrize("on", [None, ConnectionError, PipelineFailed])
+@pytest.mark.parametrize("on", [None, ConnectionError, PipelineFailedError])
 def test_a_guarded_call_around_a_run_owns_its_retries(on: Any) -> None:
     stage = Stage(ConnectionError("away"))
     guarded = redrive.retry(attempts=3, **({} if on is None else {"retry_on": on}))
@@ -78,7 +78,7 @@ def test_a_guarded_call_around_a_run_owns_its_retries(on: Any) -> None:
     async def all_of_it() -> None:
         await one(stage).run(interceptors=R)
 
-    with virtual_clock(), pytest.raises(PipelineFailed):
+    with virtual_clock(), pytest.raises(PipelineFailedError):
         asyncio.run(all_of_it())
     assert stage.calls == 3
 

@@ -17,6 +17,7 @@ from tests.pipeline.scene import Stage, gives, one, run
 from yarl import URL
 
 import redrive
+from redrive.errors import PipelineError
 from redrive.integrations.prometheus import export
 from redrive.pipeline import (
     BackoffStrategy,
@@ -24,11 +25,10 @@ from redrive.pipeline import (
     ErrorAction,
     JitterStrategy,
     Pipeline,
-    PipelineError,
     RetryInterceptor,
     StageContext,
     StageOutput,
-    StageReported,
+    StageReportedError,
     StageRun,
     TracingInterceptor,
     get_default_interceptors,
@@ -217,7 +217,7 @@ def test_without_a_time_the_settings_say_how_long_and_with_any_set_of_intercepto
             failed = run(one(asks).with_stage("after", Stage(), dependencies=("work",)), interceptors).failed
         assert asks.calls == 3
         assert len(clock.waits) == 2
-        assert isinstance(failed.error, StageReported)
+        assert isinstance(failed.error, StageReportedError)
         assert "after" not in failed.results
 
 
@@ -229,7 +229,7 @@ def test_a_stage_that_fails_by_its_output_fails_once_unless_it_opts_in() -> None
         failed = run(one(once), [retry]).failed
         run(one(often), [retry])
     assert (once.calls, often.calls) == (1, 3)
-    assert isinstance(failed.error, StageReported)
+    assert isinstance(failed.error, StageReportedError)
     assert str(failed.error) == "bad input"
 
 

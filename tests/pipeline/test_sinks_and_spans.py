@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.pipeline.scene import Stage, one, run
 
+from redrive.errors import EventRefusedError
 from redrive.pipeline import (
     BaseInterceptor,
     ErrorAction,
     EventQueue,
-    EventRefused,
     Pipeline,
     PipelineContext,
     RetryInterceptor,
@@ -38,7 +38,7 @@ from redrive.testing import virtual_clock
 )
 def test_a_queue_takes_only_events_that_are_what_they_say(type_: str, data: dict[str, Any], says: str) -> None:
     queue = EventQueue()
-    with pytest.raises(EventRefused, match=says):
+    with pytest.raises(EventRefusedError, match=says):
         queue.try_emit(type_, data)
     assert (len(queue), queue.refused) == (0, 1)
 

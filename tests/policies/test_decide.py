@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redrive.errors import AttemptTimeoutError, PolicyError
 from redrive.failures.failure import Failure
 from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match, as_match, lineage
-from redrive.failures.signals import AttemptTimeout
 from redrive.policies.backoff import constant, exponential
 from redrive.policies.decide import decide
 from redrive.policies.decision import Conditions, Decision, GiveUp, RetryAt
 from redrive.policies.history import History, attempt_timeout, cut_at
 from redrive.policies.jitter import Jitter
-from redrive.policies.policy import Policy, PolicyError, Rule
+from redrive.policies.policy import Policy, Rule
 
 FLAT: dict[str, Any] = {"backoff": constant(1.0), "jitter": Jitter("none"), "deadline": None}
 
@@ -208,7 +208,7 @@ def test_timeouts_have_their_own_limit_where_one_is_set() -> None:
 
 
 def test_attempt_timeouts_are_retried_with_whatever_else_the_policy_retries() -> None:
-    cut = failure(kind="timeout", lineage=lineage(AttemptTimeout))
+    cut = failure(kind="timeout", lineage=lineage(AttemptTimeoutError))
     assert isinstance(run(Policy(retry_on=as_match(KeyError)), cut)[0], RetryAt)
     assert isinstance(run(Policy(retry_on=NOTHING), cut)[0], GiveUp)
     assert isinstance(run(Policy(never_on=as_match(TimeoutError)), cut)[0], GiveUp)
@@ -298,7 +298,7 @@ def test_a_rule_that_matches_nothing_is_refused() -> None:
 
 
 def lost() -> Failure:
-    return failure(kind="lost", type="redrive.AttemptLost")
+    return failure(kind="lost", type="redrive.errors.AttemptLostError")
 
 
 @pytest.mark.parametrize(

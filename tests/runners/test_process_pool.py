@@ -39,11 +39,10 @@ from tests.runners.process_actions import (
 )
 
 import redrive
+from redrive.errors import AttemptLostError, DeserializationError, SerializationError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
-from redrive.failures.signals import AttemptLost
 from redrive.flows.action import Action, action
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values.json_form import NotReadable, NotStorable
 from redrive.runners.attempt import Attempt
 from redrive.runners.process_pool import ProcessDied, ProcessPool
 from redrive.runners.process_protocol import NotImportable
@@ -179,9 +178,9 @@ def test_an_http_failure_is_classified_as_if_it_had_happened_here() -> None:
 @pytest.mark.promise("P18")
 def test_values_that_do_not_fit_are_refused_by_the_errors_that_mark_poison() -> None:
     async def scenario(pool: ProcessPool) -> None:
-        with pytest.raises(NotReadable):
+        with pytest.raises(DeserializationError):
             await pool.call(echo, attempt_of(echo), '{"order":{"id":5}}')
-        with pytest.raises(NotStorable):
+        with pytest.raises(SerializationError):
             await ask(pool, not_what_it_says)
 
     with_pool(scenario)
@@ -318,7 +317,7 @@ def test_a_process_that_dies_is_reported_and_replaced(how: str, said: str) -> No
     async def scenario(pool: ProcessPool) -> None:
         with pytest.raises(ProcessDied, match=f"the process of action die died with {said}.*not known") as caught:
             await ask(pool, die, how)
-        assert isinstance(caught.value, AttemptLost)
+        assert isinstance(caught.value, AttemptLostError)
         assert await ask(pool, who)
 
     with_pool(scenario)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redrive.failures.signals import AttemptTimeout, Permanent
+from redrive.errors import AttemptTimeoutError, Permanent
 from redrive.flows.action import Action, Executor, action
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.stored_policy import DURABLE_DEFAULT
@@ -168,7 +168,7 @@ def test_an_attempt_that_does_not_end_in_time_is_told_of_once_unless_it_was_canc
                 clock.advance(CLEAN_UP)
                 clock.advance(CLEAN_UP)
                 assert heard.outcomes == ([] if is_cancelled else [attempt])
-                assert [type(error) for error in heard.errors] == ([] if is_cancelled else [AttemptTimeout])
+                assert [type(error) for error in heard.errors] == ([] if is_cancelled else [AttemptTimeoutError])
             finally:
                 ends.set()
             assert await runner.drain(10.0) == []

@@ -12,10 +12,10 @@ from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
 from redrive.client.app import App
+from redrive.errors import StoreUnavailableError
 from redrive.explain.explanation import Explanation, Note
 from redrive.server.api_keys import Role, new_key
 from redrive.server.http_server import bind
-from redrive.stores.errors import StoreUnavailable
 
 WHY = {"why": "because"}
 STEP = {"name": "gate_step", "endpoint": "http://127.0.0.1:9/x"}
@@ -130,7 +130,7 @@ def test_a_revoked_key_is_out(guarded: Serving) -> None:
 
 def test_a_revoked_key_ends_the_streams_that_it_opened(guarded: Serving) -> None:
     key = guarded.key("read", "short-lived")
-    flow = guarded.ask(lambda app: app.submit(shop.pay(cents=1)))
+    flow = guarded.ask(lambda app: app.start(shop.pay(cents=1)))
     asked = {**bearer(key), "Accept": "text/event-stream"}
     with guarded.client.stream("GET", f"/v1/flows/{flow.id}/events", headers=asked, timeout=20) as answer:
         lines = answer.iter_lines()
@@ -270,7 +270,7 @@ def test_a_store_that_is_away_is_503_and_the_server_stays(monkeypatch: pytest.Mo
     with serving(worker=False) as server:
 
         async def away(*_: Any, **__: Any) -> Any:
-            raise StoreUnavailable(f"cannot reach postgresql://app:{shop.SECRET}@db")
+            raise StoreUnavailableError(f"cannot reach postgresql://app:{shop.SECRET}@db")
 
         for verb in ("list_flows", "find_flow", "list_keys"):
             monkeypatch.setattr(server.app.store, verb, away)

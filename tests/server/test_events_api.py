@@ -176,7 +176,7 @@ def test_streams_end_when_the_server_stops() -> None:
 def test_a_stream_gives_the_last_events_of_a_flow_that_ends_while_it_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", worker=False) as app:
-            handle = await app.submit(shop.pay(cents=1, failures=0))
+            handle = await app.start(shop.pay(cents=1, failures=0))
             read, working = app.store.read_events_after, list[asyncio.Task[None]]()
 
             async def read_and_let_it_end(flow_id: str, after: int, limit: int) -> list[EventRow]:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Batch, FlowChange, NewFlow, NewWorker

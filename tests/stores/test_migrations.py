@@ -13,7 +13,7 @@ from tests.stores.postgres_scene import fresh_schema, shared_database
 
 import redrive
 from redrive import action
-from redrive.stores.errors import StoreUnavailable, StoreUnusable
+from redrive.errors import StoreUnavailableError, StoreUnusableError
 from redrive.stores.interface import Store
 from redrive.stores.migrations import Migration, load_migrations
 from redrive.stores.postgres import migrator as postgres_migrator
@@ -221,7 +221,7 @@ def test_an_older_version_refuses_a_migrated_store(database: Database, monkeypat
         upgrade(newer, database.module)
         asyncio.run(closed(database.make()))
     with pytest.raises(
-        StoreUnusable,
+        StoreUnusableError,
         match=r"its schema has version 2, and this redrive supports versions up to 1; upgrade redrive, or use another",
     ):
         asyncio.run(closed(database.make()))
@@ -239,12 +239,12 @@ def test_a_worker_does_not_begin_anew_in_a_store_that_a_newer_version_has_change
             await asyncio.Event().wait()
 
         async with redrive.open(database.make(), lease=0.5) as app:
-            handle = await app.submit(outlasts_its_worker())
+            handle = await app.start(outlasts_its_worker())
             ended = asyncio.create_task(handle.result(timeout=20))
             await begun.wait()
             # As when the worker was frozen: a newer one is there, and has taken its lease away.
             await asyncio.to_thread(database.do, newer, "DELETE FROM workers")
-            with pytest.raises(StoreUnusable, match=r"its schema has version 99, and this redrive supports"):
+            with pytest.raises(StoreUnusableError, match=r"its schema has version 99, and this redrive supports"):
                 await ended
 
     asyncio.run(scenario())
@@ -278,7 +278,7 @@ def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migrat
             # It was behind the change, which would have waited for as long as the transaction stays open.
             await read(other)
         with pytest.raises(
-            StoreUnavailable,
+            StoreUnavailableError,
             match=r"the schema cannot be migrated while a transaction uses its tables: process \d+ of user \w+ "
             r"\(nightly report\), idle in transaction, open for \d+ s; end it, then try again$",
         ):

@@ -11,7 +11,7 @@ import pytest
 from tests.postgres_server import PostgresServer, shared_server
 from tests.stores.postgres_scene import NOW, PATIENCE, WORK, Scene, claimed, joined, new_flow, played, until
 
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable
+from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, StoreUnavailableError
 from redrive.stores.postgres import connections
 from redrive.stores.postgres import server as server_module
 from redrive.stores.postgres.store import PostgresStore
@@ -66,7 +66,7 @@ def test_a_backend_that_is_terminated_in_mid_commit_leaves_nothing_and_work_goes
         commit = asyncio.create_task(store.commit(lease, batch(2, more=more)))
         (pid,) = await until(lambda: waiting_for_locks(admin))
         await admin.execute("SELECT pg_terminate_backend($1)", pid)
-        with pytest.raises(CommitUnknown, match="connection was lost"):
+        with pytest.raises(CommitUnknownError, match="connection was lost"):
             await commit
         await held.rollback()
         assert not await store.committed(lease, batch(2, more=more))
@@ -87,7 +87,7 @@ def test_a_commit_that_is_still_under_way_is_waited_for_before_its_outcome_is_to
         commit = asyncio.create_task(store.commit(lease, batch(1, more=more)))
         await until(lambda: waiting_for_locks(admin))
         proxy.cut_off_clients()
-        with pytest.raises(CommitUnknown):
+        with pytest.raises(CommitUnknownError):
             await commit
         asked = asyncio.create_task(store.committed(lease, batch(1, more=more)))
 
@@ -116,7 +116,7 @@ def test_a_commit_that_arrives_after_its_outcome_was_told_writes_nothing(more: b
         async with asyncio.timeout(PATIENCE):
             await proxy.kept.wait()
         proxy.cut_off_clients()
-        with pytest.raises(CommitUnknown):
+        with pytest.raises(CommitUnknownError):
             await commit
         # What was kept back stays where it is, while new connections get through.
         assert not await store.committed(lease, batch(2, more=more))
@@ -139,9 +139,9 @@ def test_a_server_that_does_not_answer_counts_as_lost(monkeypatch: pytest.Monkey
         lease = await joined(store)
         await store.commit(lease, batch(1))
         proxy.keep()
-        with pytest.raises(CommitUnknown, match="no answer in time"):
+        with pytest.raises(CommitUnknownError, match="no answer in time"):
             await store.commit(lease, batch(2))
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
+        with pytest.raises(StoreUnavailableError, match="no answer in time"):
             await store.find_flow("a")
         assert not await store.committed(lease, batch(2))
         await store.commit(lease, batch(2))
@@ -170,9 +170,9 @@ def test_a_connection_that_is_closed_between_two_steps_of_a_statement_counts_as_
         store = await scene.store()
         lease = await joined(store)
         with closed_between():
-            with pytest.raises(CommitUnknown, match="connection was lost"):
+            with pytest.raises(CommitUnknownError, match="connection was lost"):
                 await store.commit(lease, batch(1))
-            with pytest.raises(StoreUnavailable, match="connection was lost"):
+            with pytest.raises(StoreUnavailableError, match="connection was lost"):
                 await store.find_flow("a")
         assert not await store.committed(lease, batch(1))
         await store.commit(lease, batch(1))
@@ -207,7 +207,7 @@ def test_a_store_can_be_closed_though_its_server_does_not_answer(monkeypatch: py
         async with asyncio.timeout(PATIENCE):
             await proxy.kept.wait()
             await store.close()
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
+        with pytest.raises(StoreUnavailableError, match="no answer in time"):
             await ask
 
     played(play)
@@ -270,7 +270,7 @@ def test_a_connection_that_died_without_a_word_is_replaced_while_the_lease_lasts
         lease = await joined(store, ttl=1.8)
         await store.commit(lease, batch(1))
         proxy.keep()
-        with pytest.raises(CommitUnknown, match="no answer in time"):
+        with pytest.raises(CommitUnknownError, match="no answer in time"):
             await store.commit(lease, batch(2))
         assert await store.extend_lease(lease, 60.0)
 
@@ -335,7 +335,7 @@ def test_a_restart_of_the_server_is_survived_and_wake_ups_go_on(server: Postgres
             store.reap_leases,
             store.list_queues,
         ):
-            with pytest.raises(StoreUnavailable, match=f"{server.host}:{server.port}"):
+            with pytest.raises(StoreUnavailableError, match=f"{server.host}:{server.port}"):
                 await verb()
         server.start()
         assert not await store.committed(lease, batch(2))
@@ -371,7 +371,7 @@ def test_what_was_committed_survives_the_death_of_the_server(server: PostgresSer
         writing = asyncio.create_task(write())
         await asyncio.sleep(0.2)
         server.kill()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailableError):
             await writing
         server.start()
         assert known > 0
@@ -402,7 +402,7 @@ def test_a_claim_whose_answer_was_lost_is_answered_the_next_time(
         claim = asyncio.create_task(claimed(store, lease, 3))
         await until(lambda: waiting_for_locks(admin))
         proxy.cut_off_clients()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailableError):
             await claim
         again = asyncio.create_task(claimed(store, lease, 10))
         await holding.rollback()
@@ -451,7 +451,7 @@ def test_a_claim_that_arrives_late_takes_nothing() -> None:
         async with asyncio.timeout(PATIENCE):
             await proxy.kept.wait()
         proxy.cut_off_clients()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailableError):
             await claim
         assert len(await claimed(store, lease, 1)) == 1
         proxy.deliver()
@@ -507,7 +507,7 @@ def test_a_commit_that_comes_while_its_lease_is_taken_away_writes_nothing(more: 
         commit = asyncio.create_task(store.commit(lease, batch(1, more=more)))
         await until(lambda: waiting_for_locks(admin))
         await taking.commit()
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await commit
         assert await log(store) == []
 
@@ -542,7 +542,7 @@ def test_a_lease_that_is_taken_away_in_mid_commit_lets_all_or_nothing_through(lo
             if committed is None:
                 assert (flow.status, handed_on, await log(other, flow_id)) == ("completed", 0, ["1"])
             else:
-                assert isinstance(committed, LeaseLost)
+                assert isinstance(committed, LeaseLostError)
                 assert (flow.status, handed_on, await log(other, flow_id)) == ("ready", 1, [])
                 await admin.execute("UPDATE flows SET status = 'completed', wake_at = NULL WHERE id = $1", flow_id)
 
@@ -565,7 +565,7 @@ def test_no_flow_stays_with_a_worker_that_was_reaped_while_it_claimed(loop: int)
                 await other.reap_leases()
 
             claim, _ = await asyncio.gather(claimed(store, lease, 20), reap(), return_exceptions=True)
-            assert not isinstance(claim, BaseException) or isinstance(claim, LeaseLost)
+            assert not isinstance(claim, BaseException) or isinstance(claim, LeaseLostError)
             owned = await admin.fetchval("SELECT count(*) FROM flows WHERE owner IS NOT NULL")
             assert owned == 0
 
@@ -596,7 +596,7 @@ def test_a_worker_that_froze_while_it_claimed_does_not_hold_the_others_up(monkey
             claimed = await other.claim(others, [WORK], None, 10, NOW)
         assert len(claimed.flows) == 1
         proxy.cut_off_clients()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailableError):
             await claim
 
     played(play)

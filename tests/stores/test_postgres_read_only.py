@@ -8,7 +8,7 @@ from tests.postgres_server import PostgresServer, shared_server
 from tests.stores.postgres_scene import NOW, PATIENCE, WORK, Scene, claimed, joined, new_flow, played
 
 from redrive.determinism.dice import use_dice
-from redrive.stores.errors import CommitUnknown, StoreUnavailable
+from redrive.errors import CommitUnknownError, StoreUnavailableError
 
 
 def test_a_database_that_could_only_be_read_for_a_while_is_written_to_again() -> None:
@@ -29,11 +29,11 @@ def test_a_database_that_could_only_be_read_for_a_while_is_written_to_again() ->
             lambda: store.claim(lease, [WORK], None, 1, NOW),
         ):
             for _ in range(2):
-                with contextlib.suppress(StoreUnavailable):
+                with contextlib.suppress(StoreUnavailableError):
                     await writes()
-            with pytest.raises(StoreUnavailable, match="read-only") as raised:
+            with pytest.raises(StoreUnavailableError, match="read-only") as raised:
                 await writes()
-            assert not isinstance(raised.value, CommitUnknown)
+            assert not isinstance(raised.value, CommitUnknownError)
         await admin.execute("SET default_transaction_read_only = off")
         await admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
         await store.add_flows([new_flow("a")])

@@ -12,7 +12,7 @@ from tests.stores.postgres_scene import NOW, Scene, claimed, fresh_schema, joine
 
 import redrive
 from redrive import action
-from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, StoreUnusable
+from redrive.errors import CommitUnknownError, StoreError, StoreUnavailableError, StoreUnusableError
 from redrive.stores.postgres.faults import connecting_failed
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, EventRow
@@ -36,7 +36,7 @@ def refused(store: PostgresStore) -> StoreError:
 
 def test_a_server_that_is_not_there_is_named() -> None:
     error = refused(PostgresStore("postgresql://ann:s3cret-word@127.0.0.1:1/app"))
-    assert isinstance(error, StoreUnavailable)
+    assert isinstance(error, StoreUnavailableError)
     assert str(error).startswith("postgresql://ann@127.0.0.1:1/app: cannot connect (")
     assert "check that PostgreSQL is running" in str(error)
     assert "s3cret" not in str(error)
@@ -44,7 +44,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 def test_a_host_that_does_not_exist_is_named() -> None:
     error = refused(PostgresStore("postgresql://ann:s3cret-word@no-such-host.invalid/app"))
-    assert isinstance(error, StoreUnavailable)
+    assert isinstance(error, StoreUnavailableError)
     assert "no-such-host.invalid/app" in str(error)
     assert "s3cret" not in str(error)
 
@@ -62,7 +62,7 @@ def test_a_host_that_does_not_exist_is_named() -> None:
 def test_what_stands_in_the_way_is_told_with_what_to_do(user: str, password: str, database: str, told: str) -> None:
     server = shared_server()
     error = refused(PostgresStore(server.url(database, user, password)))
-    assert isinstance(error, StoreUnusable)
+    assert isinstance(error, StoreUnusableError)
     assert told in str(error)
     assert f"{user}@{server.host}:{server.port}/{database}" in str(error)
     assert not password or password not in str(error)
@@ -84,7 +84,7 @@ def test_a_user_without_the_right_to_create_schemas_can_use_one_that_is_there() 
 def test_a_database_that_cannot_keep_all_text_is_refused() -> None:
     shared_server().execute("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
     error = refused(PostgresStore(shared_server().url("latin")))
-    assert isinstance(error, StoreUnusable)
+    assert isinstance(error, StoreUnusableError)
     assert "encoding LATIN1 cannot store all text" in str(error)
     assert "create the database with ENCODING 'UTF8'" in str(error)
 
@@ -106,7 +106,8 @@ def test_a_pool_that_lends_a_session_for_a_transaction_only_is_refused() -> None
     async def play(scene: Scene) -> None:
         async with Pool(shared_server(), shared=True) as pool:
             with pytest.raises(
-                StoreUnusable, match="several connections; connect to the server itself, or to a pooler in session mode"
+                StoreUnusableError,
+                match="several connections; connect to the server itself, or to a pooler in session mode",
             ):
                 await scene.store(url=pool.url(scene.url))
 
@@ -134,7 +135,7 @@ def test_a_setting_that_only_other_drivers_know_is_told() -> None:
     "url", ["mysql://ann:s3cret-word@host/app", "ann:s3cret-word@host/app", "", "postgresql://h:x/"]
 )
 def test_what_is_not_an_address_of_postgresql_is_refused_at_once(url: str) -> None:
-    with pytest.raises(StoreUnusable, match="write postgresql://user@host:5432/database") as raised:
+    with pytest.raises(StoreUnusableError, match="write postgresql://user@host:5432/database") as raised:
         PostgresStore(url)
     assert "s3cret" not in str(raised.value)
 
@@ -143,7 +144,7 @@ def test_what_is_not_an_address_of_postgresql_is_refused_at_once(url: str) -> No
     "password", ["17/s3cret", "17?s3cret", "17#s3cret", "s3cret/", "s3cret?", "s3cret#", "\u2100s3cret"]
 )
 def test_a_password_that_is_not_percent_encoded_is_not_taken_for_a_database_and_told(password: str) -> None:
-    with pytest.raises(StoreUnusable, match=r"/ \? # @ in a password or a name as %2F %3F %23 %40") as raised:
+    with pytest.raises(StoreUnusableError, match=r"/ \? # @ in a password or a name as %2F %3F %23 %40") as raised:
         PostgresStore(f"postgresql://ann:{password}@host/app")
     assert "s3cret" not in str(raised.value)
     assert "17" not in str(raised.value)
@@ -156,7 +157,7 @@ def test_a_user_and_a_database_may_have_an_at_sign() -> None:
 
 @pytest.mark.parametrize("schema", ["", "x" * 59, "pg_mine", "a\x00b", "$user"])
 def test_a_schema_that_cannot_be_is_refused_at_once(schema: str) -> None:
-    with pytest.raises(StoreUnusable, match="schema"):
+    with pytest.raises(StoreUnusableError, match="schema"):
         PostgresStore("postgresql://host/app", schema)
 
 
@@ -166,7 +167,7 @@ def test_a_schema_of_a_newer_version_is_refused() -> None:
         await (await scene.connection()).execute(
             "INSERT INTO redrive_migrations (version, name) VALUES (9999, 'to come')"
         )
-        with pytest.raises(StoreUnusable, match=r"version 9999.*upgrade redrive"):
+        with pytest.raises(StoreUnusableError, match=r"version 9999.*upgrade redrive"):
             await scene.store()
 
     played(play)
@@ -187,7 +188,7 @@ def test_a_schema_that_was_dropped_is_told() -> None:
     async def play(scene: Scene) -> None:
         store, connection = await scene.store(), await scene.connection()
         await connection.execute(f"DROP SCHEMA {scene.schema} CASCADE")
-        with pytest.raises(StoreUnusable, match="open the store again"):
+        with pytest.raises(StoreUnusableError, match="open the store again"):
             await store.add_flows([new_flow("a")])
         await store.open()
         await store.add_flows([new_flow("a")])
@@ -201,9 +202,9 @@ def test_a_database_that_may_only_be_read_says_so() -> None:
     async def play(scene: Scene) -> None:
         await scene.store()
         store = await scene.store(url=f"{scene.url}?default_transaction_read_only=on")
-        with pytest.raises(StoreUnavailable, match="read-only") as raised:
+        with pytest.raises(StoreUnavailableError, match="read-only") as raised:
             await store.add_flows([new_flow("a")])
-        assert not isinstance(raised.value, CommitUnknown)
+        assert not isinstance(raised.value, CommitUnknownError)
 
     played(play)
 
@@ -259,9 +260,9 @@ def test_an_app_that_was_not_entered_says_so() -> None:
         app = redrive.open(scene.url)
         connection = await scene.connection()
         with pytest.raises(StoreError, match="the store is not open"):
-            await app.submit(noop())
+            await app.start(noop())
         with pytest.raises(StoreError, match="the store is not open"):
-            await app.submit(noop(), key="k", connection=connection)
+            await app.start(noop(), key="k", connection=connection)
         with pytest.raises(StoreError, match="the store is not open"):
             await app.handle("a").result(timeout=5)
         with pytest.raises(StoreError, match="the store is not open"):
@@ -274,11 +275,11 @@ def test_a_missing_driver_says_what_to_install() -> None:
     script = """
 import asyncio, sys
 sys.modules["asyncpg"] = None
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.postgres.store import PostgresStore
 try:
     asyncio.run(PostgresStore("postgresql://host/app").open())
-except StoreUnusable as error:
+except StoreUnusableError as error:
     print(error)
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own script
@@ -288,4 +289,4 @@ except StoreUnusable as error:
 def test_a_driver_that_lost_track_of_a_connection_that_was_cut_tries_again() -> None:
     """That is no wrong address: a worker must not end for good of it."""
     confused = asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress")
-    assert type(connecting_failed("postgresql://db", confused)) is StoreUnavailable
+    assert type(connecting_failed("postgresql://db", confused)) is StoreUnavailableError

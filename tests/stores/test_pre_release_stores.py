@@ -10,7 +10,7 @@ import pytest
 from tests.postgres_server import shared_server
 
 from redrive.cli import main
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.interface import Store
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.sqlite.store import SqliteStore
@@ -63,7 +63,7 @@ def test_a_store_in_the_old_layout_is_refused_with_what_to_do(
             await store.close()
 
     for _ in range(2):
-        with pytest.raises(StoreUnusable) as refusal:
+        with pytest.raises(StoreUnusableError) as refusal:
             asyncio.run(open_and_close())
         assert str(refusal.value) == f"{store.address}{LINE}"
     assert main(["flows", "--store", address]) == 2

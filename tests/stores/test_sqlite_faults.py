@@ -15,7 +15,7 @@ from typing import IO
 
 import pytest
 
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
+from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, StoreUnavailableError, StoreUnusableError
 from redrive.stores.records import Batch, EventRow, FlowQuery, NewFlow, NewWorker
 from redrive.stores.sqlite import store as store_module
 from redrive.stores.sqlite.faults import as_store_error
@@ -75,7 +75,7 @@ print("free", flush=True)
 
 WORKS = """
 import asyncio, sys
-from redrive.stores.errors import LeaseLost
+from redrive.errors import LeaseLostError
 from redrive.stores.records import Batch, EventRow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -91,8 +91,8 @@ async def main():
         events = [EventRow(flow.id, 2 * number + half, 1.0, "x" * 500) for flow in flows for half in (0, 1)]
         try:
             await store.commit(lease, Batch(number=number, events=events))
-        except LeaseLost:
-            print("LeaseLost", flush=True)
+        except LeaseLostError:
+            print("LeaseLostError", flush=True)
             return await store.close()
         if number == 1:
             print("committed", flush=True)
@@ -111,10 +111,10 @@ def test_a_lock_held_by_another_process_is_said_and_nothing_is_lost(tmp_path: Pa
         with process(HOLDS_THE_WRITE_LOCK, tmp_path / "app.db") as holder:
             assert said(holder) == "locked"
             with pytest.raises(
-                StoreUnavailable, match=r"app\.db: another process has locked the database for too long"
+                StoreUnavailableError, match=r"app\.db: another process has locked the database for too long"
             ):
                 await store.commit(lease, Batch(number=1, events=[EventRow("before", 1, 1.0, "{}")]))
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(StoreUnavailableError):
                 await store.add_flows([new_flow("during")])
             # Whoever only looks is not held up.
             assert [flow.id for flow in await store.list_flows(FlowQuery())] == ["before"]
@@ -156,7 +156,9 @@ def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(tmp_path: Path)
         await store._writer.do(limit_pages, 20)
         large = Batch(number=1, events=[EventRow("a", seq, 1.0, "x" * 4000) for seq in range(1, 101)])
         for _ in range(3):
-            with pytest.raises(StoreUnavailable, match="the disk is full; nothing was changed, so free some space"):
+            with pytest.raises(
+                StoreUnavailableError, match="the disk is full; nothing was changed, so free some space"
+            ):
                 await store.commit(lease, large)
         assert not await store.committed(lease, large)
         assert await store.read_events(["a"]) == {"a": []}
@@ -171,7 +173,7 @@ def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(tmp_path: Path)
 
 WRITES_UNTIL_THE_DISK_FAILS = """
 import asyncio, os, resource, sys
-from redrive.stores.errors import CommitUnknown, StoreUnavailable
+from redrive.errors import CommitUnknownError, StoreUnavailableError
 from redrive.stores.records import Batch, EventRow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -185,7 +187,7 @@ async def main():
     batch = Batch(number=1, events=events)
     try:
         await store.commit(lease, batch)
-    except StoreUnavailable as error:
+    except StoreUnavailableError as error:
         print(type(error).__name__, error)
     print(await store.committed(lease, batch), len((await store.read_events(["a"]))["a"]))
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -201,7 +203,7 @@ asyncio.run(main())
 def test_a_disk_that_fails_is_said_and_work_goes_on_when_it_is_back(tmp_path: Path) -> None:
     with process(WRITES_UNTIL_THE_DISK_FAILS, tmp_path / "app.db") as writer:
         assert said(writer).startswith(
-            f"StoreUnavailable sqlite:///{tmp_path}/app.db: the disk failed to read or write"
+            f"StoreUnavailableError sqlite:///{tmp_path}/app.db: the disk failed to read or write"
         )
         assert said(writer) == "False 0"
         assert said(writer) == "True 100"
@@ -212,9 +214,9 @@ def test_a_file_that_became_read_only_is_said(tmp_path: Path) -> None:
         store = await opened(tmp_path / "app.db")
         await store._writer.do(lambda connection: connection.execute("PRAGMA query_only = ON"))
         # Waiting does not mend it.
-        with pytest.raises(StoreUnusable, match=r"app\.db: the database is read-only for this user; allow"):
+        with pytest.raises(StoreUnusableError, match=r"app\.db: the database is read-only for this user; allow"):
             await store.acquire_lease(WORKER, HOUR)
-        with pytest.raises(StoreUnusable, match="read-only"):
+        with pytest.raises(StoreUnusableError, match="read-only"):
             await store.add_flows([new_flow("a")])
         await store.close()
 
@@ -242,11 +244,11 @@ def test_a_file_that_is_gone_while_it_is_in_use_is_said(
         if fate == "replaced":
             (tmp_path / "app.db").touch()
         told = r"app\.db: the file was deleted, moved or replaced while it was in use; put it back and open the store"
-        with pytest.raises(StoreUnusable, match=told):
+        with pytest.raises(StoreUnusableError, match=told):
             await store.claim(lease, ["workflow:Work"], None, 1, 2.0)
-        with pytest.raises(StoreUnusable, match=told):
+        with pytest.raises(StoreUnusableError, match=told):
             await store.commit(lease, Batch(number=2))
-        with pytest.raises(StoreUnusable, match=told):
+        with pytest.raises(StoreUnusableError, match=told):
             await store.list_flows(FlowQuery())
         if fate == "moved":
             (tmp_path / "moved.db").rename(tmp_path / "app.db")
@@ -263,8 +265,8 @@ def test_a_file_that_is_gone_while_it_is_in_use_is_said(
 def test_a_commit_that_perhaps_reached_the_disk_is_unknown() -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-    assert isinstance(as_store_error(error, "sqlite:///app.db", committing=True), CommitUnknown)
-    assert not isinstance(as_store_error(error, "sqlite:///app.db"), CommitUnknown)
+    assert isinstance(as_store_error(error, "sqlite:///app.db", committing=True), CommitUnknownError)
+    assert not isinstance(as_store_error(error, "sqlite:///app.db"), CommitUnknownError)
 
 
 @pytest.mark.promise("A14")
@@ -326,7 +328,7 @@ def test_a_frozen_process_keeps_its_lease_until_it_runs_out_and_is_fenced_afterw
             assert [(reaped.epoch, reaped.flows) for reaped in await store.reap_leases()] == [(epoch, 1)]
             worker.send_signal(signal.SIGCONT)
             tell(worker)
-            assert said(worker) == "LeaseLost"
+            assert said(worker) == "LeaseLostError"
         assert len((await store.read_events(["a"]))["a"]) == 2
         await store.close()
 
@@ -412,7 +414,7 @@ def test_many_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
 
 async def refused(path: str) -> str:
     store = SqliteStore(path)
-    with pytest.raises(StoreUnusable) as raised:
+    with pytest.raises(StoreUnusableError) as raised:
         await store.open()
     with pytest.raises(StoreError, match="not open"):
         await store.list_flows(FlowQuery())
@@ -469,7 +471,7 @@ def test_a_lease_that_ran_out_while_the_commit_waited_is_noticed_in_that_commit(
             late = asyncio.create_task(store.commit(lease, Batch(number=1, events=[EventRow("a", 1, 1.0, "{}")])))
             await asyncio.sleep(0)
             tell(holder, "UPDATE workers SET expires_at_monotonic = 0")
-            with pytest.raises(LeaseLost, match=r"the lease of host:1 \(epoch 1\) has expired or was taken away"):
+            with pytest.raises(LeaseLostError, match=r"the lease of host:1 \(epoch 1\) has expired or was taken away"):
                 await late
         assert await store.read_events(["a"]) == {"a": []}
         await store.close()
@@ -488,7 +490,7 @@ def test_a_worker_hears_that_the_file_is_locked_while_its_lease_lasts(
         lease = await store.acquire_lease(NewWorker(name="w", definitions=()), 0.1)
         with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StoreUnavailable, match="another process has locked the database for too long"):
+            with pytest.raises(StoreUnavailableError, match="another process has locked the database for too long"):
                 await asyncio.wait_for(store.extend_lease(lease, 0.1), 20)
         await store.close()
 

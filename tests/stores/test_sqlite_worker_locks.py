@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.records import NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 

@@ -30,7 +30,7 @@ def test_retries_and_the_state_of_circuits_are_metrics() -> None:
         with virtual_clock() as clock:
             with pytest.raises(ConnectionError):
                 pay()
-            with pytest.raises(redrive.CircuitOpen):
+            with pytest.raises(redrive.CircuitOpenError):
                 pay()
             assert (
                 registry.get_sample_value("redrive_circuit_state", {"dependency": "metrics-test", "phase": "open"}) == 1

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import AttemptTimeout, Graph, RetryPolicy, Script, Workflow, action, current_attempt, workflow
+from redrive import AttemptTimeoutError, Graph, RetryPolicy, Script, Workflow, action, current_attempt, workflow
 from redrive.determinism.clock import SystemClock, current_clock
+from redrive.errors import LeaseLostError, StoreUnavailableError
+from redrive.flows.workflows.workflow import workflow_named
 from redrive.pipeline import Pipeline, RetryInterceptor, StageContext
-from redrive.stores.errors import LeaseLost, StoreUnavailable
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Batch, Lease
 from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow, virtual_clock
@@ -61,7 +62,7 @@ class Weekly(Workflow):
 
 
 def test_a_week_of_backoff_takes_milliseconds() -> None:
-    outcome = run_flow(Weekly, times=3)
+    outcome = run_flow(Weekly.call(times=3))
     assert outcome.status == "completed"
     assert outcome.result == "done"
     assert outcome.error is None
@@ -85,7 +86,7 @@ def test_a_failed_flow_has_its_error_and_prints_its_log() -> None:
 
 def test_in_an_async_test_it_says_what_to_use_instead() -> None:
     async def test() -> None:
-        run_flow(Weekly, times=1)
+        run_flow(Weekly.call(times=1))
 
     with pytest.raises(RuntimeError, match="use `async with flow_app"):
         asyncio.run(test())
@@ -96,7 +97,7 @@ def test_in_an_event_loop_that_cannot_be_looked_into_it_does_not_begin() -> None
 
     async def test() -> None:
         async with flow_app() as app:
-            await (await app.start(Weekly, times=1)).result(timeout=5)
+            await (await app.start(Weekly.call(times=1))).result(timeout=5)
 
     with pytest.raises(RuntimeError, match=r"uvloop.*asyncio\.run"):
         uvloop.run(test())
@@ -106,7 +107,7 @@ def test_time_stands_still_while_the_clock_is_frozen() -> None:
     async def test() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(Weekly, times=1)
+                handle = await app.start(Weekly.call(times=1))
                 assert await app.settled(handle) == "waiting"
                 (retry,) = await app.retries()
                 assert retry.scheduled_at == app.clock.wall() + 86_400
@@ -126,8 +127,8 @@ def test_a_flow_whose_time_has_come_is_settled_only_after_it_went_on() -> None:
     async def test() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(Weekly, times=1)
-                later = await app.start(Weekly, times=0, delay="2d")
+                handle = await app.start(Weekly.call(times=1))
+                later = await app.start(Weekly.call(times=0), delay="2d")
                 await app.settled(handle)
                 app.clock.advance(86_400)
                 assert await app.settled(handle) == "waiting"
@@ -147,7 +148,7 @@ def test_a_flow_whose_time_has_come_waits_while_no_worker_is_there() -> None:
     async def test() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(Weekly, times=1)
+                handle = await app.start(Weekly.call(times=1))
                 await app.settled(handle)
                 await app.kill()
                 app.clock.advance(86_400)
@@ -170,7 +171,7 @@ def test_a_flow_is_settled_only_after_its_failures_are_told_of(caplog: pytest.Lo
     async def story() -> int:
         async with flow_app() as app:
             with app.clock.frozen():
-                await app.settled(await app.start(Many))
+                await app.settled(await app.start(Many.call()))
                 return sum("; next attempt in" in one.getMessage() for one in caplog.records)
 
     with caplog.at_level(logging.INFO, logger="redrive"):
@@ -193,7 +194,7 @@ class Beside(Workflow):
 
 @pytest.mark.parametrize("what", ["thread", "loop", "virtual"])
 def test_time_does_not_jump_over_work_that_takes_real_time(what: str) -> None:
-    outcome = run_flow(Beside, what)
+    outcome = run_flow(Beside.call(what))
     assert outcome.status == "completed"
     assert outcome.duration == 3600
     assert len(outcome.executed) == 1
@@ -205,11 +206,11 @@ def test_work_that_hangs_is_taken_to_its_timeout() -> None:
         async def run(self) -> str:
             try:
                 await self.run_action(hang(), retry=RetryPolicy(attempts=2), timeout=timedelta(minutes=2))
-            except AttemptTimeout:
+            except AttemptTimeoutError:
                 return "cut"
             return "unreached"
 
-    outcome = run_flow(Hangs)
+    outcome = run_flow(Hangs.call())
     assert outcome.result == "cut"
     # The attempt after a timeout gets half as much again.
     assert outcome.duration == pytest.approx(120 + 0.1 + 180)
@@ -222,7 +223,7 @@ def test_runs_are_the_same_every_time() -> None:
             await flaky(2)
             return [str(workflow.uuid()), workflow.flow_id(), workflow.now().isoformat()]
 
-    one, another = run_flow(Draws), run_flow(Draws)
+    one, another = run_flow(Draws.call()), run_flow(Draws.call())
     assert one.result == another.result
     assert one.waits == another.waits
 
@@ -230,7 +231,7 @@ def test_runs_are_the_same_every_time() -> None:
 def test_a_killed_worker_leaves_everything_as_the_log_has_it() -> None:
     async def test() -> None:
         async with flow_app() as app:
-            handle = await app.submit(hang(), retry=RetryPolicy(attempts=3))
+            handle = await app.start(hang(), retry=RetryPolicy(attempts=3))
             await app.until(lambda: app.witness.executed)
             await app.kill()
             lines = await app.log(handle.id)
@@ -249,7 +250,7 @@ def test_a_killed_worker_leaves_everything_as_the_log_has_it() -> None:
 def test_a_flow_that_does_not_end_fails_the_test_with_its_log() -> None:
     async def test() -> None:
         async with flow_app() as app:
-            await app.outcome(await app.submit(hang()), within=0.1)
+            await app.outcome(await app.start(hang()), within=0.1)
 
     with pytest.raises(AssertionError, match=r"(?s)the flow has not ended in time.*ItemStarted item=1 step=kit.hang"):
         asyncio.run(test())
@@ -260,7 +261,7 @@ def test_a_flow_in_which_nothing_happens_is_given_up_on_and_says_what_hangs(monk
     says = r"(?s)nothing has happened for 0\.2 s: attempt 1 of kit\.hang \(item 1\) has not ended, and has no timeout\n"
     with pytest.raises(AssertionError, match=says):
         run_flow(hang())
-    assert run_flow(Weekly, times=3).result == "done"
+    assert run_flow(Weekly.call(times=3)).result == "done"
 
 
 def test_a_flow_that_did_not_complete_has_no_result_but_a_reason() -> None:
@@ -270,7 +271,7 @@ def test_a_flow_that_did_not_complete_has_no_result_but_a_reason() -> None:
     async def test() -> Any:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(Weekly, times=1)
+                handle = await app.start(Weekly.call(times=1))
                 await app.settled(handle)
                 await handle.pause(by="ann", why="later")
                 return (await app.outcome(handle)).result
@@ -280,7 +281,7 @@ def test_a_flow_that_did_not_complete_has_no_result_but_a_reason() -> None:
 
 
 def test_every_commit_is_a_crash_point_on_both_sides() -> None:
-    runs = crash_everywhere(Weekly, times=2)
+    runs = crash_everywhere(Weekly.call(times=2))
     commits = max(run.commit for run in runs)
     assert [(run.commit, run.side) for run in runs] == [
         (commit, side) for commit in range(1, commits + 1) for side in ("before", "after")
@@ -310,7 +311,7 @@ def test_a_difference_says_where_and_what_and_prints_the_log() -> None:
 
 def test_a_story_may_do_more_than_run_a_flow(tmp_path: Path) -> None:
     async def story(app: FlowApp) -> list[str]:
-        handles = [await app.submit(flaky(1, f"job {number}")) for number in range(3)]
+        handles = [await app.start(flaky(1, f"job {number}")) for number in range(3)]
         return [await handle.result() for handle in handles]
 
     for run in crash_everywhere(story):
@@ -329,13 +330,13 @@ def test_a_store_that_is_away_comes_back_in_real_time() -> None:
         async def commit(self, lease: Lease, batch: Batch) -> None:
             if self.refused < 2:
                 self.refused += 1
-                raise StoreUnavailable("out for lunch")
+                raise StoreUnavailableError("out for lunch")
             await super().commit(lease, batch)
 
     async def test() -> None:
         store = Away()
         async with flow_app(store) as app:
-            outcome = await app.outcome(await app.start(Weekly, times=1), within=20)
+            outcome = await app.outcome(await app.start(Weekly.call(times=1)), within=20)
         assert outcome.result == "done"
         assert store.refused == 2
 
@@ -370,7 +371,7 @@ def test_nothing_is_left_behind_by_a_worker_with_work_under_way() -> None:
 
     async def first() -> str:
         async with flow_app(store) as app:
-            handle = await app.submit(hang(), retry=RetryPolicy(attempts=1))
+            handle = await app.start(hang(), retry=RetryPolicy(attempts=1))
             await app.until(lambda: app.witness.executed)
             return handle.id
 
@@ -398,10 +399,10 @@ def test_a_debugger_may_hold_a_test_up_and_a_lease_that_is_lost_is_told(
 
     async def test() -> str:
         async with flow_app(**settings) as app:
-            return str(await (await app.submit(look_around())).result(timeout=5))
+            return str(await (await app.start(look_around())).result(timeout=5))
 
     if settings:
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             asyncio.run(test())
     else:
         assert asyncio.run(test()) == "seen"
@@ -421,7 +422,7 @@ def test_time_in_which_nothing_could_happen_is_no_reason_to_give_up(monkeypatch:
 def test_settings_of_the_worker_can_be_given() -> None:
     async def test() -> None:
         async with flow_app(concurrency=1) as app:
-            handles = [await app.submit(take_long(10)) for _ in range(3)]
+            handles = [await app.start(take_long(10)) for _ in range(3)]
             for handle in handles:
                 await app.outcome(handle)
             assert app.clock.now == 30
@@ -447,7 +448,7 @@ def test_dead_letters_and_redrive_work_as_in_real_life() -> None:
 
     async def test() -> None:
         async with flow_app() as app:
-            handle = await app.submit(mended())
+            handle = await app.start(mended())
             assert (await app.outcome(handle)).status == "failed"
             broken[0] = False
             (letter,) = await app.dead_letters()
@@ -466,29 +467,28 @@ async def doubles(ctx: StageContext) -> dict[str, int]:
     return {"twice": 2 * ctx.data["n"]}
 
 
-STARTED: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = [
-    (Weekly, (1,), {}, "done"),
-    ("kit.Weekly", (1,), {}, "done"),
-    (twice(4), (), {}, 8),
-    (Graph("kit").step("twice", twice, outputs=["twice"]), ({"n": 4},), {}, {"twice": 8}),
-    (Script("kit", "fn main(n):\n    return @kit.twice(n=n)\n"), ({"n": 4},), {}, 8),
-    (Pipeline("kit").with_stage("double", doubles), (), {"data": {"n": 4}}, {"double": {"twice": 8}}),
+STARTED: list[tuple[Any, Any]] = [
+    (Weekly.call(1), "done"),
+    (twice(4), 8),
+    (Graph("kit").step("twice", twice, outputs=["twice"]).call({"n": 4}), {"twice": 8}),
+    (Script("kit", "fn main(n):\n    return @kit.twice(n=n)\n").call({"n": 4}), 8),
+    (Pipeline("kit").with_stage("double", doubles).call(data={"n": 4}), {"double": {"twice": 8}}),
 ]
 
 
-@pytest.mark.parametrize(("what", "args", "kwargs", "result"), STARTED, ids=lambda one: type(one).__name__)
-def test_whatever_makes_a_flow_can_be_run_and_crashed(
-    what: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
-) -> None:
-    assert run_flow(what, *args, **kwargs).result == result
-    if isinstance(what, Pipeline):
+@pytest.mark.parametrize(("call", "result"), STARTED, ids=lambda one: getattr(one, "kind", type(one).__name__))
+def test_whatever_makes_a_flow_can_be_run_and_crashed(call: Any, result: Any) -> None:
+    assert run_flow(call).result == result
+    if getattr(call, "kind", "") == "pipeline":
         # The attempt that is lost counts, and by default a stage has no other.
-        redrive.register_pipeline(what, [RetryInterceptor(retryable_errors=(redrive.AttemptLost,))])
-    crashed = crash_everywhere(what, *args, **kwargs)
+        redrive.register_pipeline(
+            call.definition, [RetryInterceptor(retryable_errors=(redrive.errors.AttemptLostError,))]
+        )
+    crashed = crash_everywhere(call)
     assert [run.outcome.result for run in crashed] == [result] * len(crashed)
     assert any(run.crashed for run in crashed)
 
 
 def test_what_makes_no_flow_cannot_be_crashed() -> None:
     with pytest.raises(TypeError, match=r"5 cannot be run; use what run_flow accepts"):
-        crash_everywhere(5)  # type: ignore[arg-type]  # that is the point
+        crash_everywhere(workflow_named(5).call())  # type: ignore[arg-type]  # that is the point

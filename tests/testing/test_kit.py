@@ -122,7 +122,7 @@ def test_async_tests_can_use_the_fixture(redrive_clock: VirtualClock) -> None:
         async def hang() -> None:
             await asyncio.Event().wait()
 
-        with pytest.raises(redrive.AttemptTimeout):
+        with pytest.raises(redrive.AttemptTimeoutError):
             await hang()
 
     asyncio.run(main())
@@ -156,7 +156,7 @@ def test_a_call_that_hangs_is_cut_though_a_socket_is_open() -> None:
     async def main() -> float:
         with virtual_clock(grace=0.005) as clock:
             async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0):
-                with pytest.raises(redrive.AttemptTimeout):
+                with pytest.raises(redrive.AttemptTimeoutError):
                     await asyncio.wait_for(hang(), 10)
         return clock.now
 
@@ -189,7 +189,7 @@ def test_work_in_a_thread_that_is_merely_slow_is_not_cut() -> None:
             return await work(), clock.now
 
     assert asyncio.run(main(0.05)) == ("done", 0)
-    with pytest.raises(redrive.AttemptTimeout):
+    with pytest.raises(redrive.AttemptTimeoutError):
         asyncio.run(main(0.001))
 
 

@@ -15,7 +15,7 @@ async def hang() -> None:
 
 
 async def hang_until_given_up() -> None:
-    with pytest.raises(redrive.AttemptTimeout):
+    with pytest.raises(redrive.AttemptTimeoutError):
         await hang()
 
 

@@ -154,10 +154,10 @@ def plain_number() -> int:
 
 
 def the_rest() -> None:
-    assert_type(redrive.report_of(ValueError()), redrive.Report | None)
+    assert_type(redrive.report_of(ValueError()), redrive.policies.Report | None)
     assert_type(redrive.fallback.last_good("1h").kind, str)
     assert_type(redrive.fallback.call(len), Fallback)
-    assert_type(redrive.TRANSIENT | redrive.UNKNOWN, redrive.Match)
+    assert_type(redrive.TRANSIENT | redrive.UNKNOWN, redrive.failures.Match)
     assert_type(redrive.time_left(), float | None)
     assert_type(redrive.Policy().replace(attempts=4), redrive.Policy)
     stop = redrive.listen(print)
@@ -190,10 +190,66 @@ async def pipelines() -> None:
 async def durable_pipelines(app: redrive.App) -> None:
     pipeline = Pipeline("checkout").with_stage("fetch", Fetch())
     redrive.register_pipeline(pipeline, [RetryInterceptor(), Watching()])
-    handle = await app.start(pipeline, data={"items": 3}, request_id="r-1", key="order-17", delay="2h")
+    handle = await app.start(pipeline.call(data={"items": 3}, request_id="r-1"), key="order-17", delay="2h")
     assert_type(handle, redrive.Handle[dict[str, dict[str, Any] | None]])
     assert_type(await handle.result(), dict[str, dict[str, Any] | None])
-    assert_type(await app.start("Billing", "u1", cents=100, key="order-17"), redrive.Handle[Any])
+
+
+@redrive.action
+async def charge(user: str, *, cents: int = 0) -> float:
+    return cents / 100
+
+
+@redrive.action(timeout="30s")
+def ship(order: str) -> list[str]:
+    return [order]
+
+
+@redrive.workflow
+class Checkout(redrive.Workflow):
+    # Named as settings of `start` are: neither gets in the other's way.
+    async def run(self, order: str, *, key: int = 0, queue: bool = False) -> dict[str, float]:
+        paid = await self.run_action(charge(order, cents=key), retry=redrive.RetryPolicy(attempts=3), timeout=30)
+        assert_type(paid, float)
+        assert_type(await ship(order), list[str])
+        return {order: paid}
+
+
+@redrive.workflow(name="billing.nightly")
+class Nightly(redrive.Workflow):
+    def __init__(self) -> None:
+        self.total = 0
+
+    async def run(self) -> int:
+        return self.total
+
+
+async def flows(app: redrive.App, graph: redrive.Graph, script: redrive.Script) -> None:
+    handle = await app.start(Checkout.call("o-17", key=3), key="order-17", queue="orders", priority=2, delay="2h")
+    assert_type(handle, redrive.Handle[dict[str, float]])
+    assert_type(await handle.result(timeout="1m"), dict[str, float])
+    assert_type(await (await app.start(Nightly.call())).result(), int)
+    assert_type(
+        await app.start(charge("u1", cents=100), retry="3 attempts", timeout=5, key="u1"), redrive.Handle[float]
+    )
+    assert_type(await app.start(ship("o-17")), redrive.Handle[list[str]])
+    assert_type(await app.start(graph.call({"order": 17}, goals=["ship"])), redrive.Handle[dict[str, Any]])
+    assert_type(await app.start(script.call({"order": 17}, function="main"), priority=1), redrive.Handle[Any])
+
+
+async def what_must_be_an_error_when_a_flow_is_started(app: redrive.App) -> None:
+    Checkout.call(17)  # type: ignore[arg-type]  # run takes a str
+    Checkout.call()  # type: ignore[call-arg]  # run needs the order
+    Checkout.call("o-17", cents=3)  # type: ignore[call-arg]  # run has no such argument
+    Checkout.call("o-17", key="k")  # type: ignore[arg-type]  # run's own key is an int
+    Nightly.call("o-17")  # type: ignore[call-arg]  # run takes nothing
+    charge(17)  # type: ignore[arg-type]  # the action takes a str
+    await app.start(Checkout)  # type: ignore[call-overload]  # a class is not a call
+    await app.start(Checkout.call("o-17"), order="o-18")  # type: ignore[call-overload]  # arguments of run go to call
+    await app.start(Checkout.call("o-17"), key=17)  # type: ignore[call-overload]  # the key of a flow is a str
+    await app.start(Checkout.call("o-17"), retry="3 attempts")  # type: ignore[call-overload]  # that is for jobs
+    wrong: redrive.Handle[int] = await app.start(Checkout.call("o-17"))  # type: ignore[arg-type]  # run gives a dict
+    assert_type(wrong, redrive.Handle[int])
 
 
 async def what_must_be_an_error(app: redrive.App) -> None:

@@ -40,7 +40,7 @@ def test_an_action_sees_its_attempt_and_the_receipt_token_is_the_same_on_all_of_
         return attempt.flow_id
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(flaky(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
+        handle = await app.start(flaky(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
         assert await handle.result() == handle.id
         assert [number for number, *_ in seen] == [1, 2, 3]
         assert len({receipt for _, receipt, _, _ in seen}) == 1
@@ -66,7 +66,7 @@ def test_a_heartbeat_without_details_keeps_the_last_ones_of_this_attempt_or_of_a
             raise ConnectionError
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(flaky(), retry=RetryPolicy(attempts=4, backoff_seconds=60))
+        handle = await app.start(flaky(), retry=RetryPolicy(attempts=4, backoff_seconds=60))
         await handle.result()
         assert seen == [None, None, {"cursor": 5}, {"cursor": 5}]
 
@@ -96,8 +96,8 @@ def test_an_attempt_that_takes_too_long_is_cut_and_the_next_gets_half_as_much_ag
             return "?"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.start(Impatient)
-        assert await handle.result() == "AttemptTimeout after 3"
+        handle = await app.start(Impatient.call())
+        assert await handle.result() == "AttemptTimeoutError after 3"
         assert limits == [pytest.approx(10), pytest.approx(15), pytest.approx(15)]
         assert clock.now == pytest.approx(10 + 1 + 15 + 2 + 15)
 
@@ -114,8 +114,10 @@ def test_a_deadline_holds_for_all_attempts_together() -> None:
         raise ConnectionError
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        policy = Policy(attempts=None, deadline=10.0, backoff=redrive.constant(3), jitter=redrive.Jitter("none"))
-        handle = await app.submit(away(), retry=policy)
+        policy = Policy(
+            attempts=None, deadline=10.0, backoff=redrive.constant(3), jitter=redrive.policies.Jitter("none")
+        )
+        handle = await app.start(away(), retry=policy)
         with pytest.raises(ConnectionError) as raised:
             await handle.result()
         report = redrive.report_of(raised.value)
@@ -143,7 +145,7 @@ def test_plain_functions_run_in_threads_and_no_more_than_allowed_at_once() -> No
 
     async def run() -> None:
         async with redrive.open("memory://", threads=2) as app:
-            handles = [await app.submit(blocking(n)) for n in range(6)]
+            handles = [await app.start(blocking(n)) for n in range(6)]
             names = [await handle.result(timeout=20) for handle in handles]
         assert most == 2
         assert all(name.startswith("redrive-action") for name in names)
@@ -165,7 +167,7 @@ def test_inside_an_action_the_engine_owns_the_retries() -> None:
         await guarded()
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(outer(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
+        handle = await app.start(outer(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
         with pytest.raises(ConnectionError):
             await handle.result()
         assert len(calls) == 3
@@ -186,7 +188,7 @@ def test_requests_made_by_an_action_keep_their_idempotency_key_on_every_attempt(
         raise ConnectionError
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(post(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
+        handle = await app.start(post(), retry=RetryPolicy(attempts=3, backoff_seconds=1))
         with pytest.raises(ConnectionError):
             await handle.result()
         assert len(keys) == 3
@@ -205,14 +207,14 @@ def test_a_waiting_retry_is_a_row_that_says_what_waits_and_until_when() -> None:
         policy = Policy(
             attempts=4,
             backoff=redrive.exponential(7200),
-            jitter=redrive.Jitter("none"),
+            jitter=redrive.policies.Jitter("none"),
             max_wait=None,
             deadline=None,
             attempt_timeout=30.0,
             timeout_retries=2,
         )
         began = clock.wall()
-        await app.submit(away(), retry=policy, queue="slow")
+        await app.start(away(), retry=policy, queue="slow")
         while not (rows := await app.retries()):  # noqa: ASYNC110 - the row is in a store
             await asyncio.sleep(0)
         (row,) = rows
@@ -244,7 +246,7 @@ def test_the_row_of_a_retry_that_runs_names_that_attempt_and_its_token() -> None
         await may_end.wait()
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        await app.submit(second_time(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
+        await app.start(second_time(), retry=RetryPolicy(attempts=3, backoff_seconds=60))
         await runs.wait()
         (row,) = await app.retries()
         assert (row.status, row.attempt_number, row.max_retries) == ("dispatched", 1, 2)
@@ -264,8 +266,8 @@ def test_a_result_that_does_not_fit_its_type_is_poison_and_is_not_tried_again() 
         return "many"  # type: ignore[return-value]
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(wrong(), retry=RetryPolicy(attempts=5))
-        with pytest.raises(redrive.NotStorable, match="action wrong"):
+        handle = await app.start(wrong(), retry=RetryPolicy(attempts=5))
+        with pytest.raises(redrive.errors.SerializationError, match="action wrong"):
             await handle.result()
         (letter,) = await app.dead_letters()
         assert letter.kind == "poison"
@@ -281,7 +283,7 @@ def test_arguments_that_cannot_be_stored_are_refused_at_the_call() -> None:
     @action
     async def counts(n: int) -> None: ...
 
-    with pytest.raises(redrive.NotStorable, match="action takes: argument data"):
+    with pytest.raises(redrive.errors.SerializationError, match="action takes: argument data"):
         takes(object())
     with pytest.raises(TypeError, match="n"):
         counts("three")  # type: ignore[arg-type]
@@ -302,7 +304,7 @@ def test_a_call_that_is_made_twice_takes_the_same_arguments_twice_though_the_act
             return [await self.run_action(call), await self.run_action(call)]
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.start(TwiceTheSame)
+        handle = await app.start(TwiceTheSame.call())
         assert await handle.result() == [2, 2]
 
     in_virtual_time(scenario)
@@ -335,7 +337,7 @@ def test_the_log_alone_tells_when_and_why_each_retry_happened() -> None:
         return "back"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(away(), retry=RetryPolicy(attempts=3, backoff_seconds=10))
+        handle = await app.start(away(), retry=RetryPolicy(attempts=3, backoff_seconds=10))
         assert await handle.result() == "back"
         lines = await app.log(handle.id)
         started = [line for line in lines if isinstance(line.event, ItemStarted | AttemptStarted)]
@@ -343,7 +345,7 @@ def test_the_log_alone_tells_when_and_why_each_retry_happened() -> None:
         for number, line in enumerate(failed):
             assert isinstance(line.event, AttemptFailed)
             decision = line.event.decision
-            assert isinstance(decision, redrive.RetryAt)
+            assert isinstance(decision, redrive.policies.RetryAt)
             assert decision.because.matched == "any failure"
             assert decision.because.raw == 10 * 2**number
             assert started[number + 1].at >= decision.when == pytest.approx(line.at + 10 * 2**number)
@@ -362,10 +364,10 @@ def test_an_action_that_leaves_the_program_fails_and_the_worker_goes_on() -> Non
         return "fine"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(leave(), retry=RetryPolicy(attempts=3))
+        handle = await app.start(leave(), retry=RetryPolicy(attempts=3))
         with pytest.raises(RuntimeError, match="action leave raised SystemExit"):
             await handle.result()
-        assert await (await app.submit(fine())).result() == "fine"
+        assert await (await app.start(fine())).result() == "fine"
 
     in_virtual_time(scenario)
 
@@ -376,7 +378,7 @@ class NetworkError(Exception): ...
 class RateLimitError(NetworkError): ...
 
 
-ATTEMPTS, SECONDS, NO_JITTER = 4, 2.5, redrive.Jitter("none")
+ATTEMPTS, SECONDS, NO_JITTER = 4, 2.5, redrive.policies.Jitter("none")
 
 
 @pytest.mark.promise("R5", "R2", "R3", "R10")
@@ -391,7 +393,12 @@ ATTEMPTS, SECONDS, NO_JITTER = 4, 2.5, redrive.Jitter("none")
         ([RetryPolicy(5, ["OtherError"], 7), RetryPolicy(3, ["NetworkError"], 1)], [1, 2]),
         ("[NetworkError -> retry: 2, backoff: 30s] [timeout: 2m]", [30, 60]),
         (
-            Policy(attempts=2, retry_on=redrive.ANYTHING, backoff=redrive.constant(9), jitter=redrive.Jitter("none")),
+            Policy(
+                attempts=2,
+                retry_on=redrive.ANYTHING,
+                backoff=redrive.constant(9),
+                jitter=redrive.policies.Jitter("none"),
+            ),
             [9],
         ),
     ],
@@ -414,10 +421,10 @@ def test_run_action_takes_its_policy_in_every_form_and_keeps_to_it(
             return "?"
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.start(Asking)
+        handle = await app.start(Asking.call())
         assert await handle.result() == "RateLimitError: slow down"
         decisions = [line.event.decision for line in await app.log(handle.id) if isinstance(line.event, AttemptFailed)]
-        assert [one.because.wait for one in decisions if isinstance(one, redrive.RetryAt)] == waits
+        assert [one.because.wait for one in decisions if isinstance(one, redrive.policies.RetryAt)] == waits
         assert clock.now == pytest.approx(sum(waits))
 
     in_virtual_time(scenario)
@@ -429,8 +436,8 @@ def test_an_action_that_takes_its_process_down_three_times_is_poison() -> None:
 
     async def run() -> None:
         async with redrive.open("memory://", processes=1) as app:
-            handle = await app.submit(die("SIGSEGV"), retry=RetryPolicy(attempts=None))
-            with pytest.raises(redrive.AttemptLost):
+            handle = await app.start(die("SIGSEGV"), retry=RetryPolicy(attempts=None))
+            with pytest.raises(redrive.errors.AttemptLostError):
                 await handle.result(timeout=60)
             (letter,) = await app.dead_letters()
             assert (letter.kind, letter.attempts) == ("poison", 3)
@@ -448,7 +455,7 @@ def test_arguments_of_every_kind_reach_an_action_in_a_process_of_its_own() -> No
 
     async def run() -> None:
         async with redrive.open("memory://", processes=1) as app:
-            assert await (await app.start(Spreading)).result(timeout=60) == [1, 2, 3, 4, 5]
+            assert await (await app.start(Spreading.call())).result(timeout=60) == [1, 2, 3, 4, 5]
 
     asyncio.run(run())
 
@@ -459,7 +466,7 @@ def test_an_action_that_raises_generator_exit_fails_like_any_other() -> None:
         raise GeneratorExit
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        handle = await app.submit(leaves_oddly())
+        handle = await app.start(leaves_oddly())
         with pytest.raises(RuntimeError, match="GeneratorExit"):
             await handle.result(timeout=5)
 
@@ -483,7 +490,7 @@ def test_work_that_a_pool_of_the_action_dropped_is_retried_wherever_the_action_r
 
     async def scenario() -> None:
         async with flow_app() as app:
-            assert (await app.outcome(await app.submit(called()))).result == 2
+            assert (await app.outcome(await app.start(called()))).result == 2
 
     asyncio.run(scenario())
 
@@ -500,7 +507,7 @@ def test_an_action_whose_error_cannot_be_looked_at_parks_its_flow_and_does_not_h
 
     async def run() -> None:
         async with redrive.open("memory://") as app:
-            handle = await app.submit(lies())
+            handle = await app.start(lies())
             async with asyncio.timeout(10):
                 while await handle.status() != "parked":  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
@@ -530,7 +537,7 @@ def test_who_finds_all_threads_held_by_calls_that_were_given_up_waits_in_line() 
 
     async def scenario() -> None:
         async with flow_app(threads=1) as app:
-            handle = await app.start(OneAfterTheOther)
+            handle = await app.start(OneAfterTheOther.call())
             await app.until(lambda: app.clock.now >= 3600)
             may_end.set()
             outcome = await app.outcome(handle)
@@ -551,7 +558,7 @@ def test_a_thread_that_hangs_holds_up_no_shutdown(ends: str) -> None:
 
     async def scenario() -> None:
         async with redrive.open("memory://", threads=1, grace=0.0) as app:
-            handle = await app.submit(hangs_on())
+            handle = await app.start(hangs_on())
             await asyncio.to_thread(began.wait, 30)
             if ends == "cancel":
                 await handle.cancel()
@@ -582,7 +589,7 @@ def test_a_workflow_may_change_what_an_action_gave_without_changing_what_the_act
             return given
 
     async def scenario(app: App, clock: VirtualClock) -> None:
-        assert await (await app.start(Changes)).result() == {"a": [1, 2, 3]}
+        assert await (await app.start(Changes.call())).result() == {"a": [1, 2, 3]}
 
     in_virtual_time(scenario)
     assert kept == {"a": [1, 2]}

@@ -9,9 +9,9 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
+from redrive.errors import StoreUnavailableError
 from redrive.flows.events import AttemptFailed, Paused
 from redrive.flows.graphs.graph import Graph
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import Batch, EventRow, Lease
 from redrive.testing import flow_app
 from redrive.worker.flow_run import FlowRun
@@ -75,7 +75,7 @@ def test_a_paused_flow_whose_timer_is_due_leaves_its_worker_in_peace(monkeypatch
 
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0) as app:
-            flow = await app.start(TimerBeside)
+            flow = await app.start(TimerBeside.call())
             await until_it_runs()
             await flow.pause(by="me", why="look")
             # In real time: the alarms of a worker are.
@@ -101,7 +101,7 @@ def test_a_pause_that_nobody_has_read_is_obeyed_before_anything_begins(tmp_path:
     async def scenario() -> None:
         # One place: the second action stands in line.
         async with redrive.open(address, concurrency=1, grace=0) as app:
-            flow = await app.start(Both)
+            flow = await app.start(Both.call())
             await until_it_runs()
         async with redrive.open(address, worker=False) as app:
             for word in ("pause", "resume", "pause"):
@@ -125,7 +125,7 @@ class CleansUp(Workflow):
             async with asyncio.TaskGroup() as group:
                 group.create_task(hang("one"))
                 group.create_task(hang("two"))
-        except* redrive.AttemptLost:
+        except* redrive.errors.AttemptLostError:
             pass
         return await do("clean up")
 
@@ -134,7 +134,7 @@ class CleansUp(Workflow):
 def test_a_lost_attempt_that_another_lost_one_takes_along_leaves_the_flow_to_go_on() -> None:
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(CleansUp)
+            flow = await app.start(CleansUp.call())
             await app.until(lambda: len(RAN) == 2)
             await app.kill()
             app.revive()
@@ -179,7 +179,7 @@ def test_a_flow_that_is_built_anew_while_an_attempt_is_about_to_begin_makes_it_o
         HOLD.append(asyncio.Event())
         BROKEN.add("mail")
         async with redrive.open(f"sqlite:///{tmp_path / 'app.db'}", poll=0.05) as app:
-            flow = await app.start_graph(ORDER, {"order": "o"})
+            flow = await app.start(ORDER.call({"order": "o"}))
             await has_failed(app, flow.id)
             BROKEN.clear()
             commit = app.store.commit
@@ -221,11 +221,11 @@ def test_a_worker_that_is_cut_off_stops_its_attempts_when_its_lease_is_over(
     async def cut_off(*_: object) -> bool:
         if hears == "nothing":
             await asyncio.Event().wait()
-        raise StoreUnavailable("nobody answers")
+        raise StoreUnavailableError("nobody answers")
 
     async def story() -> None:
         async with redrive.open(f"sqlite:///{tmp_path}/app.db", lease=1.0, grace=0.0) as app:
-            await app.submit(endless())
+            await app.start(endless())
             await asyncio.wait_for(began.wait(), 10)
             assert not cancelled.is_set()
             with monkeypatch.context() as patched:
@@ -253,7 +253,7 @@ def test_a_failed_step_of_a_flow_that_is_never_at_rest_is_tried_again_at_once(tm
                 reads += 1
                 return await read_events(flow_ids)
 
-            flow = await app.start_graph(graph, {"order": "o", "all": ["busy"] * 2000})
+            flow = await app.start(graph.call({"order": "o", "all": ["busy"] * 2000}))
             await has_failed(app, flow.id)
             BROKEN.clear()
             await app.reset_step(flow.id, "mail", by="ann", why="mended")
@@ -275,7 +275,7 @@ def test_what_comes_of_an_attempt_while_its_flow_is_built_anew_is_kept_though_th
         reading = asyncio.Event()
 
         async with redrive.open(address, poll=0.05) as app:
-            flow = await app.start_graph(ORDER, {"order": "o"})
+            flow = await app.start(ORDER.call({"order": "o"}))
             await has_failed(app, flow.id)
             read_events, here = app.store.read_events, asyncio.current_task()
 
@@ -322,7 +322,7 @@ def test_what_was_written_just_before_its_worker_froze_past_its_lease_does_not_b
                     time.sleep(0.6)  # noqa: ASYNC251 - nothing of this process goes on
 
             monkeypatch.setattr(app.store, "commit", freezes)
-            job = await app.submit(make())
+            job = await app.start(make())
             assert await job.result(timeout=10) == 2
             assert made == [2]
 

@@ -103,7 +103,7 @@ async def tell(app: FlowApp, handle: redrive.Handle[Any], told: Told, after: int
             await handle.pause()
             if (await app.outcome(handle)).status == "paused":
                 await handle.resume()
-    except redrive.FlowFinished:
+    except redrive.errors.FlowFinishedError:
         return
 
 
@@ -115,7 +115,7 @@ async def live(program: Any, dies: list[Any], told: Told, after: int, broken: bo
     async with flow_app(store, same_ids=True, flows=flows) as app:
         if dies:
             app.crash_at(*dies.pop())
-        handle = await app.start(Program, as_lists(program))
+        handle = await app.start(Program.call(as_lists(program)))
         if told != "nothing":
             await tell(app, handle, told, after)
         for again in range(10):

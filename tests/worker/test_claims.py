@@ -26,7 +26,7 @@ def test_a_worker_asks_no_more_often_while_others_hold_all_that_is_ready(monkeyp
 
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
-            handles = [await app.submit(quick()) for _ in range(3)]
+            handles = [await app.start(quick()) for _ in range(3)]
         with psycopg.connect(address) as operator:
             operator.execute("UPDATE redrive.flows SET priority = 5")
             async with redrive.open(address, worker=False, flows=2, poll=3600) as app:
@@ -57,9 +57,9 @@ def test_a_worker_asks_no_more_often_while_others_hold_all_that_is_ready(monkeyp
 def test_flows_that_wake_while_another_waits_for_long_leave_nothing_in_memory() -> None:
     async def scenario() -> None:
         async with flow_app() as app:
-            await app.submit(quick(), delay="30d")
+            await app.start(quick(), delay="30d")
             for _ in range(100):
-                handle = await app.submit(quick(), delay="10s")
+                handle = await app.start(quick(), delay="10s")
                 assert await handle.result() == 1
             alarms = [one for one in gc.get_objects() if isinstance(one, Timer) and one.callback is not None]
             assert len(alarms) < 10
@@ -70,13 +70,13 @@ def test_flows_that_wake_while_another_waits_for_long_leave_nothing_in_memory() 
 def test_what_is_registered_while_a_worker_runs_has_someone_who_takes_it(address: str) -> None:
     async def scenario() -> None:
         async with redrive.open(address, poll=0.05) as app:
-            assert await (await app.submit(quick())).result(timeout=10) == 1
+            assert await (await app.start(quick())).result(timeout=10) == 1
 
             @action(name=f"claims.later.{address.partition(':')[0]}")
             async def later() -> int:
                 raise ConnectionError("not yet")
 
-            handle = await app.submit(later(), retry=RetryPolicy(attempts=2, backoff_seconds=3600))
+            handle = await app.start(later(), retry=RetryPolicy(attempts=2, backoff_seconds=3600))
             headline = ""
             async with asyncio.timeout(10):
                 # Until the worker has asked for flows once more.

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import pytest
 
 from redrive.client.dead_letters import CLOSED_AT_ONCE, close_in_parts
-from redrive.client.handle import NotPossible
+from redrive.errors import InvalidStateError
 
 
 async def redrive(flow_ids: Sequence[str], by: str, why: str) -> list[str]:
     possible = [one for one in flow_ids if one != "undone"]
     if not possible:
-        raise NotPossible("flow undone was compensated")
+        raise InvalidStateError("flow undone was compensated")
     return possible
 
 
@@ -26,6 +26,6 @@ def test_those_before_and_behind_a_part_that_cannot_be_redriven_are() -> None:
 
 
 def test_where_none_can_be_redriven_that_is_said() -> None:
-    with pytest.raises(NotPossible, match="compensated"):
+    with pytest.raises(InvalidStateError, match="compensated"):
         settled("undone")
     assert settled() == []

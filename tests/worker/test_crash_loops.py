@@ -57,14 +57,14 @@ def test_a_flow_whose_code_ends_its_process_is_a_dead_letter_after_three_and_tho
 
     async def scenario(fleet: Fleet) -> None:
         async with redrive.open(address, worker=False) as app:
-            deadly = await app.start(Deadly)
-            beside = await app.start(Small, 3)
+            deadly = await app.start(Deadly.call())
+            beside = await app.start(Small.call(3))
             for _ in range(3):
                 (worker,) = fleet.start()
                 assert await asyncio.to_thread(worker.wait, 20) == 9
                 assert await app.dead_letters() == []
             fleet.start()
-            with pytest.raises(redrive.CrashLoop, match="the last one when it took up nothing else"):
+            with pytest.raises(redrive.errors.CrashLoopError, match="the last one when it took up nothing else"):
                 await deadly.result(timeout=20)
             await beside.result(timeout=20)
             (letter,) = await app.dead_letters()
@@ -92,7 +92,7 @@ class Plain(Workflow):
 def test_a_flow_that_lost_its_owners_through_no_fault_of_its_own_goes_on(address: str) -> None:
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
-            handles = [await app.start(Plain, number) for number in range(5)]
+            handles = [await app.start(Plain.call(number)) for number in range(5)]
             await lose_owners(app, 4)
         async with redrive.open(address) as app:
             for number, handle in enumerate(handles):
@@ -105,7 +105,7 @@ def test_a_flow_that_lost_its_owners_through_no_fault_of_its_own_goes_on(address
 def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_redriven(address: str) -> None:
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
-            handle = await app.start(Plain, 7)
+            handle = await app.start(Plain.call(7))
             lease = await app.store.acquire_lease(GONE, 10.0)
             await app.store.claim(lease, known_definitions(), None, 1, app.now())
             # As a worker notes it before it takes the flow up, and ends.
@@ -113,7 +113,7 @@ def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_
             await app.store.commit(lease, Batch(number=1, flows=[alone]))
             await lose_owners(app, 1)
         async with redrive.open(address) as app:
-            with pytest.raises(redrive.CrashLoop):
+            with pytest.raises(redrive.errors.CrashLoopError):
                 await app.handle(handle.id).result(timeout=10)
             assert SEEN == []
             await app.redrive(handle.id, by="ann", why="mended")
@@ -132,12 +132,12 @@ class Endless(Workflow):
 def test_a_worker_that_is_never_at_rest_takes_up_a_suspect_and_what_comes_after_it(address: str) -> None:
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
-            suspect = await app.start(Plain, 1, queue="held")
+            suspect = await app.start(Plain.call(1), queue="held")
             await lose_owners(app, 2)
             await app.store.set_queue_limit("held", 0)
         async with redrive.open(address, poll=0.1, grace=0.0) as app:
             for _ in range(30):
-                await app.start(Endless)
+                await app.start(Endless.call())
 
             async def all_run() -> bool:
                 return len(SEEN) > 300
@@ -145,7 +145,7 @@ def test_a_worker_that_is_never_at_rest_takes_up_a_suspect_and_what_comes_after_
             await until(all_run)
             await app.store.set_queue_limit("held", None)
             assert await app.handle(suspect.id).result(timeout=10) == 1
-            assert await (await app.start(Plain, 2, key="after it")).result(timeout=10) == 2
+            assert await (await app.start(Plain.call(2), key="after it")).result(timeout=10) == 2
 
     asyncio.run(scenario())
 
@@ -186,7 +186,7 @@ async def waiting_flows(address: str, count: int, steps: int) -> None:
     with Turns() as turns:
         TURNS.append(turns)
         async with redrive.open(address) as app:
-            handles = [await app.start(Stepwise, steps) for _ in range(count)]
+            handles = [await app.start(Stepwise.call(steps)) for _ in range(count)]
 
             async def all_wait() -> bool:
                 return {record.status for record in await app.flows()} == {"waiting"}
@@ -289,7 +289,7 @@ class FailsAtLast(Workflow):
 
 async def begun_anew(app: App, ends: bool) -> redrive.Handle[int]:
     """A flow whose last step has failed and is to be tried again."""
-    handle = await app.start(FailsAtLast, ends)
+    handle = await app.start(FailsAtLast.call(ends))
 
     async def has_failed() -> bool:
         lines = await app.log(handle.id)
@@ -383,7 +383,7 @@ def test_what_is_said_of_a_failed_step_is_kept_though_its_worker_stops_while_the
 ) -> None:
     async def scenario() -> None:
         async with redrive.open(address) as app:
-            handle = await app.start(PaysAtLast)
+            handle = await app.start(PaysAtLast.call())
             with pytest.raises(redrive.Permanent):
                 await handle.result(timeout=10)
         async with redrive.open(address, worker=False) as app:

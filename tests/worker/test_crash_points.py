@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import redrive
-from redrive import AttemptTimeout, RetryPolicy, Workflow, action, current_attempt, report_of, workflow
+from redrive import AttemptTimeoutError, RetryPolicy, Workflow, action, current_attempt, report_of, workflow
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import AttemptFailed
 from redrive.stores.memory.store import MemoryStore
@@ -95,7 +95,7 @@ class Everything(Workflow):
         found["some"] = [repr(one) for one in some]
         try:
             await self.run_action(take_long(), retry=[RetryPolicy(attempts=3)], timeout=timedelta(seconds=30))
-        except AttemptTimeout:
+        except AttemptTimeoutError:
             found["timeout"] = True
         try:
             async with asyncio.timeout(5):
@@ -151,9 +151,9 @@ def check_attempts(plain: FlowOutcome, run: CrashedRun) -> None:
 
 @pytest.mark.promise("A14", "R9", "R10", "R11", "A12")
 def test_everything_goes_on_as_if_nothing_had_happened() -> None:
-    plain = run_flow(Everything, ["a", "b"])
+    plain = run_flow(Everything.call(["a", "b"]))
     assert plain.result == EXPECTED
-    runs = crash_everywhere(Everything, ["a", "b"])
+    runs = crash_everywhere(Everything.call(["a", "b"]))
     assert len(runs) > 50
     for run in runs:
         assert run.crashed
@@ -177,18 +177,18 @@ def test_the_same_on_a_database(tmp_path: Path) -> None:
             return [one, *several, str(workflow.uuid())]
 
     numbers = iter(range(1000))
-    runs = crash_everywhere(Shorter, store=lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db")
+    runs = crash_everywhere(Shorter.call(), store=lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db")
     assert {tuple(run.outcome.result[:3]) for run in runs} == {("one", "two", "THREE")}
     assert sum(run.crashed for run in runs) > 10
 
 
 @pytest.mark.promise("A9", "A13", "R2")
 def test_the_log_has_each_wait_and_a_retry_never_comes_before_its_time() -> None:
-    outcome = run_flow(Everything, ["a"])
+    outcome = run_flow(Everything.call(["a"]))
     assert outcome.waits == [60, 120, 60, 0.1, 0.1]
     assert 86_400 in outcome.sleeps
     for seq, _, event in outcome.lines:
-        if isinstance(event, AttemptFailed) and isinstance(event.decision, redrive.RetryAt):
+        if isinstance(event, AttemptFailed) and isinstance(event.decision, redrive.policies.RetryAt):
             later = [line for line in outcome.lines[seq:] if getattr(line.event, "item", 0) == event.item]
             assert later[0].at == pytest.approx(event.decision.when, abs=1e-6)
     # 2 retries, the nested sleep (its minute is shorter than the retry beside it), 3 timeouts, one cut, one day.
@@ -207,7 +207,7 @@ def test_an_item_that_loses_its_worker_three_times_is_poison(store: str, tmp_pat
 
     async def story() -> tuple[FlowOutcome, Any]:
         async with flow_app("memory://" if store == "memory" else f"sqlite:///{tmp_path}/a.db") as app:
-            handle = await app.start(Poisonous)
+            handle = await app.start(Poisonous.call())
             for number in (1, 2, 3):
                 hung = [*range(1, number + 1)]
                 await app.until(lambda hung=hung: attempts_of(app, "crash.hang") == hung)  # type: ignore[misc]
@@ -216,7 +216,7 @@ def test_an_item_that_loses_its_worker_three_times_is_poison(store: str, tmp_pat
             return await app.outcome(handle), await app.dead_letters()
 
     outcome, dead = asyncio.run(story())
-    assert isinstance(outcome.error, redrive.AttemptLost)
+    assert isinstance(outcome.error, redrive.errors.AttemptLostError)
     report = report_of(outcome.error)
     assert report is not None
     assert [record.failure.kind for record in report.attempts] == ["lost"] * 3
@@ -232,11 +232,11 @@ def test_a_lost_attempt_counts_so_that_a_single_attempt_is_not_made_again() -> N
             return await self.run_action(work("once"), retry=RetryPolicy(attempts=1))
 
     with pytest.raises(AssertionError) as failed:
-        crash_everywhere(Once)
+        crash_everywhere(Once.call())
     text = str(failed.value)
     assert "killed right after commit 1 of 2" in text
     assert "without: completed with 'once'" in text
-    assert "with:    failed with AttemptLost" in text
+    assert "with:    failed with AttemptLostError" in text
     assert "allow one attempt more than the workflow needs" in text
     assert "AttemptFailed item=1 attempt=1" in text
 
@@ -271,7 +271,7 @@ def told(what: str) -> Callable[[FlowApp], Any]:
     """A flow that is told something while it works."""
 
     async def story(app: FlowApp) -> Any:
-        handle = await app.start(Cleaning)
+        handle = await app.start(Cleaning.call())
         await app.until(lambda: attempts_of(app, "crash.through_the_gate"))
         if what == "cancel":
             await handle.cancel(by="ann", why="enough")
@@ -311,7 +311,7 @@ def test_a_redrive_is_not_lost_either() -> None:
             return [first, *both]
 
     async def story(app: FlowApp) -> Any:
-        handle = await app.start(Mended)
+        handle = await app.start(Mended.call())
         failed = await app.outcome(handle)
         assert failed.status == "failed"
         await app.redrive(handle.id, by="ann", why="mended")
@@ -395,8 +395,8 @@ def as_lists(program: Any) -> Any:
 @example(["group", ["sleep", 60], ["sequence", ["work", "a", 1, "SlowNetwork"], ["work", "b", 0, "SlowNetwork"]]])
 def test_random_workflows_end_the_same_wherever_the_worker_dies(program: Program) -> None:
     """That what was done is never redone, the kit itself sees to: each run is watched."""
-    plain = run_flow(Random, program)
-    for run in crash_everywhere(Random, program):
+    plain = run_flow(Random.call(program))
+    for run in crash_everywhere(Random.call(program)):
         if plain.status == "completed":
             assert completed(run.outcome) == completed(plain), f"{run.where}\n{run.outcome}"
 
@@ -422,5 +422,5 @@ def test_the_kit_sees_work_that_is_done_again() -> None:
     with pytest.raises(
         AssertionError, match=r"attempt 2 of crash.work .* started although the item had ended already"
     ) as seen:
-        crash_everywhere(Two, store=Amnesiac)
+        crash_everywhere(Two.call(), store=Amnesiac)
     assert "killed right after commit 2" in "".join(seen.value.__notes__)

@@ -8,8 +8,8 @@ import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.client.handle import FlowCancelledError
 from redrive.determinism.clock import current_clock
+from redrive.errors import FlowCancelledError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.flows.events import AttemptReturned, CancelRequested, FlowCancelled, ItemDeferred, ItemQueued
 from redrive.flows.graphs.graph import Graph
@@ -80,7 +80,7 @@ def test_items_that_stand_in_line_for_a_place_when_the_circuit_opens_are_put_off
     async def story() -> None:
         async with flow_app(concurrency=1) as app:
             with app.clock.frozen():
-                flow = await app.start_graph(graph, {"orders": list(range(20))})
+                flow = await app.start(graph.call({"orders": list(range(20))}))
                 await app.settled(flow)
                 assert len(app.witness.executed) == 5
                 log = [line.event for line in await app.log(flow.id)]
@@ -110,7 +110,7 @@ def test_items_that_stand_in_line_for_a_place_have_no_leave_to_call_yet() -> Non
 
     async def scenario() -> None:
         async with redrive.open("memory://", concurrency=1, grace=0.0, poll=0.01) as app:
-            await app.start_graph(graph, {"orders": [1, 2, 3]})
+            await app.start(graph.call({"orders": [1, 2, 3]}))
             async with asyncio.timeout(10):
                 while app._worker is None or not app._worker.slots.has_waiters:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
@@ -141,7 +141,7 @@ def test_the_place_of_an_attempt_that_its_flow_stops_as_it_ends_does_not_go_to_t
 
     async def scenario() -> None:
         async with redrive.open("memory://", concurrency=1, grace=0.0, poll=0.01) as app, asyncio.timeout(10):
-            flow = await app.start_graph(graph, {"order": 1})
+            flow = await app.start(graph.call({"order": 1}))
             while not runs or app._worker is None or not app._worker.slots.has_waiters:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
             await flow.cancel(force=True)
@@ -172,7 +172,7 @@ def test_many_items_that_wait_for_the_budget_take_turns_and_do_not_fill_the_log(
         retry=redrive.Policy(attempts=9, deadline=None),
         dependency="payments",
     )
-    outcome = run_flow(graph, {"orders": list(range(many))})
+    outcome = run_flow(graph.call({"orders": list(range(many))}))
     waited = [line.event for line in outcome.lines if isinstance(line.event, ItemDeferred)]
     for_budget = [event for event in waited if "budget" in event.reason]
     assert outcome.status == "completed"
@@ -207,9 +207,9 @@ def test_a_circuit_is_open_for_its_time_though_the_calendar_is_set(hours: int, m
         async with flow_app() as app:
             with app.clock.frozen():
                 for order in range(5):
-                    await app.settled(await app.start_graph(graph, {"orders": [order]}))
+                    await app.settled(await app.start(graph.call({"orders": [order]})))
                 ahead[0] = hours * 3600.0
-                later, began = await app.start_graph(graph, {"orders": [6]}), app.clock.now
+                later, began = await app.start(graph.call({"orders": [6]})), app.clock.now
                 await app.settled(later)
             assert (await app.outcome(later)).result == {"paid": [6]}
             return app.clock.now - began
@@ -257,7 +257,7 @@ def test_a_step_that_asks_to_come_back_later_does_not_open_the_circuit() -> None
         retry=redrive.RetryPolicy(attempts=2),
         dependency="payments",
     )
-    outcome = run_flow(graph, {"order": 7})
+    outcome = run_flow(graph.call({"order": 7}))
     assert outcome.result == {"paid": 7}
     assert outcome.duration == 9
 
@@ -272,7 +272,7 @@ def test_a_step_has_the_settings_that_its_dependency_was_given_before_and_meanwh
             raise ConnectionError("away")
 
     redrive.define_dependency("well-known", circuit=CircuitSettings(failures=1, cooldown=10))
-    outcome = run_flow(Graph("guard-settled").step("settled", settled, dependency="well-known"), {})
+    outcome = run_flow(Graph("guard-settled").step("settled", settled, dependency="well-known").call({}))
     assert outcome.status == "completed"
     deferred = [line.event.until - line.at for line in outcome.lines if isinstance(line.event, ItemDeferred)]
     # The second failure was told to the circuit that it asked; the third opens the one that began anew.
@@ -307,7 +307,7 @@ def test_secrets_in_the_name_of_a_dependency_are_hidden_and_its_settings_are_fou
     redrive.define_dependency(address, circuit=CircuitSettings(failures=1, cooldown=10))
     stop_listening = listen(lambda event: told.append(repr(event)) if isinstance(event, CircuitChanged) else None)
     try:
-        outcome = run_flow(Graph("guard-addressed").step("addressed", addressed, dependency=address), {})
+        outcome = run_flow(Graph("guard-addressed").step("addressed", addressed, dependency=address).call({}))
     finally:
         stop_listening()
     reasons = [line.event.reason for line in outcome.lines if isinstance(line.event, ItemDeferred)]
@@ -337,7 +337,7 @@ def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_b
 
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0.0, poll=0.01) as app, asyncio.timeout(10):
-            flow = await app.start_graph(graph, {"orders": [1, 2, 3, 4, 5]})
+            flow = await app.start(graph.call({"orders": [1, 2, 3, 4, 5]}))
             while len(called) < 5:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.001)
             lost = app._worker
@@ -347,7 +347,7 @@ def test_a_circuit_stays_open_when_the_worker_of_a_process_loses_its_lease_and_b
             await flow.pause()
             while app._worker is lost:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.001)
-            other = await app.start_graph(graph, {"orders": [6]})
+            other = await app.start(graph.call({"orders": [6]}))
             while not (log := await app.log(other.id)):  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.001)
             assert [type(line.event) for line in log] == [ItemQueued, ItemDeferred]
@@ -381,7 +381,7 @@ def test_what_is_put_back_to_work_by_hand_is_no_retry_to_the_budget() -> None:
     async def story() -> float:
         nonlocal key_is_good
         async with flow_app() as app:
-            flows = [await app.start_graph(graph, {"order": order}) for order in range(40)]
+            flows = [await app.start(graph.call({"order": order})) for order in range(40)]
             for flow in flows:
                 assert (await app.outcome(flow)).status == "failed"
             key_is_good = True
@@ -394,7 +394,7 @@ def test_what_is_put_back_to_work_by_hand_is_no_retry_to_the_budget() -> None:
     assert asyncio.run(story()) == 0
 
 
-def inner_call(services: redrive.Dependencies, back_at: float) -> redrive.Action[[int], int]:
+def inner_call(services: redrive.resilience.Dependencies, back_at: float) -> redrive.Action[[int], int]:
     """An action with a guarded call inside, to what is away until then."""
 
     @redrive.retry(dependency=services.get("payments"))
@@ -415,8 +415,8 @@ def test_an_attempt_that_meets_an_open_circuit_inside_does_not_count_and_comes_b
     async def story() -> None:
         async with flow_app() as app:
             began = app.clock.wall()
-            inside = inner_call(redrive.Dependencies(), back_at=began + 20)
-            flows = [await app.submit(inside(order), retry=redrive.Policy(attempts=3)) for order in range(50)]
+            inside = inner_call(redrive.resilience.Dependencies(), back_at=began + 20)
+            flows = [await app.start(inside(order), retry=redrive.Policy(attempts=3)) for order in range(50)]
             for order, flow in enumerate(flows):
                 assert await flow.result() == order
             assert 30 <= app.clock.wall() - began < 40
@@ -429,21 +429,21 @@ def test_an_attempt_that_meets_an_open_circuit_inside_does_not_count_and_comes_b
 
 @pytest.mark.promise("R10")
 def test_an_open_circuit_inside_goes_to_the_handlers_where_the_policy_does_not_retry_it() -> None:
-    inside = inner_call(redrive.Dependencies(), back_at=float("inf"))
+    inside = inner_call(redrive.resilience.Dependencies(), back_at=float("inf"))
 
     @workflow(name="guard.OtherWay")
     class OtherWay(Workflow):
         async def run(self) -> int:
             once = redrive.RetryPolicy(attempts=1, exception_types=["ConnectionError"])
             for _ in range(5):
-                with contextlib.suppress(ConnectionError, redrive.CircuitOpen):
+                with contextlib.suppress(ConnectionError, redrive.CircuitOpenError):
                     await self.run_action(inside(1), retry=once)
             try:
                 return await self.run_action(inside(1), retry=redrive.RetryPolicy(exception_types=["ConnectionError"]))
-            except redrive.CircuitOpen:
+            except redrive.CircuitOpenError:
                 return -1
 
-    assert run_flow(OtherWay).result == -1
+    assert run_flow(OtherWay.call()).result == -1
 
 
 @pytest.mark.promise("P13")
@@ -471,7 +471,7 @@ def test_a_worker_that_loses_its_lease_gives_the_probe_back() -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0.0, poll=0.01) as app, asyncio.timeout(5):
             app._dependencies.define("payments", circuit=CircuitSettings(failures=1, cooldown=0.01))
-            flow = await app.start_graph(graph, {"order": 7})
+            flow = await app.start(graph.call({"order": 7}))
             while len(called) < 2:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.001)
             assert app._worker is not None
@@ -516,8 +516,8 @@ def test_what_is_put_off_when_it_has_a_place_gives_it_up_and_its_lane_too() -> N
         async with flow_app(concurrency=1) as app, asyncio.timeout(10):
             with app.clock.frozen():
                 # The last two stand in line when the circuit opens, one of them with others behind it in its lane.
-                flows = [await app.start_graph(one, {"orders": [number]}) for number in range(6)]
-                flows.append(await app.start_graph(several, {"orders": [6, 7, 8]}))
+                flows = [await app.start(one.call({"orders": [number]})) for number in range(6)]
+                flows.append(await app.start(several.call({"orders": [6, 7, 8]})))
                 for flow in flows:
                     await app.settled(flow)
                 assert len(app.witness.executed) == 5
@@ -525,9 +525,9 @@ def test_what_is_put_off_when_it_has_a_place_gives_it_up_and_its_lane_too() -> N
                     log = [line.event for line in await app.log(flow.id)]
                     assert sum(isinstance(event, ItemDeferred) for event in log) == items
                 # And this one begins when it is open.
-                flows.append(await app.start_graph(one, {"orders": [9]}))
+                flows.append(await app.start(one.call({"orders": [9]})))
                 await app.settled(flows[-1])
-                assert await (await app.submit(beside(1))).result() == 1
+                assert await (await app.start(beside(1))).result() == 1
             assert {(await app.outcome(flow)).status for flow in flows} == {"completed"}
 
     asyncio.run(story())

@@ -66,10 +66,10 @@ class Never(Workflow):
 def test_a_timer_that_never_comes_waits_is_explained_and_is_cancelled(address: str, years: float) -> None:
     async def scenario() -> None:
         async with opened(address) as app:
-            flow = await app.start(Sleeps, years)
+            flow = await app.start(Sleeps.call(years))
             await status_is(app, flow.id, "waiting")
             # The others go on.
-            assert await (await app.submit(greet("bob"))).result(timeout=10) == "hello bob"
+            assert await (await app.start(greet("bob"))).result(timeout=10) == "hello bob"
             [line] = await app.log(flow.id)
             assert isinstance(line.event, TimerSet)
             assert line.event.until == pytest.approx(line.at + LONGEST_WAIT)
@@ -85,9 +85,9 @@ def test_work_that_comes_back_in_ages_waits_for_as_long_as_anything_does(address
     async def scenario() -> None:
         async with opened(address) as app:
             for call in (snooze(1e15), ask_for_time(1e15)):
-                flow = await app.submit(call)
+                flow = await app.start(call)
                 await status_is(app, flow.id, "waiting")
-            assert await (await app.submit(greet("bob"))).result(timeout=10) == "hello bob"
+            assert await (await app.start(greet("bob"))).result(timeout=10) == "hello bob"
             assert len(await app.retries()) == 2
 
     asyncio.run(scenario())
@@ -96,7 +96,7 @@ def test_work_that_comes_back_in_ages_waits_for_as_long_as_anything_does(address
 def test_a_limit_that_never_comes_limits_nothing(address: str) -> None:
     async def scenario() -> None:
         async with opened(address) as app:
-            flow = await app.start(Waits)
+            flow = await app.start(Waits.call())
             assert await flow.result(timeout=10) == "hello ann"
             assert await app.handle(flow.id).result(timeout=10) == "hello ann"
             assert (await app.explain(flow.id)).status == "completed"
@@ -108,7 +108,7 @@ def test_a_time_that_is_no_number_fails_the_flow_with_what_is_wrong() -> None:
     async def scenario() -> None:
         async with opened("memory://") as app:
             with pytest.raises(ValueError, match="NaN"):
-                await (await app.start(Never)).result(timeout=10)
+                await (await app.start(Never.call())).result(timeout=10)
 
     asyncio.run(scenario())
 
@@ -117,7 +117,7 @@ def test_a_start_in_ages_is_refused() -> None:
     async def scenario() -> None:
         async with opened("memory://") as app:
             with pytest.raises(ValueError, match="delay: a flow begins within ten years"):
-                await app.submit(greet("ann"), delay=1e13)
+                await app.start(greet("ann"), delay=1e13)
 
     asyncio.run(scenario())
 
@@ -125,7 +125,7 @@ def test_a_start_in_ages_is_refused() -> None:
 def test_a_logged_timer_that_no_calendar_has_is_told_as_a_number() -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", worker=False) as app:
-            flow = await app.start(Sleeps, 0.0)
+            flow = await app.start(Sleeps.call(0.0))
             lease = await app.store.acquire_lease(NewWorker(name="older", definitions=("workflow:far.Sleeps",)), 60)
             assert (await app.store.claim(lease, ["workflow:far.Sleeps"], None, 1, app.now() + 1)).flows
             line = EventRow(flow.id, 1, app.now(), '[{"type":"timer_set","timer":1,"until":1e15}]')
@@ -145,7 +145,7 @@ def test_a_log_that_cannot_be_read_is_parked_once_and_a_cancel_ends_it(address: 
 
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
-            flow = await app.start(Sleeps, 0.0)
+            flow = await app.start(Sleeps.call(0.0))
             store = app.store
             lease = await store.acquire_lease(NewWorker(name="newer", definitions=("workflow:far.Sleeps",)), 60)
             assert (await store.claim(lease, ["workflow:far.Sleeps"], None, 1, app.now() + 1)).flows

@@ -34,7 +34,7 @@ class Order(Workflow):
 def test_after_a_redrive_attempts_and_what_is_allowed_of_them_count_on(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with flow_app() as app:
-            handle = await app.start(Order)
+            handle = await app.start(Order.call())
             await app.outcome(handle)
             await app.redrive(handle.id, by="ann", why="the bank is back")
             await app.until(lambda: len(app.witness.executed) == 4)
@@ -58,7 +58,7 @@ def test_a_failed_attempt_is_told_of_as_the_log_has_it_and_once(side: Side) -> N
     async def story() -> list[str]:
         async with flow_app() as app:
             app.crash_at(2, side)
-            outcome = await app.outcome(await app.start(Order))
+            outcome = await app.outcome(await app.start(Order.call()))
             return [line.event.failure.type for line in outcome.lines if isinstance(line.event, AttemptFailed)]
 
     stop = redrive.listen(hear)
@@ -81,7 +81,7 @@ def test_an_item_that_is_given_up_while_it_waits_is_told_of(caplog: pytest.LogCa
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.submit(late())
+                handle = await app.start(late())
                 await app.until(lambda: app.witness.executed)
                 await app.settled(handle)
                 await app.kill()
@@ -100,7 +100,7 @@ def test_an_item_that_is_given_up_while_it_waits_is_told_of(caplog: pytest.LogCa
 
 def test_a_failed_attempt_of_a_step_is_told_of_with_what_the_step_talks_to(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="redrive"):
-        run_flow(Graph("telling-graph").step("refuse", refuse, dependency="bank"), {})
+        run_flow(Graph("telling-graph").step("refuse", refuse, dependency="bank").call({}))
     told = [one for one in caplog.records if one.getMessage().startswith("refuse: attempt")]
     assert [getattr(one, "dependency", None) for one in told] == ["bank", "bank"]
 
@@ -133,7 +133,7 @@ class Forgotten(Workflow):
 def test_a_task_that_nobody_waits_for_is_told_with_its_flow_and_without_its_secrets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    ran = run_flow(Forgotten, "hunter2")
+    ran = run_flow(Forgotten.call("hunter2"))
     gc.collect()
     assert ran.status == "completed"
     assert re.search("flow [0-9a-f-]{36}: FlowTask exception was never retrieved\nTraceback", caplog.text)

@@ -90,7 +90,7 @@ def calls_to_rest(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
             sys.setprofile(None)
 
     monkeypatch.setattr(FlowRun, "rest", rest)
-    assert run_flow(EachInTime, many).result == many * (many - 1) // 2
+    assert run_flow(EachInTime.call(many)).result == many * (many - 1) // 2
     monkeypatch.undo()
     return calls
 
@@ -104,14 +104,14 @@ def test_eight_times_as_many_timers_take_about_eight_times_the_work(monkeypatch:
 def test_timers_that_nobody_awaits_any_more_are_forgotten_though_another_comes_before_them() -> None:
     gc.collect()
     before = asyncio.run(timers.function())
-    assert run_flow(OneByOneInTime, 600).result - before < 400
+    assert run_flow(OneByOneInTime.call(600)).result - before < 400
 
 
 @pytest.mark.parametrize("is_at_once", [False, True])
 def test_items_that_nobody_awaits_any_more_are_forgotten(is_at_once: bool) -> None:
     gc.collect()
     before = asyncio.run(awaited_items.function())
-    assert run_flow(AsksInVain, 200, is_at_once).result - before < 100
+    assert run_flow(AsksInVain.call(200, is_at_once)).result - before < 100
 
 
 def looks_at_tasks(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
@@ -124,7 +124,7 @@ def looks_at_tasks(monkeypatch: pytest.MonkeyPatch, many: int) -> int:
         return asyncio.Task.done(task)
 
     monkeypatch.setattr(FlowTask, "done", done, raising=False)
-    assert run_flow(SleepsInEach, many, 60).result == many
+    assert run_flow(SleepsInEach.call(many, 60)).result == many
     monkeypatch.undo()
     return looks
 
@@ -151,7 +151,7 @@ def test_others_have_their_turn_though_very_many_timers_end_at_once(monkeypatch:
     async def story() -> list[int]:
         seen: list[int] = []
         async with redrive.open("memory://") as app:
-            sleeping = asyncio.ensure_future((await app.start(SleepsInEach, 100, 0.02)).result(timeout=10))
+            sleeping = asyncio.ensure_future((await app.start(SleepsInEach.call(100, 0.02))).result(timeout=10))
             while not sleeping.done():
                 seen.append(fired)
                 await asyncio.sleep(0)
@@ -177,8 +177,8 @@ def test_a_flow_with_more_timers_due_than_fit_into_one_turn_is_not_given_back_in
 
     async def story() -> int:
         async with redrive.open("memory://", flows=1) as app:
-            sleeps = await app.start(SleepsInEach, 10, 0.2)
-            await app.submit(holds_the_room())
+            sleeps = await app.start(SleepsInEach.call(10, 0.2))
+            await app.start(holds_the_room())
             await begun.wait()
             assert await sleeps.result(timeout=10) == 10
             let_go.set()

@@ -7,7 +7,8 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action
-from redrive.client.completions import BadCompletion, read_completion
+from redrive.client.outcomes import read_outcome
+from redrive.errors import InvalidOutcomeError
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCancelled, ItemCompleted, ItemStarted, StepSettled
 from redrive.flows.graphs.graph import Graph
 from redrive.testing import FlowApp, FlowOutcome, flow_app
@@ -102,7 +103,7 @@ def run(graph: Graph, inputs: dict[str, Any], after: Any = None) -> FlowOutcome:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             redrive.register_graph(graph)
-            handle = await app.start_graph(graph, inputs)
+            handle = await app.start(graph.call(inputs))
             outcome = await app.outcome(handle)
             if after is not None:
                 outcome = await after(app, handle)
@@ -298,7 +299,7 @@ def test_a_step_that_waits_is_reset_and_runs_at_once_with_a_fresh_allowance() ->
             graph = Graph("slow").step("mail", mail, retry=RetryPolicy(attempts=2, backoff_seconds=3600))
             redrive.register_graph(graph)
             with app.clock.frozen():
-                handle = await app.start_graph(graph, {"order": "o1"})
+                handle = await app.start(graph.call({"order": "o1"}))
                 await app.until(lambda: RAN == ["mail o1"])
                 await app.until(lambda: app.witness.commits >= 2)
                 await app.reset_step(handle.id, "mail", by="ann", why="it is back")
@@ -316,9 +317,9 @@ def events(outcome: FlowOutcome, kind: type[Any]) -> list[Any]:
 
 def test_a_flow_whose_work_was_undone_is_not_redriven() -> None:
     async def again(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
-        with pytest.raises(redrive.NotPossible, match="were compensated"):
+        with pytest.raises(redrive.errors.InvalidStateError, match="were compensated"):
             await app.redrive(handle.id, by="ann", why="mended")
-        with pytest.raises(redrive.NotPossible, match="were compensated"):
+        with pytest.raises(redrive.errors.InvalidStateError, match="were compensated"):
             await app.reset_step(handle.id, "ship", by="ann", why="mended")
         [letter] = await app.dead_letters()
         assert letter.kind == "compensated"
@@ -336,9 +337,9 @@ def test_a_step_is_not_reset_while_what_had_succeeded_is_being_undone() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start_graph(order_graph(), ORDER)
+                handle = await app.start(order_graph().call(ORDER))
                 await app.until(lambda: bool({"refund p-o1", "release r-o1"} & set(RAN)))
-                with pytest.raises(redrive.NotPossible, match="being or were compensated"):
+                with pytest.raises(redrive.errors.InvalidStateError, match="being or were compensated"):
                     await app.reset_step(handle.id, "ship", by="ann", why="too late")
             return await app.outcome(handle)
 
@@ -354,7 +355,7 @@ async def live(graph: Graph, inputs: dict[str, Any], crash: tuple[int, Any] | No
         redrive.register_graph(graph)
         if crash is not None and not again:
             app.crash_at(*crash)
-        handle = await app.start_graph(graph, inputs)
+        handle = await app.start(graph.call(inputs))
         outcome = await app.outcome(handle)
         if outcome.status == "failed" and again:
             BROKEN.clear()
@@ -417,5 +418,5 @@ def test_a_crash_at_any_commit_after_a_redrive(crash: tuple[int, Any]) -> None:
 
 
 def test_a_completion_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(BadCompletion, match="nested deeper than the 500 levels"):
-        read_completion(b"[" * 600 + b"]" * 600, "application/json", 0.0)
+    with pytest.raises(InvalidOutcomeError, match="nested deeper than the 500 levels"):
+        read_outcome(b"[" * 600 + b"]" * 600, "application/json", 0.0)

@@ -37,7 +37,7 @@ def test_a_thread_that_was_left_behind_does_not_beat_for_the_attempt_after_it() 
 
     async def scenario() -> None:
         async with flow_app(threads=3) as app:
-            outcome = await app.outcome(await app.submit(crawl()))
+            outcome = await app.outcome(await app.start(crawl()))
             assert outcome.status == "completed"
 
     asyncio.run(scenario())
@@ -63,7 +63,7 @@ def test_a_thread_that_outlives_the_loop_beats_in_vain_and_goes_on() -> None:
 
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0.0) as app:
-            await app.submit(outlive())
+            await app.start(outlive())
             await asyncio.to_thread(running.wait, PATIENCE)
 
     asyncio.run(scenario())
@@ -93,7 +93,7 @@ def test_an_item_that_is_done_has_no_heartbeats_any_more() -> None:
 
     async def scenario() -> None:
         async with flow_app() as app:
-            handle = await app.start(Two)
+            handle = await app.start(Two.call())
             await app.until(lambda: len(app.witness.executed) == 2)
             await app.settled(handle)
             assert await app.store.read_heartbeats([handle.id]) == []
@@ -122,7 +122,7 @@ def test_an_item_has_one_chain_of_writes_however_often_it_was_tried(monkeypatch:
             chains.append(sum(timer._callback is heartbeats._write for timer in timers))
 
         async with flow_app() as app:
-            await app.outcome(await app.submit(often()))
+            await app.outcome(await app.start(often()))
 
     asyncio.run(scenario())
     assert chains == [1]
@@ -144,7 +144,7 @@ def test_what_an_attempt_left_is_kept_though_its_workers_clock_is_behind_the_flo
     async def scenario() -> None:
         async with flow_app() as app:
             await app.kill()
-            handle = await app.submit(load())
+            handle = await app.start(load())
             ahead = app.clock.wall
             monkeypatch.setattr(app.clock, "wall", lambda: ahead() - 10)
             app.revive()
@@ -201,7 +201,7 @@ def test_what_an_attempt_left_last_is_kept_though_its_flow_is_built_anew(
 
     async def scenario() -> None:
         async with flow_app() as app:
-            handle = await app.start(Beside)
+            handle = await app.start(Beside.call())
             while all(step.state != "failed" for step in await app.steps_of(handle.id)):  # noqa: ASYNC110 - it is in a store
                 await asyncio.sleep(0)
             await app.reset_step(handle.id, "heartbeats.pay", by="ann", why="mended")

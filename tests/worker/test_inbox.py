@@ -73,7 +73,7 @@ class CleansUp(Workflow):
 
 
 async def waiting(app: FlowApp, definition: Any, *args: Any) -> redrive.Handle[Any]:
-    handle: redrive.Handle[Any] = await app.start(definition, *args)
+    handle: redrive.Handle[Any] = await app.start(definition.call(*args))
     await app.until(lambda: app.witness.commits > 0)
     if not (set(args) & {"running", "gather", "group", "timeout", "shield"}):
         await app.settled(handle)
@@ -247,7 +247,7 @@ def test_what_runs_may_end_while_the_flow_is_paused_and_nothing_new_begins() -> 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(Slow)
+                handle = await app.start(Slow.call())
                 await app.until(lambda: RAN)
                 await handle.pause()
                 await app.until(lambda: app.witness.commits > 1)
@@ -287,8 +287,8 @@ def test_a_flow_that_has_not_begun_can_be_paused_and_cancelled() -> None:
     async def story() -> list[FlowOutcome]:
         async with flow_app() as app:
             with app.clock.frozen():
-                paused = await app.start(CleansUp, "sleep", delay=60)
-                cancelled = await app.start(CleansUp, "sleep", delay=60)
+                paused = await app.start(CleansUp.call("sleep"), delay=60)
+                cancelled = await app.start(CleansUp.call("sleep"), delay=60)
                 await paused.pause()
                 await cancelled.cancel()
                 outcomes = [await app.outcome(paused), await app.outcome(cancelled)]
@@ -305,7 +305,7 @@ def test_a_flow_that_is_paused_and_resumed_before_it_begins_begins_once() -> Non
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             await app.kill()
-            handle = await app.start(CleansUp, "nothing")
+            handle = await app.start(CleansUp.call("nothing"))
             await handle.pause()
             await handle.resume()
             app.revive()
@@ -333,7 +333,7 @@ def test_a_flow_whose_worker_died_after_reading_its_mail_waits_quietly() -> None
 
     async def story() -> tuple[int, FlowOutcome]:
         async with flow_app() as app:
-            handle = await app.start(Gated)
+            handle = await app.start(Gated.call())
             await app.until(lambda: RAN)
             await handle.pause()
             await handle.resume()

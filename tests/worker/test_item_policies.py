@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import AttemptTimeout, Policy, RetryPolicy, Snooze, Workflow, action, constant, current_attempt, report_of
+from redrive import (
+    AttemptTimeoutError,
+    Policy,
+    RetryPolicy,
+    Snooze,
+    Workflow,
+    action,
+    constant,
+    current_attempt,
+    report_of,
+)
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import AttemptReturned, ItemGaveUp
 from redrive.flows.graphs.graph import Graph
@@ -70,7 +80,7 @@ CASES: dict[str, tuple[Any, Any]] = {
     "timeout": (RetryPolicy(attempts=3, backoff_seconds=1), timedelta(seconds=20)),
     "timeout bracket": ("[NetworkError -> retry: 1] [timeout: 20s]", None),
     "fraction": (RetryPolicy(attempts=2), 0.5),
-    "policy": (Policy(attempts=3, backoff=constant(5), jitter=redrive.Jitter("none"), deadline=None), None),
+    "policy": (Policy(attempts=3, backoff=constant(5), jitter=redrive.policies.Jitter("none"), deadline=None), None),
 }
 
 
@@ -95,7 +105,7 @@ CASES: dict[str, tuple[Any, Any]] = {
         ("two policies", ["Busy", "Reset", "Busy"], [10, 60], Busy),
         ("two policies", ["Permanent"], [], redrive.Permanent),
         ("timeout", ["slow", "slow"], [1, 2], "done at attempt 3"),
-        ("timeout", ["slow"] * 3, [1, 2], AttemptTimeout),
+        ("timeout", ["slow"] * 3, [1, 2], AttemptTimeoutError),
         ("fraction", ["slow"], [0.1], "done at attempt 2"),
         ("policy", ["Busy"], [], Busy),
     ],
@@ -103,7 +113,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 def test_each_failure_is_answered_by_the_first_policy_that_matches_it(
     which: str, script: list[str], waits: list[float], ending: Any
 ) -> None:
-    outcome = run_flow(One, script, which)
+    outcome = run_flow(One.call(script, which))
     assert outcome.waits == waits
     if isinstance(ending, str):
         assert outcome.result == ending
@@ -116,8 +126,8 @@ def test_each_failure_is_answered_by_the_first_policy_that_matches_it(
 
 @pytest.mark.promise("R4")
 def test_a_timeout_bracket_limits_each_attempt() -> None:
-    outcome = run_flow(One, ["slow", "slow"], "timeout bracket")
-    assert isinstance(outcome.error, AttemptTimeout)
+    outcome = run_flow(One.call(["slow", "slow"], "timeout bracket"))
+    assert isinstance(outcome.error, AttemptTimeoutError)
     assert outcome.duration >= 20
 
 
@@ -140,7 +150,7 @@ def test_the_receipt_token_is_the_same_on_every_attempt_and_the_delivery_token_i
             await self.run_action(tokens(), retry=RetryPolicy(attempts=4, backoff_seconds=86_400))
 
     seen.clear()
-    run_flow(Tokens)
+    run_flow(Tokens.call())
     receipts, deliveries, numbers = zip(*seen, strict=True)
     assert len(set(receipts)) == 1
     assert len(set(deliveries)) == 4
@@ -184,13 +194,13 @@ def test_arguments_that_no_longer_decode_are_poison_at_once() -> None:
     async def story() -> tuple[FlowOutcome, Any]:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.submit(old("ten"))
+                handle = await app.start(old("ten"))
                 await app.settled(handle)
                 version(int)
             return await app.outcome(handle), (await app.dead_letters())[0]
 
     outcome, dead = asyncio.run(story())
-    assert isinstance(outcome.error, redrive.NotReadable)
+    assert isinstance(outcome.error, redrive.errors.DeserializationError)
     assert dead.kind == "poison"
     assert outcome.waits == [3600]
     assert "policies.changed" in str(outcome.error)
@@ -222,11 +232,11 @@ def test_a_flow_whose_input_no_longer_decodes_leaves_the_retry_queue() -> None:
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(version(str), "ten")
+                handle = await app.start(version(str).call("ten"))
                 await app.settled(handle)
                 assert len(await app.retries()) == 1
                 version(int)
-            assert isinstance((await app.outcome(handle)).error, redrive.NotReadable)
+            assert isinstance((await app.outcome(handle)).error, redrive.errors.DeserializationError)
             assert not await app.retries()
 
     asyncio.run(story())
@@ -238,7 +248,7 @@ def test_a_flow_whose_input_no_longer_decodes_can_still_be_cancelled() -> None:
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(version(str), "ten")
+                handle = await app.start(version(str).call("ten"))
                 await app.settled(handle)
                 await app.kill()
                 version(int)
@@ -258,7 +268,7 @@ def test_what_was_said_by_hand_to_a_flow_whose_input_no_longer_decodes_is_told_a
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(version(str), "ten")
+                handle = await app.start(version(str).call("ten"))
                 await app.settled(handle)
                 await app.kill()
                 version(int)
@@ -286,7 +296,7 @@ def test_an_action_that_is_gone_is_poison_too() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(CallsGone)
+                handle = await app.start(CallsGone.call())
                 await app.settled(handle)
                 del ACTIONS.by_name["policies.gone"]
             return await app.outcome(handle)
@@ -299,7 +309,7 @@ def test_an_action_that_is_gone_is_poison_too() -> None:
 DEADLINE = Policy(
     attempts=2,
     backoff=constant(600),
-    jitter=redrive.Jitter("none"),
+    jitter=redrive.policies.Jitter("none"),
     max_wait=None,
     deadline=3600,
     retry_on=redrive.ANYTHING,
@@ -323,7 +333,7 @@ def test_no_attempt_begins_after_a_deadline_that_passed_while_nobody_worked(how:
     async def story() -> tuple[FlowOutcome, Any]:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.submit(due())
+                handle = await app.start(due())
                 await app.until(lambda: begun)
                 if how != "hangs":
                     await app.settled(handle)
@@ -367,7 +377,7 @@ def test_no_attempt_begins_after_a_deadline_that_passed_while_it_stood_in_line(p
 
     async def story() -> FlowOutcome:
         async with flow_app(concurrency=10 if parallelism else 1) as app:
-            return await app.outcome(await app.start_graph(graph, {"orders": [1, 2]}))
+            return await app.outcome(await app.start(graph.call({"orders": [1, 2]})))
 
     outcome = asyncio.run(story())
     assert [one.attempt for one in outcome.executed if one.item == 1] == [1]
@@ -388,7 +398,7 @@ def test_flows_that_were_due_while_nobody_worked_go_on_at_once_with_their_counts
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.submit(counts())
+                handle = await app.start(counts())
                 await app.settled(handle)
                 await app.kill()
                 app.clock.advance(86_400)

@@ -78,7 +78,9 @@ def test_orders_survive_workers_that_are_killed_at_random(address: str, tmp_path
                 handles: list[Handle[list[str]]] = []
                 for _ in range(2):
                     # An item that loses its worker three times is taken for poison: two kills, then time to finish.
-                    handles += [await app.start(Order, number) for number in range(len(handles), len(handles) + 20)]
+                    handles += [
+                        await app.start(Order.call(number)) for number in range(len(handles), len(handles) + 20)
+                    ]
                     for _ in range(2):
                         worker = fleet.start()[0]
                         await asyncio.sleep(chance.uniform(0.02, 0.3))
@@ -103,7 +105,7 @@ def test_many_flows_on_several_workers_while_some_are_killed(tmp_path: Path) -> 
     async def scenario() -> None:
         with Fleet(address, tmp_path, lease=4.0) as fleet:
             async with open_app(address, worker=False) as app:
-                handles = await asyncio.gather(*(app.start(Small, number) for number in range(flows)))
+                handles = await asyncio.gather(*(app.start(Small.call(number)) for number in range(flows)))
                 fleet.start(4)
                 # No more than two: an item that loses its worker three times is taken for poison.
                 for _ in range(2):
@@ -128,7 +130,7 @@ def test_a_killed_workers_flows_are_taken_over_and_the_attempt_number_goes_on(
         with Fleet(address, tmp_path, lease=lease) as fleet:
             async with open_app(address, worker=False) as app:
                 first = fleet.start()[0]
-                handle = await app.start(Long, 60.0)
+                handle = await app.start(Long.call(60.0))
                 await until(fleet.notes)
                 if address.startswith("postgres"):
                     fleet.start()
@@ -158,7 +160,7 @@ def test_waiting_retries_fire_at_their_stored_times_after_kill_9(address: str, t
         with Fleet(address, tmp_path, lease=2.0) as fleet:
             async with open_app(address, worker=False) as app:
                 worker = fleet.start()[0]
-                handle = await app.start(Later, 2.0)
+                handle = await app.start(Later.call(2.0))
                 await until(fleet.notes)
                 waiting = await app.retries()
                 while not waiting:
@@ -188,14 +190,14 @@ def test_a_worker_that_was_frozen_past_its_lease_cannot_write_and_says_so(addres
         with Fleet(address, tmp_path, lease=2.0) as fleet:
             async with open_app(address, worker=False) as app:
                 frozen = fleet.start()[0]
-                handle = await app.start(Long, 0.8)
+                handle = await app.start(Long.call(0.8))
                 await until(fleet.notes)
                 frozen.send_signal(signal.SIGSTOP)
                 fleet.start()
                 await until(lambda: len(fleet.notes()) >= 2)
                 frozen.send_signal(signal.SIGCONT)
                 assert await handle.result(timeout=30) == "done"
-                await until(lambda: "begins anew" in fleet.log_of(0))
+                await until(lambda: "drops its flows and starts again" in fleet.log_of(0))
                 log = [line.event for line in await app.log(handle.id)]
                 done = [event for event in log if isinstance(event, ItemCompleted)]
                 assert [event.attempt for event in done] == [2]
@@ -210,7 +212,7 @@ def test_sigterm_finishes_what_runs_and_hands_the_rest_over(address: str, tmp_pa
         with Fleet(address, tmp_path, grace=5.0) as fleet:
             async with open_app(address, worker=False) as app:
                 worker = fleet.start()[0]
-                short, waiting = await app.start(Long, 0.5), await app.start(Later, 0.7)
+                short, waiting = await app.start(Long.call(0.5)), await app.start(Later.call(0.7))
                 await until(lambda: len(fleet.notes()) >= 2)
                 assert await asyncio.to_thread(fleet.stop, worker) == 0
                 assert await short.status() != "running"
@@ -237,7 +239,7 @@ def test_an_attempt_that_outlasts_the_grace_period_is_given_back_and_does_not_co
         with Fleet(address, tmp_path, grace=0.2) as fleet:
             async with open_app(address, worker=False) as app:
                 worker = fleet.start()[0]
-                handle = await app.start(Long, 1.0)
+                handle = await app.start(Long.call(1.0))
                 await until(fleet.notes)
                 assert await asyncio.to_thread(fleet.stop, worker) == 0
                 fleet.start()

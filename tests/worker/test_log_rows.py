@@ -32,7 +32,7 @@ class AtOnce(Workflow):
 
 async def rows_of(address: str, definition: type[Workflow], *arguments: int) -> list[EventRow]:
     async with redrive.open(address) as app:
-        flow = await app.start(definition, *arguments)
+        flow = await app.start(definition.call(*arguments))
         await flow.result(timeout=30)
         rows = (await app.store.read_events([flow.id]))[flow.id]
         lines = await app.read_lines(flow.id)

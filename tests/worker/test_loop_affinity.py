@@ -19,7 +19,7 @@ async def double(number: int) -> int:
 @workflow(name="one_loop.StartsOthers")
 class StartsOthers(Workflow):
     async def run(self) -> int:
-        return await (await APPS[-1].submit(double(4))).result()
+        return await (await APPS[-1].start(double(4))).result()
 
 
 @workflow(name="one_loop.Opens")
@@ -34,7 +34,7 @@ def test_the_code_of_a_flow_cannot_use_an_app_which_would_start_flows_anew_at_ea
     async def story() -> None:
         async with redrive.open(address) as app:
             APPS.append(app)
-            for flow in (await app.start(StartsOthers), await app.start(Opens, address)):
+            for flow in (await app.start(StartsOthers.call()), await app.start(Opens.call(address))):
                 with pytest.raises(RuntimeError, match=r"an app of redrive.open\(...\) cannot be used in a workflow"):
                     await flow.result(timeout=10)
             assert {flow.definition for flow in await app.flows()} == {
@@ -48,13 +48,13 @@ def test_the_code_of_a_flow_cannot_use_an_app_which_would_start_flows_anew_at_ea
 def test_an_app_that_is_used_in_another_thread_says_how_and_is_none_the_worse(address: str) -> None:
     async def story() -> None:
         async with redrive.open(address) as app:
-            ended = await app.submit(double(1))
+            ended = await app.start(double(1))
             await ended.result(timeout=10)
-            for use in (lambda: app.submit(double(2)), lambda: ended.result(timeout=10), app.flows, ended.status):
+            for use in (lambda: app.start(double(2)), lambda: ended.result(timeout=10), app.flows, ended.status):
                 with pytest.raises(RuntimeError, match=r"opened in another event loop.*run_coroutine_threadsafe"):
                     await asyncio.to_thread(asyncio.run, use())
             loop = asyncio.get_running_loop()
-            started = asyncio.run_coroutine_threadsafe(app.submit(double(3)), loop)
+            started = asyncio.run_coroutine_threadsafe(app.start(double(3)), loop)
             handle = await asyncio.to_thread(started.result, 10)
             assert await handle.result(timeout=10) == 6
             assert len(await app.flows()) == 2
@@ -67,11 +67,11 @@ def test_an_app_without_asyncio_says_where_it_can_be_used(address: str) -> None:
 
     async def story() -> int:
         async with redrive.open(address) as app:
-            return await (await app.submit(double(5))).result(timeout=10)
+            return await (await app.start(double(5))).result(timeout=10)
 
     async def main() -> int:
         with pytest.raises(
-            RuntimeError, match=r"an event loop of asyncio.*trio\.to_thread\.run_sync\(asyncio\.run, main\(\)\)"
+            RuntimeError, match=r"a running asyncio event loop.*trio\.to_thread\.run_sync\(asyncio\.run, main\(\)\)"
         ):
             await story()
         return int(await trio.to_thread.run_sync(asyncio.run, story()))
@@ -84,9 +84,9 @@ def test_an_app_that_could_not_be_opened_may_be_opened_later_in_another_loop(tmp
 
     async def story() -> int:
         async with app:
-            return await (await app.submit(double(4))).result(timeout=10)
+            return await (await app.start(double(4))).result(timeout=10)
 
-    with pytest.raises(redrive.StoreUnusable, match="does not exist; create it"):
+    with pytest.raises(redrive.errors.StoreUnusableError, match="does not exist; create it"):
         asyncio.run(story())
     (tmp_path / "later").mkdir()
     assert asyncio.run(story()) == 8

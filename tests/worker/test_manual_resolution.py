@@ -10,7 +10,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
-from redrive.client.graph_flows import UnknownStep
+from redrive.errors import UnknownStepError
 from redrive.explain.text import explain_text
 from redrive.flows.events import CompletionRefused, Redriven, Resumed
 from redrive.flows.graphs.outputs import OutputError
@@ -35,7 +35,7 @@ def test_a_result_given_by_hand_is_one_that_the_action_may_return(is_job: bool) 
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                flow: Any = await (app.submit(count("sheep")) if is_job else app.start(Counts))
+                flow: Any = await (app.start(count("sheep")) if is_job else app.start(Counts.call()))
                 await app.settled(flow)
                 before = await app.log(flow.id)
                 for unfit in ({"n": "many"}, "7", None):
@@ -60,7 +60,7 @@ def test_an_action_resolved_by_hand_gives_nothing_whatever_it_should_return() ->
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                flow = await app.start(GoesOnWithout)
+                flow = await app.start(GoesOnWithout.call())
                 await app.settled(flow)
                 await app.resolve_step(flow.id, "counted by hand", by="ann", why="does not matter")
             assert (await app.outcome(flow)).result == "nothing was counted"
@@ -79,7 +79,7 @@ def test_calls_of_the_same_action_are_told_apart_by_their_order() -> None:
     async def story() -> list[int]:
         async with flow_app() as app:
             with app.clock.frozen():
-                flow = await app.start(CountsThrice)
+                flow = await app.start(CountsThrice.call())
                 await app.settled(flow)
                 await app.complete_step(flow.id, "counted by hand", 2, index=1, by="ann", why="went there")
                 items = (await app.steps_of(flow.id))[0].items
@@ -87,7 +87,7 @@ def test_calls_of_the_same_action_are_told_apart_by_their_order() -> None:
                     await asyncio.sleep(0)
                     items = (await app.steps_of(flow.id))[0].items
                 assert [(one.index, one.state) for one in items] == [(0, "waiting"), (1, "completed"), (2, "waiting")]
-                with pytest.raises(UnknownStep, match=r"several items that are not done; name one: 0, 2$"):
+                with pytest.raises(UnknownStepError, match=r"several unfinished items; name one: 0, 2$"):
                     await app.complete_step(flow.id, "counted by hand", 3, by="ann", why="went there")
                 for index in (2, 0):
                     await app.complete_step(flow.id, "counted by hand", index + 1, index=index, by="ann", why="again")
@@ -137,7 +137,7 @@ def test_a_failed_step_that_its_flow_had_dealt_with_is_settled_though_another_on
 
     async def story() -> str:
         async with flow_app() as app:
-            flow = await app.start(EndedByAnother, how)
+            flow = await app.start(EndedByAnother.call(how))
             assert (await app.outcome(flow)).status == "failed"
             BROKEN.clear()
             outputs = {"outputs": "on foot"} if verb == "complete" else {}
@@ -181,7 +181,7 @@ def test_the_retry_queue_shows_what_waits_after_a_step_was_settled_by_hand(addre
                 assert found == expected
 
             with app.clock.frozen():
-                flow = await app.start(FallsBack)
+                flow = await app.start(FallsBack.call())
                 await rows({3: 3600.0})
                 app.clock.advance(100)
                 await app.complete_step(flow.id, "done by hand", "on foot", by="ann", why="went there")
@@ -232,7 +232,7 @@ def test_what_is_said_of_a_step_while_the_code_does_not_fit_is_done_once_it_does
 
     async def story() -> str:
         async with flow_app() as app:
-            flow = await app.start(deploy(fits=True), state)
+            flow = await app.start(deploy(fits=True).call(state))
             with app.clock.frozen():
                 await app.settled(flow)
                 if state == "waiting in a flow that failed":
@@ -276,7 +276,7 @@ def test_a_result_that_nobody_could_check_is_refused_by_the_worker_that_can(tmp_
 
     async def story() -> None:
         async with redrive.open(address) as app:
-            flow: Any = await (app.submit(count("sheep")) if is_job else app.start(Counts))
+            flow: Any = await (app.start(count("sheep")) if is_job else app.start(Counts.call()))
             told = ("flows", "complete", flow.id, "counted by hand", "--why", "went there", "--store", address)
             assert (await asyncio.to_thread(cli, *told, "--outputs", '"many"')).returncode == 0
             refused: list[CompletionRefused] = []
@@ -305,7 +305,7 @@ def test_a_failed_step_is_not_tried_because_what_was_said_of_it_cannot_be(tmp_pa
 
     async def story() -> None:
         async with redrive.open(address) as app:
-            flow = await app.submit(count_once())
+            flow = await app.start(count_once())
             with pytest.raises(redrive.Permanent):
                 await flow.result(timeout=20)
             told = ("flows", "complete", flow.id, "counted once", "--why", "went there", "--store", address)
@@ -359,7 +359,7 @@ def test_what_goes_on_after_a_reset_is_told_as_open_though_the_flows_code_had_ca
 
     async def story() -> str:
         async with flow_app() as app:
-            flow = await app.start(deploy_shares(fits=True))
+            flow = await app.start(deploy_shares(fits=True).call())
             with app.clock.frozen():
                 await app.settled(flow)
                 app.clock.advance(5)
@@ -408,7 +408,7 @@ def test_all_that_is_said_at_once_of_the_failed_steps_of_a_failed_flow_is_done(f
 
     async def story() -> str:
         async with flow_app() as app:
-            flow = await app.start(deploy(fits=True))
+            flow = await app.start(deploy(fits=True).call())
             assert (await app.outcome(flow)).status == "failed"
             await app.kill()
             deploy(fits)
@@ -450,7 +450,7 @@ def test_what_waits_beside_a_redrive_that_the_code_did_not_fit_goes_on_with_it(w
 
     async def story() -> str:
         async with flow_app() as app:
-            flow = await app.start(deploy("fails"))
+            flow = await app.start(deploy("fails").call())
             assert (await app.outcome(flow)).status == "failed"
             with app.clock.frozen():
                 deploy("does not fit")
@@ -491,7 +491,7 @@ def test_what_is_said_of_a_step_that_completed_meanwhile_does_not_reopen_a_faile
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(FailsBesides, delay=1)
+            flow = await app.start(FailsBesides.call(), delay=1)
             told[:] = app, flow
             assert (await app.outcome(flow)).status == "failed"
             while await app.store.count_unread(flow.id):  # noqa: ASYNC110 - it is in a store

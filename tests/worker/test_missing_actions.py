@@ -67,7 +67,7 @@ async def given_back(app: FlowApp, *flows: str, times: int = 2) -> None:
 
 
 async def starts(app: FlowApp, **settings: Any) -> str:
-    return (await app.start_script(Script("order", ORDER), {"order": "o-1"}, **settings)).id
+    return (await app.start(Script("order", ORDER).call({"order": "o-1"}), **settings)).id
 
 
 async def left_half_done(app: FlowApp) -> str:
@@ -125,7 +125,7 @@ def test_a_graph_waits_for_its_actions_and_for_those_that_undo(address: str) -> 
         graph.step("give_back", "ma.ship", inputs={"order": "string"})
         async with flow_app(address, poll=0.05) as app:
             with unknown("ma.ship"):
-                flow = await app.start_graph(graph, {"order": "o-2"})
+                flow = await app.start(graph.call({"order": "o-2"}))
                 await given_back(app, flow.id)
                 assert (await app.log(flow.id), done) == ([], [])
             assert (await app.outcome(flow)).status == "completed"

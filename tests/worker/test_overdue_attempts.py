@@ -44,11 +44,11 @@ def test_an_attempt_that_swallows_its_cancellation_times_out_and_its_place_is_fr
 
     async def story() -> FlowOutcome:
         async with flow_app(concurrency=1) as app:
-            return await app.outcome(await app.submit(swallows()))
+            return await app.outcome(await app.start(swallows()))
 
     outcome = asyncio.run(story())
     assert outcome.result == "the second"
-    assert failures(outcome) == [("AttemptTimeout", TIMEOUT + CLEAN_UP)]
+    assert failures(outcome) == [("AttemptTimeoutError", TIMEOUT + CLEAN_UP)]
     assert outcome.duration == TIMEOUT + CLEAN_UP + 60
 
 
@@ -69,11 +69,11 @@ def test_an_attempt_whose_time_is_over_cleans_up_before_the_next_one_begins(is_v
                     await (app.clock.asleep(1) if is_virtual else asyncio.sleep(0.02))
                     happened.append("clean")
 
-            return await app.outcome(await app.submit(cleans_up()))
+            return await app.outcome(await app.start(cleans_up()))
 
     outcome = asyncio.run(story())
     assert happened == ["begun", "clean", "begun", "clean"]
-    assert failures(outcome) == [("AttemptTimeout", TIMEOUT + is_virtual)]
+    assert failures(outcome) == [("AttemptTimeoutError", TIMEOUT + is_virtual)]
 
 
 def test_what_an_attempt_returns_or_raises_while_it_cleans_up_counts() -> None:
@@ -88,7 +88,7 @@ def test_what_an_attempt_returns_or_raises_while_it_cleans_up_counts() -> None:
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            return await app.outcome(await app.submit(answers()))
+            return await app.outcome(await app.start(answers()))
 
     outcome = asyncio.run(story())
     assert failures(outcome) == [("ConnectionError", TIMEOUT)]
@@ -120,7 +120,7 @@ def test_the_same_on_the_clock_of_the_machine(obeys: bool, monkeypatch: pytest.M
             return "late"
 
         async with redrive.open("memory://", grace=5.0) as app:
-            assert await (await app.submit(overdue())).result(timeout=10) == ""
+            assert await (await app.start(overdue())).result(timeout=10) == ""
         return happened
 
     assert asyncio.run(story()) == (["cut", "again"] if obeys else ["cut", "again", "late"])

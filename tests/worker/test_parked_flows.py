@@ -56,7 +56,7 @@ def test_hints_that_cannot_be_used_park_a_flow_until_they_are_mended(
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(with_readable_hints(), what="hm", delay=0 if has_begun else 3600)
+                handle = await app.start(with_readable_hints().call(what="hm"), delay=0 if has_begun else 3600)
                 await app.settled(handle)
                 change()
                 app.clock.advance(3600)
@@ -77,7 +77,7 @@ def test_a_flow_parked_for_its_hints_can_be_cancelled(force: bool) -> None:
     async def story() -> str:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle: redrive.Handle[str] = await app.start(with_readable_hints(), what="hm")
+                handle: redrive.Handle[str] = await app.start(with_readable_hints().call(what="hm"))
                 await app.settled(handle)
                 with_a_name_nobody_imported()
                 app.clock.advance(3600)
@@ -107,7 +107,7 @@ def test_a_parked_flow_that_is_cancelled_says_who_did_it_and_leaves_no_retry_beh
     async def story() -> None:
         async with flow_app(address) as app:
             with app.clock.frozen():
-                handle = await app.start(ParkedAndCancelled)
+                handle = await app.start(ParkedAndCancelled.call())
                 await app.settled(handle)
                 assert [row.step for row in await app.retries()] == ["parked.away"]
                 if why_parked == "the code changed":
@@ -150,7 +150,7 @@ def test_a_flow_that_the_engine_fails_on_is_parked_and_can_be_resumed(
         async with flow_app() as app:
             with app.clock.frozen():
                 has_begun = where in ("fired", "replay")
-                handle = await app.start(with_readable_hints(), what="hm", delay=0 if has_begun else 1)
+                handle = await app.start(with_readable_hints().call(what="hm"), delay=0 if has_begun else 1)
                 await app.settled(handle)
                 where_the_engine_breaks(app, monkeypatch, where)
                 app.clock.advance(3600)
@@ -171,7 +171,7 @@ def test_a_flow_that_the_engine_fails_on_can_be_cancelled(where: str, monkeypatc
     async def story() -> str:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(with_readable_hints(), what="hm", delay=1 if where == "start" else 0)
+                handle = await app.start(with_readable_hints().call(what="hm"), delay=1 if where == "start" else 0)
                 await app.settled(handle)
                 where_the_engine_breaks(app, monkeypatch, where)
                 if where == "cancel":
@@ -209,7 +209,7 @@ def test_an_attempt_of_a_flow_that_the_engine_fails_on_is_stopped_and_made_again
     async def story() -> None:
         async with flow_app() as app:
             where_the_engine_breaks(app, monkeypatch, "completed")
-            handle = await app.start(TwoAtOnce)
+            handle = await app.start(TwoAtOnce.call())
             assert (await app.outcome(handle)).status == "parked"
             monkeypatch.undo()
             await handle.resume()

@@ -69,7 +69,7 @@ def test_a_step_completed_by_hand_in_a_flow_whose_code_fails_again_reopens_it_on
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(Buggy)
+            flow = await app.start(Buggy.call())
             assert (await app.outcome(flow)).status == "failed"
             await app.complete_step(flow.id, "again.away", 5, by="ann", why="done by hand")
             await app.until(lambda: app.witness.commits and app._worker is not None and not app._worker.flows.by_id)
@@ -91,7 +91,7 @@ def test_a_step_completed_by_hand_in_a_flow_whose_code_was_mended_counts() -> No
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(Buggy)
+            flow = await app.start(Buggy.call())
             assert (await app.outcome(flow)).status == "failed"
             BROKEN.clear()
             await app.complete_step(flow.id, "again.away", 5, by="ann", why="done by hand")
@@ -120,7 +120,7 @@ def test_what_came_of_a_failure_and_was_cut_by_an_earlier_timer_is_undone_whole(
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(TellsInTime)
+            flow = await app.start(TellsInTime.call())
             assert (await app.outcome(flow)).status == "failed"
             BROKEN.clear()
             assert await app.redrive(flow.id, by="ann", why="mended") == [flow.id]
@@ -154,7 +154,7 @@ def test_a_redriven_flow_that_cancels_what_had_been_done_is_not_taken_for_anothe
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(CancelsLate)
+            flow = await app.start(CancelsLate.call())
             assert (await app.outcome(flow)).status == "failed"
             BROKEN.clear()
             with app.clock.frozen():
@@ -198,7 +198,7 @@ def test_a_graph_in_which_one_failed_step_ran_because_of_another_can_be_redriven
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start_graph(graph, {})
+            flow = await app.start(graph.call({}))
             assert (await app.outcome(flow)).status == "failed"
             BROKEN.clear()
             assert await app.redrive(flow.id, by="ann", why="mended") == [flow.id]
@@ -229,7 +229,7 @@ def calls_to_go_on(monkeypatch: pytest.MonkeyPatch, many: int, midway: bool) -> 
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start_graph(graph, {"all": sorted(BROKEN)})
+            flow = await app.start(graph.call({"all": sorted(BROKEN)}))
             if midway:
                 with app.clock.frozen():
                     await app.settled(flow)
@@ -287,7 +287,7 @@ def test_the_time_in_which_a_flow_lay_dead_is_no_time_of_the_steps_beside_the_on
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            flow = await app.start(Beside)
+            flow = await app.start(Beside.call())
             if beside == "was lost":
                 with app.clock.frozen():
                     await app.until(lambda: len(app.witness.executed) == 1)
@@ -323,7 +323,7 @@ def test_code_that_does_not_fit_when_a_flow_is_put_back_to_work_can_still_be_men
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            flow = await app.start(deploy("fails" if how == "redriven" else "fits"))
+            flow = await app.start(deploy("fails" if how == "redriven" else "fits").call())
             with app.clock.frozen():
                 await app.settled(flow)
                 await app.kill()
@@ -381,7 +381,7 @@ def test_a_step_that_gave_up_since_nobody_needed_it_goes_on_when_it_is_needed_ag
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                flow = await app.start_graph(GAVE_UP_BESIDE)
+                flow = await app.start(GAVE_UP_BESIDE.call())
                 await app.until(lambda: RAN.count("slowly") == 2)
                 while (await app.steps_of(flow.id))[0].state != "failed":  # noqa: ASYNC110 - it is in a store
                     await asyncio.sleep(0)
@@ -433,7 +433,7 @@ def test_a_step_that_a_failure_had_cancelled_is_told_as_waiting_when_the_failure
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(Group, "waits")
+            flow = await app.start(Group.call("waits"))
             assert (await app.outcome(flow)).status == "failed"
             with app.clock.frozen():
                 BROKEN.clear()
@@ -452,7 +452,7 @@ def test_an_attempt_that_a_failure_had_stopped_is_not_told_as_running_when_the_f
 
     async def story() -> None:
         async with flow_app() as app:
-            flow = await app.start(Group, "ran")
+            flow = await app.start(Group.call("ran"))
             assert (await app.outcome(flow)).status == "failed"
             await app.kill()
             await app.redrive(flow.id, by="ann", why="mended")
@@ -472,7 +472,7 @@ def test_an_attempt_that_a_failure_had_stopped_does_not_count_when_that_is_reset
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            flow = await app.start(Group, beside)
+            flow = await app.start(Group.call(beside))
             with app.clock.frozen():
                 await app.until(lambda: "stopped" in RAN)
                 app.clock.advance(2)

@@ -68,7 +68,7 @@ def test_compensation_is_undone_and_the_flow_goes_on_at_the_failed_item() -> Non
 
     async def story() -> tuple[FlowOutcome, FlowOutcome]:
         async with flow_app() as app:
-            handle = await app.start(Compensates)
+            handle = await app.start(Compensates.call())
             failed = await app.outcome(handle)
             return failed, await redriven(app, handle)
 
@@ -85,7 +85,7 @@ def test_no_two_items_have_the_same_receipt_token_even_when_one_was_undone() -> 
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await app.start(Compensates)
+            handle = await app.start(Compensates.call())
             await app.outcome(handle)
             return await redriven(app, handle)
 
@@ -103,7 +103,7 @@ def test_a_redrive_that_fails_again_can_be_redriven_again() -> None:
 
     async def story() -> tuple[FlowOutcome, FlowOutcome]:
         async with flow_app() as app:
-            handle = await app.start(Compensates)
+            handle = await app.start(Compensates.call())
             await app.outcome(handle)
             await app.redrive(handle.id, by="ann", why="hopeful")
             await app.until(lambda: RAN.count("log") == 2)
@@ -144,7 +144,7 @@ def test_siblings_keep_what_they_have_done_and_do_not_count_what_was_stopped() -
 
     async def story() -> tuple[FlowOutcome, FlowOutcome]:
         async with flow_app() as app:
-            handle = await app.start(Gathers)
+            handle = await app.start(Gathers.call())
             failed = await app.outcome(handle)
             done = await redriven(app, handle)
             stories = (one for one in (await app.explain(handle.id)).timeline if isinstance(one, ItemEntry))
@@ -182,7 +182,7 @@ def test_a_sibling_in_backoff_waits_on_and_is_in_the_retry_queue_again() -> None
 
     async def story() -> tuple[FlowOutcome, list[float]]:
         async with flow_app() as app:
-            handle = await app.start(Beside)
+            handle = await app.start(Beside.call())
             failed = await app.outcome(handle)
             assert await app.retries() == []
             BROKEN.clear()
@@ -214,7 +214,7 @@ def test_a_bug_in_the_code_of_the_workflow_is_mended_and_the_flow_goes_on() -> N
 
     async def story() -> tuple[FlowOutcome, FlowOutcome]:
         async with flow_app() as app:
-            handle = await app.start(version(mended=False))
+            handle = await app.start(version(mended=False).call())
             failed = await app.outcome(handle)
             version(mended=True)
             return failed, await redriven(app, handle)
@@ -242,7 +242,7 @@ def test_a_bug_at_the_very_start_is_mended_too() -> None:
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await app.start(version(mended=False))
+            handle = await app.start(version(mended=False).call())
             await app.outcome(handle)
             version(mended=True)
             return await redriven(app, handle)
@@ -269,7 +269,7 @@ def test_the_mend_may_ask_for_other_things_and_what_nobody_asks_for_any_more_is_
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await app.start(version(mended=False))
+            handle = await app.start(version(mended=False).call())
             await app.outcome(handle)
             version(mended=True)
             return await redriven(app, handle)
@@ -298,7 +298,7 @@ def test_a_mend_with_patched_takes_effect_for_the_flow_that_is_redriven() -> Non
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await app.start(version(mended=False))
+            handle = await app.start(version(mended=False).call())
             await app.outcome(handle)
             version(mended=True)
             return await redriven(app, handle)
@@ -316,7 +316,7 @@ def test_the_report_of_a_redriven_item_counts_on() -> None:
 
     async def story() -> list[Any]:
         async with flow_app() as app:
-            handle = await app.start(Fails)
+            handle = await app.start(Fails.call())
             reports = [report_of((await app.outcome(handle)).error)]
             await app.redrive(handle.id, by="ann", why="hopeful")
             await app.until(lambda: len(RAN) == 2)
@@ -356,7 +356,7 @@ def test_heartbeat_details_survive_every_way_to_the_next_attempt() -> None:
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await app.start(Beats)
+            handle = await app.start(Beats.call())
             await app.until(lambda: len(seen) == 2)
             beat = None
             while beat is None:
@@ -378,7 +378,7 @@ def test_heartbeat_details_survive_every_way_to_the_next_attempt() -> None:
 def test_a_redriven_flow_survives_a_crash_anywhere() -> None:
     async def story(app: FlowApp) -> Any:
         BROKEN.add("charge")
-        handle = await app.start(Compensates)
+        handle = await app.start(Compensates.call())
         await app.outcome(handle)
         done = await redriven(app, handle)
         return done.result
@@ -434,7 +434,7 @@ def test_a_worker_that_dies_between_a_redrive_and_what_comes_of_it_leaves_that_t
 
     async def story() -> tuple[FlowOutcome, list[float]]:
         async with flow_app() as app:
-            handle = await app.start(Groups, ends)
+            handle = await app.start(Groups.call(ends))
             with app.clock.frozen():
                 began = app.now()
             await app.until(lambda: "second" in RAN)
@@ -484,7 +484,7 @@ def test_a_flow_that_failed_while_it_was_paused_runs_when_it_is_redriven() -> No
     async def story() -> FlowOutcome:
         GATE[:] = [asyncio.Event()]
         async with flow_app() as app:
-            handle = await app.start(FailsLate)
+            handle = await app.start(FailsLate.call())
             await app.until(lambda: RAN == ["late"])
             await handle.pause()
             await app.until(lambda: app.witness.commits >= 2)

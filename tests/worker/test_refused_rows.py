@@ -125,8 +125,8 @@ def test_nothing_follows_in_the_log_of_what_was_refused(tmp_path: Path) -> None:
 
 async def among_others(app: App, prefix: str) -> redrive.Handle[str]:
     """The one that is refused, started together with others, all of which end."""
-    flows = [app.start(Two, f"{prefix}{number}", "x") for number in range(20)]
-    flows.insert(7, app.start(Two, "first", "cursed"))
+    flows = [app.start(Two.call(f"{prefix}{number}", "x")) for number in range(20)]
+    flows.insert(7, app.start(Two.call("first", "cursed")))
     handles = await asyncio.gather(*flows)
     refused = handles.pop(7)
     results = await asyncio.gather(*(handle.result(timeout=20) for handle in handles))
@@ -183,10 +183,10 @@ def test_a_failure_that_the_database_refuses_is_not_told(tmp_path: Path, caplog:
             on_sqlite(tmp_path / "app.db", NO_CURSING)
             stop_listening = listen(hear)
             try:
-                await app.submit(fail_with("cur", "sed"))
+                await app.start(fail_with("cur", "sed"))
                 while "is left alone" not in caplog.text:  # noqa: ASYNC110 - a log has no event
                     await asyncio.sleep(0.01)
-                await app.submit(fail_with("", "plain"))
+                await app.start(fail_with("", "plain"))
                 while "plain" not in told:  # noqa: ASYNC110 - nobody tells of it
                     await asyncio.sleep(0.01)
             finally:
@@ -223,7 +223,7 @@ def test_a_redrive_that_the_database_refuses_while_the_flow_is_still_replayed_le
 
     async def refused() -> str:
         async with redrive.open(address) as app, asyncio.timeout(20):
-            flow = await app.start(Long)
+            flow = await app.start(Long.call())
             with pytest.raises(redrive.Permanent):
                 await flow.result()
             refuse()
@@ -254,7 +254,7 @@ def test_one_start_that_is_refused_takes_no_other_with_it() -> None:
                 address, "ALTER TABLE redrive.flows ADD CONSTRAINT no_cursing CHECK (input::text NOT LIKE '%cursed%')"
             )
             words = ["a", "cursed", "b", "c"]
-            starts = [app.submit(do(word)) for word in words]
+            starts = [app.start(do(word)) for word in words]
             return await asyncio.gather(*starts, return_exceptions=True)
 
     started = asyncio.run(main())
@@ -277,7 +277,7 @@ def test_what_is_too_large_for_one_transaction_is_written_flow_by_flow(
 
     async def main() -> list[str]:
         async with App(Watched(str(tmp_path / "app.db"))) as app:
-            handles = await asyncio.gather(*(app.start(Two, "x" * 40_000, "y") for _ in range(20)))
+            handles = await asyncio.gather(*(app.start(Two.call("x" * 40_000, "y")) for _ in range(20)))
             return [await handle.result(timeout=20) for handle in handles]
 
     assert asyncio.run(main()) == ["x" * 40_000 + "y"] * 20

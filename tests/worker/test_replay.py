@@ -59,7 +59,7 @@ def changed(
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(old)
+                handle = await app.start(old.call())
                 await app.settled(handle)
                 new()
                 app.clock.advance(3600)
@@ -198,7 +198,7 @@ def with_an_argument_that_does_not_fit() -> type[Workflow]:
             with_an_argument_that_does_not_fit,
             3,
             'action other("what":"two")',
-            "run failed with NotStorable: action other",
+            "run failed with SerializationError: action other",
             'other(cast("str", 2))',
         ),
     ],
@@ -244,7 +244,7 @@ def test_a_parked_flow_can_be_cancelled() -> None:
 
 async def parked_flow(app: FlowApp) -> redrive.Handle[Any]:
     with app.clock.frozen():
-        handle = await app.start(original())
+        handle = await app.start(original().call())
         await app.settled(handle)
         with_actions_swapped()
         app.clock.advance(3600)
@@ -272,7 +272,7 @@ def test_changed_code_is_found_out_after_a_redrive_too() -> None:
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await app.start(version("second"))
+            handle = await app.start(version("second").call())
             assert (await app.outcome(handle)).status == "failed"
             fixed[0] = True
             with app.clock.frozen():
@@ -318,9 +318,9 @@ def test_patched_keeps_old_code_for_old_flows_and_new_code_for_new_ones() -> Non
     async def story() -> tuple[FlowOutcome, FlowOutcome]:
         async with flow_app() as app:
             with app.clock.frozen():
-                before = await app.start(old())
+                before = await app.start(old().call())
                 await app.settled(before)
-                after = await app.start(new())
+                after = await app.start(new().call())
                 await app.settled(after)
             return await app.outcome(before), await app.outcome(after)
 
@@ -339,7 +339,7 @@ def test_patched_is_the_same_wherever_the_worker_dies() -> None:
                 found.append(await note("b"))
             return found
 
-    for run in crash_everywhere(TwoPatches):
+    for run in crash_everywhere(TwoPatches.call()):
         assert run.outcome.result == ["a", "b"]
 
 
@@ -430,7 +430,7 @@ def test_sets_in_another_order_are_still_what_was_asked_for(
         nonlocal is_later
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await app.start(Painting)
+                handle = await app.start(Painting.call())
                 await app.settled(handle)
                 is_later = True
                 app.clock.advance(3600)
@@ -442,18 +442,18 @@ def test_sets_in_another_order_are_still_what_was_asked_for(
 
 @pytest.mark.promise("A14")
 def test_time_and_chance_are_the_same_when_the_code_is_run_again() -> None:
-    first = run_flow(Chance)
+    first = run_flow(Chance.call())
     seen = first.result
     assert seen[2] == datetime.fromtimestamp(first.began, UTC).isoformat()
     assert datetime.fromisoformat(seen[6]) == datetime(2030, 1, 2, tzinfo=UTC)
     assert len({seen[0], seen[1], seen[4], seen[5]}) == 4
-    assert run_flow(Chance).result == seen
+    assert run_flow(Chance.call()).result == seen
 
 
 def test_flows_draw_different_chance() -> None:
     async def story() -> list[list[str]]:
         async with flow_app() as app:
-            handles = [await app.start(Chance) for _ in range(2)]
+            handles = [await app.start(Chance.call()) for _ in range(2)]
             return [(await app.outcome(handle)).result for handle in handles]
 
     one, another = asyncio.run(story())
@@ -479,7 +479,7 @@ class Touches(Workflow):
 
 @pytest.mark.parametrize("what", ["network", "lookup", "thread", "process", "signal"])
 def test_real_input_and_output_in_run_is_refused_with_what_to_do_instead(what: str) -> None:
-    outcome = run_flow(Touches, what)
+    outcome = run_flow(Touches.call(what))
     assert outcome.status == "failed"
     assert "move it into an @action and await that" in str(outcome.error)
 
@@ -494,7 +494,7 @@ def test_redrive_calls_in_run_that_would_block_are_refused() -> None:
         async def run(self) -> None:
             blocking()
 
-    assert "a workflow cannot block" in str(run_flow(Blocks).error)
+    assert "a workflow cannot block" in str(run_flow(Blocks.call()).error)
 
 
 @pytest.mark.promise("R9")
@@ -523,7 +523,7 @@ def test_an_exception_is_the_same_live_and_replayed_with_its_attempts() -> None:
             await asyncio.sleep(3600)
             return await note("handled")
 
-    outcome = run_flow(Handles)
+    outcome = run_flow(Handles.call())
     assert outcome.result == "handled"
     assert RAN == ["no", "no", "handled"]
     live, replayed = seen
@@ -551,7 +551,7 @@ def test_a_handled_failure_is_never_run_again() -> None:
                 await note("cleaned up")
             return [found]
 
-    for run in crash_everywhere(Compensates):
+    for run in crash_everywhere(Compensates.call()):
         assert run.outcome.result == ["compensated"]
 
 
@@ -589,9 +589,9 @@ def test_code_that_leaves_memory_does_not_do_its_cleaning_up(leaves: str) -> Non
         async with flow_app(flows=1 if leaves == "because there is no room" else 100) as app:
             with app.clock.frozen():
                 seconds = 7.0 if leaves == "because it waits long" else 2.0
-                first = await app.start(CleansUp, seconds)
+                first = await app.start(CleansUp.call(seconds))
                 await app.settled(first)
-                second = await app.start(CleansUp, seconds)
+                second = await app.start(CleansUp.call(seconds))
                 await app.settled(second)
                 if leaves == "because its worker is killed":
                     await app.kill()
@@ -617,7 +617,7 @@ def test_many_more_flows_than_there_is_room_for_all_get_their_turn() -> None:
 
     async def story() -> list[int]:
         async with flow_app(flows=3) as app:
-            handles = [await app.start(Waits, number) for number in range(40)]
+            handles = [await app.start(Waits.call(number)) for number in range(40)]
             return [(await app.outcome(handle)).result for handle in handles]
 
     assert asyncio.run(story()) == list(range(40))
@@ -631,7 +631,7 @@ def test_code_that_waits_for_nothing_is_parked_and_says_so() -> None:
             await note("before")
             await asyncio.Event().wait()
 
-    outcome = run_flow(Stuck)
+    outcome = run_flow(Stuck.call())
     assert outcome.status == "parked"
     assert "waits for what nothing will bring" in (outcome.problem or "")
 
@@ -644,7 +644,7 @@ def test_code_that_waits_for_a_thread_is_told_to_put_it_into_an_action() -> None
                 return await asyncio.wrap_future(threads.submit(int, "5"))
 
     assert "what a thread or a library with its own threads brings: put that into an @action" in (
-        run_flow(WaitsForThread).problem or ""
+        run_flow(WaitsForThread.call()).problem or ""
     )
 
 
@@ -679,7 +679,7 @@ def test_what_would_end_a_program_or_a_task_fails_the_flow_and_not_its_worker(
 
     async def story() -> tuple[FlowOutcome, Any]:
         async with flow_app() as app:
-            outcome = await app.outcome(await app.start(Ends))
+            outcome = await app.outcome(await app.start(Ends.call()))
             return outcome, (await app.dead_letters())[0].flow_id
 
     outcome, dead = asyncio.run(story())
@@ -715,7 +715,7 @@ def test_code_sees_the_same_times_when_it_is_replayed_though_a_store_keeps_only_
         GATES[:] = reached, opened = asyncio.Event(), asyncio.Event()
         SEEN.clear()
         async with redrive.open(address, grace=0.0) as app:
-            handle = await app.start(LooksAtItsClock)
+            handle = await app.start(LooksAtItsClock.call())
             await asyncio.wait_for(reached.wait(), 10)
         live = list(SEEN)
         SEEN.clear()
@@ -752,7 +752,7 @@ def test_whatever_the_code_of_a_flow_raises_ends_the_flow_and_not_its_worker(whe
 
     async def story() -> tuple[FlowOutcome, FlowOutcome]:
         async with flow_app() as app:
-            return await app.outcome(await app.start(Fails)), await app.outcome(await app.submit(note("next")))
+            return await app.outcome(await app.start(Fails.call())), await app.outcome(await app.start(note("next")))
 
     failed, following = asyncio.run(story())
     assert failed.status == "failed"
@@ -775,6 +775,6 @@ def test_an_error_with_attributes_of_its_own_making_fails_the_flow_that_raises_i
             error = Answer("no such user")
             raise ExceptionGroup("several", [error]) if inside else error
 
-    outcome = run_flow(Answers)
+    outcome = run_flow(Answers.call())
     assert outcome.status == "failed"
     assert isinstance(outcome.error, ExceptionGroup if inside else Answer)

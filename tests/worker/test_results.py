@@ -11,8 +11,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, action
 from redrive.client import results
-from redrive.client.handle import FlowNotFound
-from redrive.stores.errors import StoreError, StoreUnavailable
+from redrive.errors import FlowNotFoundError, StoreError, StoreUnavailableError
 from redrive.stores.interface import Store
 
 PATIENCE = 10.0
@@ -37,7 +36,7 @@ async def answer(waiting: "asyncio.Task[Any]") -> BaseException | None:
 def test_closing_the_app_ends_the_waits_for_results(address: str) -> None:
     async def scenario() -> None:
         async with redrive.open(address, grace=0.0) as app:
-            handle = await app.submit(hang())
+            handle = await app.start(hang())
             waiting = asyncio.create_task(handle.result())
             await asyncio.sleep(0)  # it begins to wait
         for late in (waiting, asyncio.create_task(handle.result())):
@@ -52,7 +51,7 @@ def test_closing_the_app_ends_the_waits_for_results(address: str) -> None:
 def test_a_wait_has_an_end_in_every_way_that_times_are_written(timeout: Any) -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0.0) as app:
-            handle = await app.submit(hang())
+            handle = await app.start(hang())
             with pytest.raises(TimeoutError, match=r"is still (ready|running) after"):
                 await handle.result(timeout=timeout)
             with pytest.raises(ValueError, match="'soon' is not a duration"):
@@ -65,12 +64,12 @@ def test_a_wait_has_an_end_in_every_way_that_times_are_written(timeout: Any) -> 
 def test_an_id_that_no_store_can_hold_is_no_flow_and_no_matter_of_the_others(address: str, bad_id: str) -> None:
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
-            handle = await app.submit(quick())
+            handle = await app.start(quick())
             waiting = asyncio.create_task(handle.result())
             bad = app.handle(bad_id)
             commands: list[Callable[[], Awaitable[Any]]] = [bad.result, bad.status, bad.cancel]
             for command in commands:
-                with pytest.raises(FlowNotFound, match="no flow '") as caught:
+                with pytest.raises(FlowNotFoundError, match="no flow '") as caught:
                     await command()
                 assert str(caught.value).encode()
             working = asyncio.create_task(app.work())
@@ -101,7 +100,7 @@ def test_what_the_store_refuses_about_one_flow_is_told_to_who_waits_for_it_alone
 ) -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", worker=False) as app:
-            refused, other = await app.submit(quick()), await app.submit(quick())
+            refused, other = await app.start(quick()), await app.start(quick())
             monkeypatch.setattr(app.store, "find_flows", Choosy(app.store, refused.id, error).find_flows)
             waits = [asyncio.create_task(handle.result()) for handle in (refused, other)]
             assert await answer(waits[0]) is error
@@ -128,7 +127,7 @@ def test_a_flow_that_is_redriven_before_its_failure_was_read_still_tells_of_it(
 
     async def scenario() -> None:
         async with redrive.open(address, grace=0.0) as app:
-            handle = await app.submit(fails_once())
+            handle = await app.start(fails_once())
             read = app.store.read_events
 
             async def slowly(ids: list[str]) -> Any:
@@ -154,9 +153,9 @@ async def fails() -> None:
 def test_a_wait_ends_in_time_though_the_store_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", worker=False) as app:
-            handle = await app.submit(quick())
+            handle = await app.start(quick())
             monkeypatch.setattr(app.store, "find_flow", lambda _: asyncio.Event().wait())
-            monkeypatch.setattr(results, "ASKED_FOR", 0.01)
+            monkeypatch.setattr(results, "STATUS_TIMEOUT", 0.01)
             error = await answer(asyncio.create_task(handle.result(timeout=0.01)))
             assert isinstance(error, TimeoutError)
             assert "is still out of reach after 0.01 s" in str(error)
@@ -170,7 +169,7 @@ def test_a_wait_goes_on_though_the_store_is_away_when_the_outcome_is_read(
 ) -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", worker=worker) as app:
-            read, outages = app.store.read_events, itertools.repeat(StoreUnavailable("away"), 2)
+            read, outages = app.store.read_events, itertools.repeat(StoreUnavailableError("away"), 2)
 
             async def cut_off(ids: list[str]) -> Any:
                 for error in outages:
@@ -179,7 +178,7 @@ def test_a_wait_goes_on_though_the_store_is_away_when_the_outcome_is_read(
 
             monkeypatch.setattr(app.store, "read_events", cut_off)
             monkeypatch.setattr(app._results, "_sweep", 0.01)
-            waiting = asyncio.create_task((await app.submit(fails())).result())
+            waiting = asyncio.create_task((await app.start(fails())).result())
             working = asyncio.create_task(app.work() if not worker else asyncio.sleep(0))
             assert isinstance(await answer(waiting), ValueError)
             app.stop()

@@ -14,10 +14,10 @@ from tests.flows.scripts.programs import programs
 from tests.postgres_server import shared_server
 
 from redrive import action, current_attempt
-from redrive.client.script_flows import start_script
+from redrive.client.flow_inputs import FlowInput
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
 from redrive.flows.registry import SCRIPT
-from redrive.flows.scripts.script import Script, register_script
+from redrive.flows.scripts.script import Script, register_script, script_named
 from redrive.stores.memory.store import MemoryStore
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 
@@ -79,7 +79,7 @@ def fresh() -> None:
 async def run_in(app: FlowApp, text: str, **inputs: Any) -> FlowOutcome:
     """Also of texts that are not started any more, as the checker knows that they fail: older flows have them."""
     register_script(Script("order", text))
-    return await app.outcome(await app.start_definition(SCRIPT + "order", stored(text, inputs)))
+    return await app.outcome(await app._start(FlowInput(SCRIPT + "order", stored(text, inputs))))
 
 
 def run(text: str, **inputs: Any) -> FlowOutcome:
@@ -171,7 +171,7 @@ def test_several_brackets_count_each_for_itself() -> None:
 @pytest.mark.promise("R1", "R4", "R9")
 def test_a_timeout_is_per_attempt_and_retried_like_any_failure() -> None:
     outcome = run(TIMEOUT)
-    assert outcome.result == ["AttemptTimeout", 4]
+    assert outcome.result == ["AttemptTimeoutError", 4]
     # 2 minutes, and half as long again for each attempt after the first timeout.
     assert outcome.duration == pytest.approx(120 + 3 * 180 + 60 + 120 + 240)
 
@@ -294,7 +294,7 @@ def test_all_of_it_on_databases(kind: str, tmp_path: Path) -> None:
             assert (type(several.error), several.waits) == (KeyError, [30, 60, 120])
             policies = await run_in(app, SEVERAL_POLICIES)
             assert (policies.result, policies.waits) == ("api_call done", [60, 30])
-            assert (await run_in(app, TIMEOUT)).result == ["AttemptTimeout", 4]
+            assert (await run_in(app, TIMEOUT)).result == ["AttemptTimeoutError", 4]
             rounds = await run_in(app, ROUNDS)
             assert rounds.result == ["RateLimitError after 1", "late after 2", "network_call done"]
             assert (await run_in(app, ORDER, order="o-1", lines=LINES)).result == ORDERED
@@ -383,10 +383,10 @@ def test_a_running_flow_keeps_the_text_it_started_with() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
                 register_script(Script("kept", "sleep 1h\nreturn @sc.tell(what='old')\n"))
-                old = await start_script(app, "kept", {})
+                old = await app.start(script_named("kept").call())
                 await app.settled(old)
                 register_script(Script("kept", "return @sc.tell(what='new')\n"))
-                new = await start_script(app, "kept", {})
+                new = await app.start(script_named("kept").call())
                 await app.kill()
                 app.revive()
             return [(await app.outcome(one)).result for one in (old, new)]
@@ -400,7 +400,7 @@ def test_cancelling_reaches_a_script_that_sleeps_and_its_finally() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await start_script(app, Script("sleeper", text), {})
+                handle = await app.start(Script("sleeper", text).call({}))
                 await app.settled(handle)
                 await handle.cancel()
                 return await app.outcome(handle)
@@ -412,7 +412,7 @@ def test_cancelling_reaches_a_script_that_sleeps_and_its_finally() -> None:
 def test_a_flow_waits_for_an_action_that_nobody_has() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            handle = await start_script(app, Script("typo", "return @sc.tel_late(what='x')\n"), {})
+            handle = await app.start(Script("typo", "return @sc.tel_late(what='x')\n").call())
             with pytest.raises(AssertionError, match=r"not registered here: sc\.tel_late"):
                 await app.outcome(handle)
 
@@ -452,7 +452,7 @@ def test_brackets_of_settings_alone_keep_the_rest_of_the_actions_own_policy() ->
 def test_explain_shows_the_inputs_and_the_line_that_failed() -> None:
     async def story() -> Any:
         async with flow_app() as app:
-            handle = await start_script(app, Script("order", "fn main(n):\n    return 1 / n\n"), {"n": 0})
+            handle = await app.start(Script("order", "fn main(n):\n    return 1 / n\n").call({"n": 0}))
             await app.outcome(handle)
             (letter,) = await app.dead_letters()
             assert letter.payload == '{"n":0}'

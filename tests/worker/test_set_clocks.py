@@ -28,7 +28,7 @@ def test_a_worker_keeps_its_lease_and_its_attempts(address: str, ahead: float, m
             return "paid"
 
         async with redrive.open(address) as app:
-            handle = await app.submit(charge())
+            handle = await app.start(charge())
             async with asyncio.timeout(10):
                 await begun.wait()
             monkeypatch.setattr(SystemClock, "wall", staticmethod(lambda: time.time() + ahead))

@@ -61,7 +61,7 @@ def test_an_attempt_that_had_not_begun_is_not_counted(tmp_path: Path) -> None:
             await idle(app)
             with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                starting = asyncio.get_running_loop().create_task(app.submit(once()))
+                starting = asyncio.get_running_loop().create_task(app.start(once()))
                 await some_turns()
                 app.stop()
                 await some_turns()
@@ -84,11 +84,11 @@ def test_an_attempt_that_begins_after_the_stop_has_the_grace_period_too(tmp_path
         GATES.update(early=asyncio.Event(), late=asyncio.Event())
         async with redrive.open(address, poll=0.1, grace=10) as app:
             await idle(app)
-            early = await app.submit(held("early"))
+            early = await app.start(held("early"))
             with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
                 # The commit that logs its start waits for this, and is over only after the stop.
                 other.execute("BEGIN IMMEDIATE")
-                starting = asyncio.get_running_loop().create_task(app.submit(held("late")))
+                starting = asyncio.get_running_loop().create_task(app.start(held("late")))
                 await some_turns()
                 app.stop()
                 await some_turns()
@@ -142,7 +142,7 @@ def test_an_attempt_that_is_given_back_cleans_up_before_another_one_begins(
     async def scenario() -> None:
         GATES["clean"] = asyncio.Event()
         async with redrive.open(address, poll=0.1, grace=0) as app:
-            handle = await app.submit(called())
+            handle = await app.start(called())
             while CALLS != ["begins"]:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
             async with redrive.open(address, poll=0.1) as other:
@@ -178,11 +178,11 @@ def test_an_attempt_of_work_that_is_not_idempotent_is_lost_not_returned_when_its
 
     async def scenario() -> None:
         async with redrive.open(address, poll=0.1, grace=0) as app:
-            handle = await app.submit(charges())
+            handle = await app.start(charges())
             while CALLS != ["charges"]:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
         async with redrive.open(address, poll=0.1) as app:
-            with pytest.raises(redrive.AttemptLost):
+            with pytest.raises(redrive.errors.AttemptLostError):
                 await app.handle(handle.id).result(timeout=10)
             assert await returns(app, handle.id) == 0
         assert CALLS == ["charges"]
@@ -200,7 +200,7 @@ def test_an_app_whose_closing_is_cancelled_leaves_nothing_behind(address: str) -
         async def use() -> None:
             async with app:
                 await idle(app)
-                flows.append((await app.submit(held("long"))).id)
+                flows.append((await app.start(held("long"))).id)
 
         using = asyncio.get_running_loop().create_task(use())
         async with asyncio.timeout(10):
@@ -211,7 +211,7 @@ def test_an_app_whose_closing_is_cancelled_leaves_nothing_behind(address: str) -
         await asyncio.wait([using])
         assert using.cancelled()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        with pytest.raises(redrive.StoreError, match=r"is closed|is not open"):
+        with pytest.raises(redrive.errors.StoreError, match=r"is closed|is not open"):
             await app.flows()
         async with redrive.open(address, worker=False) as other:
             assert await other.handle(flows[0]).status() == "ready"
@@ -237,7 +237,7 @@ class Dies(MemoryStore):
 
     def _check(self) -> None:
         if self.is_dead:
-            raise redrive.StoreUnavailable("dead")
+            raise redrive.errors.StoreUnavailableError("dead")
 
 
 def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothing_behind(
@@ -251,7 +251,7 @@ def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothin
         async with asyncio.timeout(10):
             async with redrive.open(store, grace=0, lease=0.5) as app:
                 await idle(app)
-                await app.submit(held("long"))
+                await app.start(held("long"))
                 store.is_dead = True
             assert asyncio.all_tasks() == {asyncio.current_task()}
 

@@ -44,7 +44,7 @@ async def charge(line: int) -> int:
 AT_ONCE_AGAIN = redrive.Policy(
     attempts=3,
     backoff=redrive.constant(0),
-    jitter=redrive.Jitter("none"),
+    jitter=redrive.policies.Jitter("none"),
     floor=0.0,
     retry_on=redrive.ANYTHING,
     deadline=None,
@@ -74,7 +74,7 @@ CHARGING = Graph("lanes-charging").step(
 def test_an_item_that_is_retried_at_once_stays_in_its_lane() -> None:
     async def story() -> None:
         async with flow_app() as app:
-            handle = await app.start_graph(PACKING, {"lines": list(range(6))})
+            handle = await app.start(PACKING.call({"lines": list(range(6))}))
             outcome = await app.outcome(handle)
             assert outcome.result == {"boxes": list(range(6))}
 
@@ -89,7 +89,7 @@ def test_a_lane_of_many_items_is_put_off_when_the_circuit_opens() -> None:
     async def story() -> None:
         async with flow_app() as app:
             with app.clock.frozen():
-                flow = await app.start_graph(CHARGING, {"lines": list(range(ITEMS))})
+                flow = await app.start(CHARGING.call({"lines": list(range(ITEMS))}))
                 await app.settled(flow)
                 told = await app.explain(flow.id)
             assert "payments" in str(told)
@@ -132,7 +132,7 @@ def test_an_item_that_waited_for_its_lane_in_a_pause_keeps_the_time_of_its_retry
 
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            flow = await app.start_graph(graph, {"lines": [0, 1], "truck": 7})
+            flow = await app.start(graph.call({"lines": [0, 1], "truck": 7}))
             await app.until(lambda: len(app.witness.executed) == 2)
             run = app._worker.flows.by_id[flow.id] if app._worker else None
             assert run is not None

@@ -15,7 +15,7 @@ from tests.worker.shop import Order, expected
 
 import redrive
 from redrive.client.app import App
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.sqlite.store import SqliteStore
 
 ORDERS = 40
@@ -34,7 +34,7 @@ def notes(tmp_path: Path) -> Iterator[Fleet]:
 
 
 async def orders(app: App) -> list[redrive.Handle[list[str]]]:
-    return [await app.start(Order, number) for number in range(ORDERS)]
+    return [await app.start(Order.call(number)) for number in range(ORDERS)]
 
 
 async def all_delivered(handles: list[redrive.Handle[list[str]]]) -> None:
@@ -61,7 +61,7 @@ def test_an_app_can_be_closed_while_its_postgres_is_away() -> None:
 
     async def scenario() -> None:
         async with redrive.open(address, lease=0.5, grace=0) as app:
-            flow = await app.start(Sleeps)
+            flow = await app.start(Sleeps.call())
             async with asyncio.timeout(10):
                 while app._worker is None or flow.id not in app._worker.flows.by_id:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)
@@ -82,9 +82,9 @@ def test_a_start_waits_for_its_postgres_though_that_is_away_for_longer_than_a_le
 
     async def scenario() -> None:
         async with redrive.open(address, lease=0.5) as app:
-            await (await app.submit(ready())).result(timeout=10)
+            await (await app.start(ready())).result(timeout=10)
             await asyncio.to_thread(server.stop)
-            start = asyncio.create_task(app.submit(ready()))
+            start = asyncio.create_task(app.start(ready()))
             done, _ = await asyncio.wait([start], timeout=2.0)
             assert not done
             await asyncio.to_thread(server.start)
@@ -115,7 +115,7 @@ def test_a_postgres_that_became_read_only_is_not_told_as_back_and_is_why_the_lea
             redrive.open(address, lease=1.0, poll=0.05) as app,
             await psycopg.AsyncConnection.connect(address, autocommit=True) as admin,
         ):
-            await (await app.submit(ready())).result(timeout=10)
+            await (await app.start(ready())).result(timeout=10)
             await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
             await admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -184,7 +184,7 @@ def test_a_worker_whose_claim_waits_for_a_frozen_neighbour_keeps_its_lease() -> 
     async def scenario() -> None:
         async with redrive.open(address, lease=1.5, worker=False) as starter:
             await starter.store.set_queue_limit("small", 1)
-            await starter.submit(wait_long(), queue="small")
+            await starter.start(wait_long(), queue="small")
             with psycopg.connect(address, options="-c search_path=redrive") as frozen:
                 frozen.execute("SELECT FROM queue_limits FOR UPDATE")
                 async with redrive.open(address, lease=1.5, worker=True) as app:
@@ -229,7 +229,7 @@ def test_a_store_that_is_gone_for_good_is_told_to_all_who_wait_and_in_the_log(
 
     async def main() -> list[BaseException | None]:
         async with redrive.open(f"sqlite:///{path}") as app:
-            handles = [await app.submit(wait_long()) for _ in range(3)]
+            handles = [await app.start(wait_long()) for _ in range(3)]
             async with redrive.open(f"sqlite:///{path}", worker=False) as other:
                 # Those who have no worker find out by themselves.
                 handles += [other.handle(handle.id) for handle in handles]
@@ -240,6 +240,6 @@ def test_a_store_that_is_gone_for_good_is_told_to_all_who_wait_and_in_the_log(
                     return await asyncio.gather(*waiting, return_exceptions=True)
 
     for error in asyncio.run(main()):
-        assert isinstance(error, StoreUnusable)
+        assert isinstance(error, StoreUnusableError)
         assert "the file was deleted, moved or replaced while it was in use" in str(error)
-    assert "the worker of this app has ended, and what it starts waits for others: sqlite:///" in caplog.text
+    assert "the worker of this app has ended; the flows it starts wait for other workers: sqlite:///" in caplog.text

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from redrive.errors import CommitUnknownError, StoreUnavailableError, StoreUnusableError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
-from redrive.stores.errors import CommitUnknown, StoreUnavailable, StoreUnusable
 from redrive.worker import store_outages
 from redrive.worker.store_outages import log_outage, log_recovery
 
@@ -24,9 +24,9 @@ def test_an_outage_is_told_of_now_and_then_and_its_end_once(
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="redrive"):
         for _ in range(50):
-            log_outage("postgresql://db/app", StoreUnavailable("refused, password=hunter2"))
+            log_outage("postgresql://db/app", StoreUnavailableError("refused, password=hunter2"))
         monkeypatch.setattr(store_outages, "LOG_EVERY", 0.0)
-        log_outage("postgresql://db/app", StoreUnavailable("refused"))
+        log_outage("postgresql://db/app", StoreUnavailableError("refused"))
         log_recovery("postgresql://db/app")
         log_recovery("postgresql://db/app")
     first, still, back = [record.getMessage() for record in caplog.records]
@@ -70,7 +70,11 @@ def test_a_store_that_comes_and_goes_is_not_told_of_each_time_but_one_that_stays
 
 @pytest.mark.parametrize(
     ("error", "category"),
-    [(StoreUnavailable("x"), "transient"), (CommitUnknown("x"), "unknown"), (StoreUnusable("x"), "permanent")],
+    [
+        (StoreUnavailableError("x"), "transient"),
+        (CommitUnknownError("x"), "unknown"),
+        (StoreUnusableError("x"), "permanent"),
+    ],
 )
 def test_errors_of_the_store_are_classified(error: Exception, category: str) -> None:
     assert DEFAULT_CLASSIFIER.failure_of(error, 0.0).category == category

@@ -47,7 +47,7 @@ steps:
 def test_an_attempt_that_asks_to_come_back_later_does_not_when_nobody_needs_it_any_more() -> None:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
-            return await app.outcome(await app.start_graph(POLLS), within=5)
+            return await app.outcome(await app.start(POLLS.call()), within=5)
 
     outcome = asyncio.run(story())
     assert (outcome.status, str(outcome.error), outcome.duration) == ("failed", "no money", 2)

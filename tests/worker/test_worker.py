@@ -8,7 +8,7 @@ import pytest
 
 import redrive
 from redrive import Workflow, action, workflow
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.testing import flow_app
 
 
@@ -36,7 +36,7 @@ def test_a_flow_that_leaves_memory_to_wait_is_looked_for_when_it_wakes(address: 
 
     async def scenario() -> int:
         async with flow_app(address, poll=3600.0) as app:
-            outcome = await app.outcome(await app.start(SleepsLong))
+            outcome = await app.outcome(await app.start(SleepsLong.call()))
             assert outcome.duration == 20 * 3600
             return outcome.result  # type: ignore[no-any-return]
 
@@ -46,7 +46,7 @@ def test_a_flow_that_leaves_memory_to_wait_is_looked_for_when_it_wakes(address: 
 def test_whoever_starts_a_flow_is_answered_though_the_worker_cannot_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0.0) as app:
-            await (await app.submit(quick())).result(timeout=10)
+            await (await app.start(quick())).result(timeout=10)
             committing = asyncio.Event()
 
             async def hangs(*_: Any) -> Any:
@@ -58,7 +58,7 @@ def test_whoever_starts_a_flow_is_answered_though_the_worker_cannot_leave(monkey
 
             monkeypatch.setattr(app.store, "commit", hangs)
             monkeypatch.setattr(app.store, "release_lease", breaks)
-            starting = asyncio.create_task(app.submit(quick()))
+            starting = asyncio.create_task(app.start(quick()))
             await committing.wait()
             assert app._working is not None
             app._working.cancel()
@@ -72,7 +72,7 @@ def test_whoever_starts_a_flow_is_answered_though_the_worker_cannot_leave(monkey
 def test_a_run_that_is_forgotten_late_leaves_the_next_run_of_its_flow_where_it_waits() -> None:
     async def scenario() -> None:
         async with redrive.open("memory://", grace=0.0) as app:
-            handle = await app.start(Sleeps)
+            handle = await app.start(Sleeps.call())
             worker = app._worker
             while worker is None or not worker.flows.is_idle(handle.id):
                 await asyncio.sleep(0.001)
@@ -92,7 +92,7 @@ def test_a_worker_that_is_told_to_stop_while_it_cannot_join_ends(monkeypatch: py
 
             async def is_away(*_: Any) -> Any:
                 asked.set()
-                raise StoreUnavailable("away")
+                raise StoreUnavailableError("away")
 
             monkeypatch.setattr(app.store, "acquire_lease", is_away)
             working = asyncio.create_task(app.work())

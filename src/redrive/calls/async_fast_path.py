@@ -13,7 +13,7 @@ from redrive.calls.deadline_watch import NO_LOOP, watch_here
 from redrive.calls.guard import Guard
 from redrive.calls.scope import CURRENT, OWNER, STARTED
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.failures.signals import DeadlineExceeded
+from redrive.errors import DeadlineExceededError
 
 
 def fast_guarded_coroutine_function(
@@ -54,7 +54,7 @@ def fast_guarded_coroutine_function(
         except BaseException as error:
             scope[OWNER] = None
             if watch.remove(scope) and isinstance(error, asyncio.CancelledError):
-                failed = DeadlineExceeded(deadline or 0.0)
+                failed = DeadlineExceededError(deadline or 0.0)
             elif isinstance(error, Exception):
                 failed = error
             else:

@@ -1,8 +1,9 @@
 """What one call holds of its dependency: the circuit's permit for an attempt, and a retry from the budget."""
 
+from redrive.errors import CircuitOpenError
 from redrive.policies.decision import CLEAR, Conditions
 from redrive.resilience.budget import Budget, Reservation
-from redrive.resilience.circuit import Circuit, CircuitChange, CircuitOpen, Permit, Report
+from redrive.resilience.circuit import Circuit, CircuitChange, Permit, Report
 from redrive.resilience.dependencies import Dependency
 
 
@@ -19,7 +20,7 @@ class DependencyUse:
         self._permit: Permit | None = None
         self._reservation: Reservation | None = None
 
-    def begin_attempt(self, now: float, *, first: bool) -> tuple[CircuitOpen | None, CircuitChange | None]:
+    def begin_attempt(self, now: float, *, first: bool) -> tuple[CircuitOpenError | None, CircuitChange | None]:
         """Ask the circuit for a permit. Returns its refusal, if any, and its change of phase, if any."""
         if self._dependency is None:
             return None, None

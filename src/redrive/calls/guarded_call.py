@@ -13,8 +13,8 @@ from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_r
 from redrive.calls.vetoes import veto, veto_on
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
+from redrive.errors import AttemptTimeoutError, CircuitOpenError, DeadlineExceededError, ResultRejectedError
 from redrive.failures.failure import Failure
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
 from redrive.policies.decide import decide
 from redrive.policies.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.policies.history import History, attempt_timeout
@@ -31,7 +31,7 @@ KEPT_FIRST = 10
 KEPT_LATEST = 90
 
 
-class OuterDeadlinePassed(DeadlineExceeded):
+class OuterDeadlinePassed(DeadlineExceededError):
     """Nothing was called: the deadline of the enclosing call had already passed."""
 
     def __init__(self, seconds: float) -> None:
@@ -137,12 +137,12 @@ class GuardedCall:
         _, change = self._dependency.begin_attempt(self._attempt_began, first=True)
         self._emit_circuit_change(change)
 
-    def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
+    def cut_error(self) -> AttemptTimeoutError | DeadlineExceededError:
         """Return the error for an attempt that was cut at `attempt_until`, by its own timeout or by the deadline."""
         timeout = attempt_timeout(self.policy, self.history)
         if timeout is not None and self.attempt_until == self._attempt_began + timeout:
-            return AttemptTimeout(timeout)
-        error = DeadlineExceeded(self.policy.deadline or 0.0)
+            return AttemptTimeoutError(timeout)
+        error = DeadlineExceededError(self.policy.deadline or 0.0)
         error.__cause__ = self._last_error
         return error
 
@@ -155,7 +155,7 @@ class GuardedCall:
         if self._enclosing is not None and inside is not None and inside.unsafe_work_left():
             self._enclosing.unsafe_work_began(self)
 
-    def attempt_returned(self, result: Any) -> ResultRejected | None:
+    def attempt_returned(self, result: Any) -> ResultRejectedError | None:
         """Accept a result, or return the error for one that `retry_result` rejects."""
         guard = self.guard
         self._unsafe_work_ended()
@@ -164,7 +164,7 @@ class GuardedCall:
             if isinstance(rejected, CoroutineType):
                 rejected.close()
                 raise TypeError("retry_result returned a coroutine, and nothing awaits it; use a plain function")
-            return ResultRejected(result)
+            return ResultRejectedError(result)
         change = self._dependency.report(circuits.succeeded, self.clock.monotonic())
         if self.history.attempts > 1:
             emit(
@@ -256,7 +256,7 @@ class GuardedCall:
 
     def _classify(self, error: Exception) -> Failure:
         classifier = self.guard.classifier
-        if isinstance(error, ResultRejected):
+        if isinstance(error, ResultRejectedError):
             describe = self.guard.classify_result
             if describe is not None:
                 return describe(error.result, self.clock.wall())
@@ -277,7 +277,7 @@ class GuardedCall:
         """Mark the error for the enclosing call if that must not repeat the work."""
         if self._enclosing is None:
             return
-        subject = error.result if isinstance(error, ResultRejected) else error
+        subject = error.result if isinstance(error, ResultRejectedError) else error
         if self._is_unsafe_to_repeat(failure) or failure.unsafe_to_repeat:
             veto(subject, "unsafe", self._enclosing)
         elif decision.because.rule == "never_on" or failure.reason == NEVER_INSIDE:
@@ -287,7 +287,7 @@ class GuardedCall:
         """Whether the attempt may have taken effect, and the policy says that the work is not idempotent."""
         return self.policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry
 
-    def _conditions(self, now: float, refusal: circuits.CircuitOpen | None) -> Conditions:
+    def _conditions(self, now: float, refusal: CircuitOpenError | None) -> Conditions:
         if refusal is not None:
             # An inner call was refused: after a wait here, its circuit would still be open.
             until = now + refusal.retry_in
@@ -315,7 +315,7 @@ class GuardedCall:
         if error is None and self._outer_deadline is not None:
             error = OuterDeadlinePassed(self._outer_deadline)
         elif error is None:
-            error = DeadlineExceeded(self.policy.deadline or 0.0)
+            error = DeadlineExceededError(self.policy.deadline or 0.0)
         self._attach_report(error, self.gave_up, None, now)
         return error
 
@@ -332,7 +332,7 @@ class GuardedCall:
         )
         return GiveUp(kind, because)
 
-    def _refused(self, refusal: circuits.CircuitOpen, now: float) -> circuits.CircuitOpen:
+    def _refused(self, refusal: CircuitOpenError, now: float) -> CircuitOpenError:
         """Return the circuit's refusal with the report and the last error attached."""
         self.gave_up = self._not_begun("circuit_open", str(refusal))
         self._attach_report(refusal, self.gave_up, None, now)
@@ -375,9 +375,9 @@ class GuardedCall:
         )
 
 
-def _refusal_inside(error: BaseException) -> circuits.CircuitOpen | None:
+def _refusal_inside(error: BaseException) -> CircuitOpenError | None:
     """Return the refusal of an inner call's circuit that the error is, contains, or was raised from."""
     for link in linked_errors(error, handled=False):
-        if isinstance(link, circuits.CircuitOpen):
+        if isinstance(link, CircuitOpenError):
             return link
     return None

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from redrive.errors import PolicyError
 from redrive.failures.classifier import Classifier
 from redrive.failures.duration import read_duration
 from redrive.failures.matching import Failures
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter, JitterKind
-from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
+from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule, policy_error
 from redrive.resilience.dependencies import Dependency
 from redrive.telemetry.stream import Listener
 
@@ -102,7 +103,7 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
         except (ValueError, TypeError) as error:
             if name not in SETTING_NAMES:
                 raise
-            raise PolicyError(name, value, str(error)) from None
+            raise policy_error(name, value, str(error)) from None
     return (base or DEFAULT_POLICY).replace(**changes) if changes else base or DEFAULT_POLICY
 
 

@@ -26,7 +26,8 @@ from redrive.cli.policy import convert, lint, preview, schema
 from redrive.cli.steps import add as add_step
 from redrive.cli.steps import drop as drop_step
 from redrive.cli.steps import list as list_steps
-from redrive.notation.errors import NotationError, printable
+from redrive.errors import NotationError
+from redrive.notation.errors import printable
 
 # The base of all errors about the command line itself. typer exports only its subclasses, and where the base lives
 # differs between its versions.

@@ -50,21 +50,19 @@ class Definition(NamedTuple):
 
     async def start(self, app: "App", arguments: Call, **settings: Any) -> "Handle[Any]":
         """Start a flow of the definition; BadInput if arguments or settings are refused."""
+        from redrive.errors import ScriptError
         from redrive.flows.graphs.graph import Graph
-        from redrive.flows.scripts.errors import ScriptError
         from redrive.flows.scripts.script import Script
 
         args, kwargs = arguments
         try:
             if isinstance(self.what, Graph):
-                return await app.start_graph(self.what, kwargs, **settings)
+                return await app.start(self.what.call(kwargs), **settings)
             if isinstance(self.what, Script):
-                from redrive.client.script_flows import start_script
-
-                return await start_script(app, self.what, kwargs, self.function, **settings)
+                return await app.start(self.what.call(kwargs, function=self.function), **settings)
             if isinstance(self.what, type):
-                return await app.start(self.what, *args, **settings, **kwargs)
-            return await app.submit(self.what(*args, **kwargs), **settings)
+                return await app.start(self.what.call(*args, **kwargs), **settings)
+            return await app.start(self.what(*args, **kwargs), **settings)
         except ScriptError as error:
             raise BadFile(str(error)) from None
         except (ValueError, TypeError) as error:
@@ -152,8 +150,8 @@ def _startable(found: Any) -> Any:
     if isinstance(found, Graph):
         register_graph(found)
     elif type(found).__module__.startswith("redrive.pipeline."):
+        from redrive.errors import PipelineError
         from redrive.pipeline.durable import registered_graph
-        from redrive.pipeline.errors import PipelineError
 
         try:
             return registered_graph(found)

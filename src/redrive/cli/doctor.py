@@ -73,9 +73,9 @@ async def _run_checks(app: "App") -> list[Check]:
 
 async def _write_and_compare_clocks(app: "App") -> list[Check]:
     """Register a worker that claims nothing: that writes to the store, and shows the store's clock."""
+    from redrive.errors import StoreError
     from redrive.explain.worker_eligibility import DOCTOR
     from redrive.formatting.times import format_duration
-    from redrive.stores.errors import StoreError
     from redrive.stores.records import NewWorker
 
     try:

@@ -10,11 +10,11 @@ import typer
 from redrive.cli.action_check import require_actions
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.source_files import read_text
+from redrive.errors import NotationError
 
 if TYPE_CHECKING:
     from redrive.flows.graphs.graph import Graph
     from redrive.flows.graphs.spec import StepSpec
-    from redrive.notation.errors import NotationError
 
 VARIABLE = "REDRIVE_ENV"
 ENDINGS = (".yaml", ".yml", ".json")
@@ -30,8 +30,8 @@ EnvOption = Annotated[
 
 def load_graphs(paths: Sequence[str], environment: str) -> None:
     """Register the graphs in these files and folders; BadFile with the problems of all of them."""
+    from redrive.errors import GraphError
     from redrive.flows.graphs.graph import register_graph
-    from redrive.flows.graphs.notation.problems import GraphError
 
     problems: list[NotationError] = []
     files: dict[str, str] = {}
@@ -50,7 +50,7 @@ def load_graphs(paths: Sequence[str], environment: str) -> None:
 
 def read_graph_file(path: Path, environment: str) -> "Graph":
     """Return the graph in a file; BadFile with all its problems."""
-    from redrive.flows.graphs.notation.problems import GraphError
+    from redrive.errors import GraphError
 
     try:
         return _read(path, environment)
@@ -77,8 +77,8 @@ def check_actions(how: str = "MODULE") -> None:
 
 def read_steps(path: str) -> "list[StepSpec]":
     """Return the steps in a file: one with its `name`, or several under `steps`; BadFile with all problems."""
+    from redrive.errors import GraphError
     from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH
-    from redrive.flows.graphs.notation.problems import GraphError
     from redrive.flows.graphs.notation.step_reading import read_step
     from redrive.notation.source import load_document
 

@@ -67,7 +67,8 @@ def check_log_level(level: str) -> None:
 
 
 def read_seconds(option: str, text: str) -> float:
-    from redrive.failures.duration import DurationError, read_duration
+    from redrive.errors import DurationError
+    from redrive.failures.duration import read_duration
 
     try:
         return read_duration(text)

@@ -27,7 +27,7 @@ def fmt_command(
     redrive script fmt order.rd
     redrive script fmt --check *.rd
     """
-    from redrive.flows.scripts.errors import ScriptError
+    from redrive.errors import ScriptError
     from redrive.flows.scripts.formatting import format_script
 
     code = 0

@@ -16,7 +16,7 @@ ENDING = ".rd"
 
 def read_script_file(path: Path) -> "Script":
     """The script in a file, named after the file; BadFile with all its problems."""
-    from redrive.flows.scripts.errors import ScriptError
+    from redrive.errors import ScriptError
     from redrive.flows.scripts.script import Script
 
     try:

@@ -53,17 +53,23 @@ def find_store(store: str, *, creates: bool, allow_memory: bool = False) -> "Sto
 @contextmanager
 def refusals_as_bad_input() -> "Iterator[None]":
     """Turn what stores, flows and definitions refuse into BadInput."""
-    from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
-    from redrive.client.starting import KeyTaken
-    from redrive.flows.registry import UnknownDefinition
-    from redrive.flows.values.json_form import NotReadable, NotStorable, UnusableHints
-    from redrive.stores.errors import StoreError
+    from redrive.errors import (
+        DeserializationError,
+        FlowFinishedError,
+        FlowNotFoundError,
+        InvalidStateError,
+        KeyTakenError,
+        SerializationError,
+        StoreError,
+        TypeHintError,
+        UnknownDefinitionError,
+    )
 
     try:
         yield
     except (
-        *(StoreError, FlowNotFound, FlowFinished, NotPossible, KeyTaken),
-        *(UnknownDefinition, NotStorable, NotReadable, UnusableHints),
+        *(StoreError, FlowNotFoundError, FlowFinishedError, InvalidStateError, KeyTakenError),
+        *(UnknownDefinitionError, SerializationError, DeserializationError, TypeHintError),
     ) as error:
         raise BadInput(str(error)) from error
 

@@ -66,7 +66,7 @@ def worker_command(
     # Loaded here, so that `redrive --help` is quick.
     from redrive.cli.processes.event_loop import exit_code, run_in_loop
     from redrive.cli.processes.worker_process import work
-    from redrive.stores.errors import StoreTooNew
+    from redrive.errors import StoreTooNewError
 
     settings: dict[str, Any] = {
         "queues": tuple(queues) if queues else None,
@@ -107,7 +107,7 @@ def worker_command(
         with refusals_as_bad_input():
             return exit_code(run_in_loop(work(find_store(store, creates=True), settings, supervised)))
     except BadInput as error:
-        if not supervised or not isinstance(error.__cause__, StoreTooNew):
+        if not supervised or not isinstance(error.__cause__, StoreTooNewError):
             raise
         typer.echo(f"redrive: {error}", err=True)
         return STORE_TOO_NEW

@@ -1,26 +1,34 @@
-"""What a program uses: start flows, wait for them, look at them, and put dead ones back to work."""
+"""`App`: starts flows, waits for them, inspects them, and redrives dead letters."""
 
+import asyncio
 import functools
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
-from redrive.client.app_life import AppLife
-from redrive.client.handle import FlowNotFound, Handle, NotPossible
+from redrive.client.flow_access import FlowAccess
+from redrive.client.flow_inputs import FlowInput, goals_input, input_of, job_input
+from redrive.client.handle import Handle
+from redrive.client.loop_affinity import LoopAffinity
 from redrive.client.new_flows import FlowSettings, new_flow
-from redrive.client.starting import Starter, started
-from redrive.determinism.clock import whole_microseconds
+from redrive.client.results import SWEEP, SWEEP_BESIDE_WORKER, Results
+from redrive.client.starting import FlowStarter
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.determinism.ids import ordered_id
+from redrive.errors import InvalidStateError, LeaseLostError, StoreUnusableError
 from redrive.explain.compensation import describe_compensation, uncompensated_steps
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine, public_lines
 from redrive.explain.store_reader import explain_from_store
+from redrive.failures.traces import trace_of
 from redrive.flows.action import ActionCall
 from redrive.flows.events import Line
-from redrive.flows.job import write_job
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.messages import (
     AnyMessage,
     CompleteItem,
@@ -30,10 +38,7 @@ from redrive.flows.messages import (
     check_by_and_why,
     write_message,
 )
-from redrive.flows.registry import ACTION, WORKFLOW
-from redrive.flows.retry_policy import Retry, Timeout, as_policy
-from redrive.flows.values.json_form import is_storable
-from redrive.flows.workflows.workflow import Workflow, workflow_named
+from redrive.flows.retry_policy import Retry, Timeout
 from redrive.stores.interface import Store
 from redrive.stores.queue_names import check_queue
 from redrive.stores.records import (
@@ -42,100 +47,141 @@ from redrive.stores.records import (
     FlowQuery,
     FlowRecord,
     FlowStatus,
-    NewFlow,
     QueueRecord,
     RetryQuery,
     RetryRow,
 )
-from redrive.worker.eager_start import was_added
-from redrive.worker.log_lines import lines_of
+from redrive.worker.dependency_guard import dependencies_of_steps, report_circuits_closed
 from redrive.worker.settings import WorkerSettings
+from redrive.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from redrive.client.completions import CompletionOutcome
-    from redrive.client.graph_flows import GraphFlows
+    from redrive.client.catalogue import Catalogue
+    from redrive.client.manual_resolution import StepResolution
+    from redrive.client.outcomes import OutcomeStatus, ReportedOutcomes
     from redrive.client.step_views import StepView
-    from redrive.flows.graphs.graph import Graph
     from redrive.flows.graphs.spec import StepSpec
-    from redrive.flows.scripts.script import Script
-    from redrive.pipeline.pipeline import Pipeline
+
+log = logging.getLogger("redrive")
 
 LARGEST_LIMIT = 2**31 - 1
-P = ParamSpec("P")
+PAUSE_AFTER_FAILURE = 1.0
+NO_INPUTS: Mapping[str, Any] = MappingProxyType({})
+
 T = TypeVar("T")
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+class App:
+    """An open store and, by default, a worker in this process. Made by `redrive.open(...)`."""
 
-class App(AppLife):
-    """An open store, and by default a worker in this process. Made by `redrive.open(...)`."""
+    def __init__(
+        self,
+        store: Store,
+        worker: bool = True,
+        settings: WorkerSettings | None = None,
+        new_id: Callable[[float], str] = ordered_id,
+    ) -> None:
+        """`new_id` makes the id of a flow that is started at the given time."""
+        self.settings = settings or WorkerSettings()
+        self._clock = current_clock()
+        self._new_id = new_id
+        self._with_worker = worker
+        self._worker: Worker | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._closing = self._closed = False
+        # Circuits belong to the process: they stay open when a new worker replaces one that failed.
+        self._dependencies = dependencies_of_steps()
+        self._affinity = LoopAffinity()
+        self._flows = FlowAccess(store, self._affinity, self._clock)
+        self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP, self._runs_here)
+        self._starter = FlowStarter(store, lambda: self._worker)
 
-    def __init__(self, store: Store, worker: bool = True, settings: WorkerSettings | None = None) -> None:
-        super().__init__(store, worker, settings)
-        self._starter = Starter(store)
+    @property
+    def store(self) -> Store:
+        return self._flows.store
+
+    # Opening, working, closing
+
+    async def __aenter__(self) -> Self:
+        # A script that opens its app without `if __name__ == "__main__"` would do so in its child processes too.
+        if pool := sys.modules.get("redrive.runners.process_pool"):
+            pool.ProcessPool.refuse_while_loading()
+        if self._closed:
+            raise RuntimeError("this app was closed; open another with redrive.open(...)")
+        self._affinity.bind()
+        try:
+            await self.store.open()
+        except BaseException:
+            self._affinity.unbind()
+            raise
+        if self._with_worker:
+            self._working = asyncio.get_running_loop().create_task(self._work_in_background())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._closed = True
+        try:
+            if self._working is not None:
+                # A caller that is cancelled here no longer waits for attempts: the worker is cancelled with them.
+                await asyncio.gather(self._working, return_exceptions=True)
+        finally:
+            report_circuits_closed(self._dependencies)
+            await self._results.close()
+            await self.store.close()
+
+    def stop(self) -> None:
+        """Have the worker release its flows and end."""
+        self._closing = True
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def work(self) -> None:
+        """Run a worker until `stop()`. A worker that lost its lease, or failed, is replaced by a new one."""
+        while not self._closing:
+            self._worker = Worker(self.store, self.settings, self._results.flow_ended, self._dependencies)
+            if self._closing:
+                break
+            try:
+                await self._worker.run()
+            except LeaseLostError as lost:
+                log.error("%s; this worker drops its flows and starts again", lost)
+            except StoreUnusableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the next worker recovers from the store
+                log.error("the worker failed and starts again\n%s", trace_of(error))
+                await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE_AFTER_FAILURE)
+
+    async def _work_in_background(self) -> None:
+        """Work, and pass the error that ends the worker to the callers that wait for results."""
+        try:
+            await self.work()
+        except StoreUnusableError as error:
+            log.error("the worker of this app has ended; the flows it starts wait for other workers: %s", error)
+            self._results.fail(error)
+
+    def _runs_here(self, flow_id: str) -> bool:
+        return self._worker is not None and self._worker.has(flow_id)
 
     # Starting
 
     @overload
     async def start(
         self,
-        pipeline: "Pipeline",
-        /,
-        *,
-        data: Mapping[str, Any] = NOTHING,
-        request_id: Any = None,
-        **settings: Unpack[FlowSettings],
-    ) -> Handle[dict[str, dict[str, Any] | None]]: ...
-    @overload
-    async def start(
-        self,
-        workflow: type[Workflow] | str,
-        /,
-        *args: Any,
-        key: str | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        delay: Timeout | datetime | None = None,
-        connection: Any = None,
-        **kwargs: Any,
-    ) -> Handle[Any]: ...
-
-    async def start(
-        self,
-        workflow: "type[Workflow] | str | Pipeline",
-        /,
-        *args: Any,
-        key: str | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        delay: Timeout | datetime | None = None,
-        connection: Any = None,
-        **kwargs: Any,
-    ) -> Handle[Any]:
-        """Start a flow; what is not named here goes to the workflow's `run`. A pipeline takes `data` and `request_id`.
-
-        key: starting again with the same key and input gives the same flow; with another input it is refused.
-        queue, priority: which workers take it, and how soon; a higher priority goes first.
-        delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
-        connection: your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction
-        commits.
-        """
-        if (pipelines := sys.modules.get("redrive.pipeline.pipeline")) and isinstance(workflow, pipelines.Pipeline):
-            from redrive.client.pipeline_flows import start_pipeline
-
-            settings = FlowSettings(key=key, queue=queue, priority=priority, delay=delay, connection=connection)
-            return await start_pipeline(self, cast("Pipeline", workflow), args, kwargs, **settings)
-        definition = workflow_named(workflow) if isinstance(workflow, str) else workflow
-        name = getattr(definition, "workflow_name", None)
-        if not (isinstance(definition, type) and issubclass(definition, Workflow)) or name is None:
-            raise TypeError(f"start takes a class decorated with @workflow, its name, or a Pipeline, not {workflow!r}")
-        arguments = definition.signature.bind(args, kwargs)
-        flow = new_flow(self.now(), WORKFLOW + name, arguments.encoded, key, queue, priority, delay)
-        return await self._add(flow, connection, definition.signature.read_result)
-
-    async def submit(
-        self,
         call: ActionCall[T],
+        *,
+        retry: Retry | None = None,
+        timeout: Timeout | None = None,
+        **settings: Unpack[FlowSettings],
+    ) -> Handle[T]: ...
+    @overload
+    async def start(self, call: FlowCall[T], **settings: Unpack[FlowSettings]) -> Handle[T]: ...
+
+    async def start(
+        self,
+        call: ActionCall[T] | FlowCall[T],
         *,
         retry: Retry | None = None,
         timeout: Timeout | None = None,
@@ -145,163 +191,136 @@ class App(AppLife):
         delay: Timeout | datetime | None = None,
         connection: Any = None,
     ) -> Handle[T]:
-        """Start a background job, a flow of one action: `await app.submit(charge("u1"))`. Settings as in `start`."""
-        if not isinstance(call, ActionCall):
-            raise TypeError(f"submit takes the call of an @action, such as charge(user=user), not {call!r}")
-        policy = (action := call.action).policy
-        if retry is not None or timeout is not None:
-            policy = as_policy(policy if retry is None else retry, timeout)
-        flow = new_flow(self.now(), ACTION + action.name, write_job(call, policy), key, queue, priority, delay)
-        return await self._add(flow, connection, action.signature.read_result)
+        """Start a flow: `await app.start(Checkout.call(order), key="order-17")`.
 
-    # Graphs
-
-    @functools.cached_property
-    def _graph_flows(self) -> "GraphFlows":
-        # Loaded when first used: many an app has no graphs.
-        from redrive.client.graph_flows import GraphFlows
-
-        return GraphFlows(self)
-
-    async def start_graph(
-        self,
-        graph: "str | Graph",
-        inputs: Mapping[str, Any] = NOTHING,
-        *,
-        goals: Sequence[str] | None = None,
-        **settings: Unpack[FlowSettings],
-    ) -> Handle[dict[str, Any]]:
-        """Start a flow of a graph, by default for all its goals, whose outputs it gives. Settings as in `start`."""
-        return await self._graph_flows.start_graph(graph, inputs, goals, **settings)
+        call: a workflow's `Checkout.call(...)`, an action's `charge(...)` (a job), or the `call(...)` of a graph, a
+        script or a pipeline.
+        key: starting again with the same key and input returns the same flow; with another input it is refused.
+        queue, priority: which workers take the flow, and how soon; a higher priority goes first.
+        delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
+        connection: your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction
+        commits.
+        retry, timeout: for a job only: override the policy of its action.
+        """
+        if retry is None and timeout is None:
+            given = input_of(call)
+        elif isinstance(call, ActionCall):
+            given = job_input(call, retry, timeout)
+        else:
+            raise TypeError(
+                "retry and timeout are settings of a job; a workflow sets them for each action that it runs"
+            )
+        return await self._start(given, key=key, queue=queue, priority=priority, delay=delay, connection=connection)
 
     async def start_goals(
-        self, goals: Sequence[str], inputs: Mapping[str, Any] = NOTHING, **settings: Unpack[FlowSettings]
+        self, goals: Sequence[str], inputs: Mapping[str, Any] = NO_INPUTS, **settings: Unpack[FlowSettings]
     ) -> Handle[dict[str, Any]]:
-        """Start a flow that reaches these steps of the catalogue, with all that they need."""
-        return await self._graph_flows.start_goals(goals, inputs, **settings)
+        """Start a flow that reaches these steps of the catalogue, with all the steps that they need."""
+        return await self._start(goals_input(await self.steps(), goals, inputs), **settings)
+
+    async def _start(self, given: FlowInput, *, connection: Any = None, **settings: Any) -> Handle[Any]:
+        self._affinity.check()
+        now = self.now()
+        flow = new_flow(self._new_id(now), now, given.definition, given.text, **settings)
+        flow_id = await self._starter.start(flow, connection)
+        return Handle(flow_id, self._flows, self._results, given.read_result, is_new=flow_id == flow.id)
+
+    def handle(self, flow_id: str) -> Handle[Any]:
+        """The flow with this id."""
+        return Handle(flow_id, self._flows, self._results)
+
+    def now(self) -> float:
+        """The time of the flows, in epoch seconds, rounded to the microsecond as every store keeps it."""
+        return self._flows.now()
+
+    # Steps. Their modules are imported when first used: most apps have no graphs.
+
+    @functools.cached_property
+    def _catalogue(self) -> "Catalogue":
+        from redrive.client.catalogue import Catalogue
+
+        return Catalogue(self._flows)
+
+    @functools.cached_property
+    def _resolution(self) -> "StepResolution":
+        from redrive.client.manual_resolution import StepResolution
+
+        return StepResolution(self._flows)
+
+    @functools.cached_property
+    def _outcomes(self) -> "ReportedOutcomes":
+        from redrive.client.outcomes import ReportedOutcomes
+
+        return ReportedOutcomes(self._flows)
 
     async def register_step(self, step: "Mapping[str, Any] | StepSpec") -> bool:
-        """Put a step into the catalogue, in place of one of the same name; True when there was none."""
-        return await self._graph_flows.register_step(step)
+        """Add a step to the catalogue, or replace the one of the same name; True when there was none."""
+        return await self._catalogue.register(step)
 
     async def steps(self) -> "list[StepSpec]":
-        """The catalogue."""
-        return await self._graph_flows.steps()
+        """The steps of the catalogue."""
+        return await self._catalogue.steps()
 
     async def drop_step(self, name: str) -> bool:
-        """Take a step out of the catalogue; flows that have it keep it."""
+        """Remove a step from the catalogue; flows that were started with it keep it."""
         return await self.store.drop_step(name)
 
-    async def complete(self, token: str, body: bytes, content_type: str = "application/json") -> "CompletionOutcome":
-        """Tell how an attempt ended that was accepted earlier. The body is like the answer of a step."""
-        return await self._graph_flows.complete(token, body, content_type)
-
     async def steps_of(self, flow_id: str) -> "list[StepView]":
-        """The steps of a flow as they stand, each with its work items."""
-        return await self._graph_flows.steps_of(flow_id)
+        """The steps of a flow with their current state, each with its work items."""
+        from redrive.client.step_views import steps_of
+
+        return steps_of(await self.find(flow_id), await self.read_lines(flow_id), self.now())
+
+    async def report_outcome(self, token: str, body: bytes, content_type: str = "application/json") -> "OutcomeStatus":
+        """Report how an accepted attempt ended. `token` is its delivery token; the body has the form of a response."""
+        return await self._outcomes.report(token, body, content_type)
 
     async def reset_step(self, flow_id: str, step: str, *, index: int | None = None, by: str, why: str) -> None:
-        """Try a step again that waits or has failed, now and with a fresh allowance; the flow goes on from there."""
-        await self._graph_flows.tell_step(flow_id, step, index, ResetItem(item=0, by=by, why=why))
+        """Retry a waiting or failed step now, with all its attempts granted again; the flow continues from there."""
+        await self._resolution.apply(flow_id, step, index, ResetItem(item=0, by=by, why=why))
 
     async def complete_step(
         self, flow_id: str, step: str, outputs: Any, *, index: int | None = None, by: str, why: str
     ) -> None:
-        """Complete a step by hand, with what it would have given."""
-        said = CompleteItem(item=0, result=msgspec.Raw(msgspec.json.encode(outputs)), by=by, why=why)
-        await self._graph_flows.tell_step(flow_id, step, index, said)
+        """Complete a waiting or failed step by hand, with the outputs that it would have returned."""
+        result = msgspec.Raw(msgspec.json.encode(outputs))
+        await self._resolution.apply(flow_id, step, index, CompleteItem(item=0, result=result, by=by, why=why))
 
     async def resolve_step(self, flow_id: str, step: str, *, index: int | None = None, by: str, why: str) -> None:
-        """Settle a step by hand, without outputs: what depends on it goes on, what needs its outputs is skipped."""
-        await self._graph_flows.tell_step(flow_id, step, index, ResolveItem(item=0, by=by, why=why))
+        """Resolve a step by hand, without outputs: dependent steps go on, those that need its outputs are skipped."""
+        await self._resolution.apply(flow_id, step, index, ResolveItem(item=0, by=by, why=why))
 
-    async def start_script(
-        self,
-        script: "str | Script",
-        inputs: Mapping[str, Any] = NOTHING,
-        *,
-        function: str | None = None,
-        **settings: Unpack[FlowSettings],
-    ) -> Handle[Any]:
-        """Start a flow of a script, by default of its `main`. Settings as in `start`."""
-        # Loaded when first used: many an app has no scripts.
-        from redrive.client.script_flows import start_script
-
-        return await start_script(self, script, inputs, function, **settings)
-
-    async def start_definition(
-        self,
-        definition: str,
-        text: str,
-        *,
-        key: str | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        delay: Timeout | datetime | None = None,
-        connection: Any = None,
-    ) -> Handle[Any]:
-        """Start a flow of what the definition names, with an input that is written already."""
-        flow = new_flow(self.now(), definition, text, key, queue, priority, delay)
-        return await self._add(flow, connection)
-
-    def now(self) -> float:
-        """The time of the flows, in epoch seconds, as every store keeps it: to the microsecond."""
-        return whole_microseconds(self._clock.wall())
-
-    def handle(self, flow_id: str) -> Handle[Any]:
-        """The flow with this id."""
-        return Handle(self, self._results, flow_id)
-
-    async def _add(
-        self, flow: NewFlow, connection: Any, read_result: Callable[[str], Any] | None = None
-    ) -> Handle[Any]:
-        self.check_loop()
-        if connection is None:
-            worker = self._worker
-            begun = worker is not None and await worker.start_eagerly(flow)
-            if begun is None:
-                begun = await was_added(self.store, flow.id)
-            flow_id = flow.id if begun else await self._starter.add(flow)
-        else:
-            add_on = getattr(self.store, "add_flows_on", None)
-            if add_on is None:
-                raise ValueError(f"connection=... needs a PostgreSQL store; this one is {self.store.address}")
-            flow_id = started(flow, (await add_on(connection, [flow]))[0])
-        return Handle(self, self._results, flow_id, read_result, is_new=flow_id == flow.id)
-
-    # Looking
+    # Inspecting
 
     async def find(self, flow_id: str) -> FlowRecord:
-        record = await self.store.find_flow(flow_id) if is_storable(flow_id) else None
-        if record is None:
-            raise FlowNotFound(flow_id, self.store.address)
-        return record
+        """The flow's row; FlowNotFoundError where there is none."""
+        return await self._flows.find(flow_id)
 
     async def log(self, flow_id: str) -> list[LogLine]:
-        """Return the flow's log, in order; its lines print and encode as the server's `/events` shows them."""
+        """The flow's log, in order, as `/events` shows it."""
         return public_lines(await self.read_lines(flow_id))
 
     async def read_lines(self, flow_id: str) -> list[Line]:
-        """Return the flow's log as the engine keeps it, with delivery tokens."""
-        return lines_of((await self.store.read_events([flow_id]))[flow_id])
+        """The flow's log, in order, with its typed events."""
+        return await self._flows.log(flow_id)
 
     async def explain(self, flow_id: str) -> Explanation:
         """Everything that happened to a flow and why, what it waits for, and what to do next."""
-        record, lines = await self.find(flow_id), await self.read_lines(flow_id)
-        return await explain_from_store(self.store, record, lines, self._clock.wall())
+        lines = await self.read_lines(flow_id)
+        return await explain_from_store(self.store, await self.find(flow_id), lines, self._clock.wall())
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return await self.store.list_flows(query or FlowQuery())
 
     async def retries(self, query: RetryQuery | None = None) -> list[RetryRow]:
-        """What waits for its next attempt, the next one first."""
+        """The work items that wait for their next attempt, the next one first."""
         return await self.store.list_retries(query or RetryQuery())
 
     async def queues(self) -> list[QueueRecord]:
         return await self.store.list_queues()
 
     async def limit_queue(self, queue: str, limit: int | None) -> None:
-        """Let at most `limit` flows of a queue be worked on at once, in the whole fleet; None: any number."""
+        """Let at most `limit` flows of a queue run at once, in the whole fleet; None: any number."""
         if limit is not None and (
             isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LARGEST_LIMIT
         ):
@@ -310,40 +329,38 @@ class App(AppLife):
         check_queue(queue)
         await self.store.set_queue_limit(queue, limit)
 
+    async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
+        """Leave a message in a flow's inbox; return the status that the flow had."""
+        return await self._flows.send(flow_id, message)
+
     # Dead letters
 
     async def dead_letters(self, query: DeadQuery | None = None) -> list[DeadLetter]:
         return await self.store.list_dead_letters(query or DeadQuery())
 
     async def redrive(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
-        """Put dead flows back to work, each at the step that failed. Answers those that were dead.
+        """Put dead flows back to work, each at the step that failed. Return the ids of those that were dead.
 
-        Flows whose work was undone stay as they are; when none is left, that is NotPossible.
+        Compensated flows stay as they are; InvalidStateError when there are no others.
         """
         ids = _ids(flow_ids)
-        undone = await self.store.list_dead_letters(
+        compensated = await self.store.list_dead_letters(
             DeadQuery(flow_ids=tuple(ids), kind="compensated", limit=max(1, len(ids)))
         )
-        if undone:
-            left_alone = {letter.flow_id for letter in undone}
+        if compensated:
+            left_alone = {letter.flow_id for letter in compensated}
             ids = [one for one in ids if one not in left_alone]
             if not ids:
-                how = describe_compensation(uncompensated_steps(await self.read_lines(undone[0].flow_id)))
-                raise NotPossible(f"flow {undone[0].flow_id} cannot be redriven: {how}. Start another flow")
+                flow_id = compensated[0].flow_id
+                how = describe_compensation(uncompensated_steps(await self.read_lines(flow_id)))
+                raise InvalidStateError(f"flow {flow_id} was compensated: {how}. Start another flow")
         message = write_message(Redrive(by=by, why=why))
         return await self.store.close_dead_letters(ids, "redriven", by, why, self._clock.wall(), message)
 
     async def discard(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
-        """Settle dead flows for good: they stay failed. Answers those that were dead."""
+        """Discard dead letters: their flows stay failed. Return the ids of those that were dead."""
         check_by_and_why(by, why)
         return await self.store.close_dead_letters(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
-
-    async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
-        """Leave a message for a flow; answers the status it had."""
-        text = write_message(message)
-        if not is_storable(flow_id) or (status := await self.store.send(flow_id, text, self.now())) is None:
-            raise FlowNotFound(flow_id, self.store.address)
-        return status
 
 
 def _ids(flow_ids: str | Sequence[str]) -> list[str]:

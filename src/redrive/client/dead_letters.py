@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from redrive.client.handle import NotPossible
+from redrive.errors import InvalidStateError
 
 CLOSED_AT_ONCE = 500
 
 
 async def close_in_parts(verb: Callable[..., Awaitable[list[str]]], flow_ids: Sequence[str], **said: str) -> list[str]:
-    """Call `verb` (redrive or discard) for all flows; NotPossible only when it was possible for none of them."""
+    """Call `verb` (redrive or discard) for all flows; InvalidStateError only when it was possible for none of them."""
     closed: list[str] = []
-    refused: NotPossible | None = None
+    refused: InvalidStateError | None = None
     for first in range(0, len(flow_ids), CLOSED_AT_ONCE):
         try:
             closed += await verb(flow_ids[first : first + CLOSED_AT_ONCE], **said)
-        except NotPossible as error:
+        except InvalidStateError as error:
             refused = error
     if refused is not None and not closed:
         raise refused

@@ -1,16 +1,12 @@
-"""The names of definitions: as people say them, and as flows have them."""
+"""Resolves the names of definitions as people write them: "Checkout" is "workflow:Checkout"."""
 
-from typing import TYPE_CHECKING
-
+from redrive.client.app import App
 from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW
 from redrive.stores.records import FlowQuery
 
-if TYPE_CHECKING:
-    from redrive.client.app import App
 
-
-async def full_name(app: "App", name: str) -> str:
-    """The name as flows have it, with its kind in front: of the kinds that it could be, the first that has flows."""
+async def full_name(app: App, name: str) -> str:
+    """Return the name with its kind in front: the first kind that has flows of that name."""
     if ":" in name:
         return name
     for kind in (WORKFLOW, GRAPH, SCRIPT):

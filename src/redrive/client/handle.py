@@ -1,113 +1,77 @@
-"""A flow from outside: its result, and what may be told to it."""
+"""`Handle`: one flow, seen from outside."""
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from redrive.client.flow_access import FlowAccess
+from redrive.client.results import Results
+from redrive.errors import FlowFinishedError
 from redrive.failures.duration import read_duration
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
 from redrive.flows.retry_policy import Timeout
-from redrive.flows.values.json_form import is_storable
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
 
-if TYPE_CHECKING:
-    from redrive.client.app import App
-    from redrive.client.results import Results
-
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class FlowNotFound(LookupError):
-    """There is no such flow in this store."""
-
-    def __init__(self, flow_id: str, address: str) -> None:
-        # An id that cannot be stored cannot be printed either.
-        shown = flow_id if is_storable(flow_id) else ascii(flow_id)
-        super().__init__(f"no flow {shown} in {address}; list them with: redrive flows")
-        self.flow_id = flow_id
-
-
-class FlowFinished(RuntimeError):
-    """The flow has ended, so nothing can be told to it any more."""
-
-    def __init__(self, flow_id: str, status: str) -> None:
-        hint = "; redrive it: redrive dead redrive " + flow_id if status == "failed" else ""
-        super().__init__(f"flow {flow_id} is {status}{hint}")
-        self.flow_id = flow_id
-        self.status = status
-
-
-class NotPossible(RuntimeError):
-    """The flow, or its step, is in no state in which that can be done."""
-
-
-class FlowCancelledError(RuntimeError):
-    """The flow was cancelled, so it has no result."""
-
-    def __init__(self, flow_id: str, why: str = "") -> None:
-        super().__init__(f"flow {flow_id} was cancelled{': ' if why else ''}{why}")
-        self.flow_id = flow_id
-        self.why = why
-        """What the step says that cancelled it; empty where someone else did."""
-
-
-class Handle(Generic[T]):
-    """One flow. It can be made again from its id: `app.handle(flow_id)`."""
+class Handle(Generic[T_co]):
+    """Waits for one flow and controls it. `app.handle(flow_id)` makes another handle of the same flow."""
 
     def __init__(
         self,
-        app: "App",
-        results: "Results",
         flow_id: str,
+        flows: FlowAccess,
+        results: Results,
         read_result: Callable[[str], Any] | None = None,
         is_new: bool = False,
     ) -> None:
         self.id = flow_id
         self.is_new = is_new
-        """Whether the call that gave this handle started the flow; False where its key had been used before."""
-        self._app = app
+        """True when the call that returned this handle started the flow; False when its key was in use already."""
+        self._flows = flows
         self._results = results
         self._read_result = read_result
 
-    async def result(self, timeout: Timeout | None = None) -> T:
-        """Wait for the flow to end: its result, or its error raised.
+    async def result(self, timeout: Timeout | None = None) -> T_co:
+        """Wait for the flow to end; return its result or raise its error.
 
-        timeout: TimeoutError after so long: seconds, a timedelta, or text such as "30s".
+        timeout: how long to wait before TimeoutError: seconds, a timedelta, or text such as "30s".
         """
-        self._app.check_loop()
-        value: T = await self._results.wait(self.id, self._read_result, _seconds(timeout))
+        self._flows.check_loop()
+        value: T_co = await self._results.wait(self.id, self._read_result, _seconds(timeout))
         return value
 
     async def status(self) -> FlowStatus:
-        return (await self._app.find(self.id)).status
+        return (await self._flows.find(self.id)).status
 
     async def cancel(self, by: str = "", why: str = "", force: bool = False) -> None:
-        """Ask it to stop: waits end at once, running coroutines are cancelled, its code may clean up.
+        """Ask the flow to stop: its waits end at once, running coroutines are cancelled, and its code may clean up.
 
-        force: end it whatever its code would do; none of it runs any more, and nothing is undone.
+        force: end the flow without running any more of its code; nothing is compensated.
         """
-        await self._tell(Cancel(by=by, why=why, force=force))
+        await self._send(Cancel(by=by, why=why, force=force))
 
     async def pause(self, by: str = "", why: str = "") -> None:
-        """Begin no more attempts until it is resumed; those that run may end."""
-        await self._tell(Pause(by=by, why=why))
+        """Start no more attempts until the flow is resumed; running attempts may finish."""
+        await self._send(Pause(by=by, why=why))
 
     async def resume(self, by: str = "", why: str = "") -> None:
-        """Go on after a pause, or after its code was mended."""
-        await self._tell(Resume(by=by, why=why))
+        """Continue a paused flow, or a parked one whose code has been fixed."""
+        await self._send(Resume(by=by, why=why))
 
-    async def _tell(self, message: AnyMessage) -> None:
-        status = await self._app.send(self.id, message)
+    async def _send(self, message: AnyMessage) -> None:
+        status = await self._flows.send(self.id, message)
         if status in FINISHED:
-            raise FlowFinished(self.id, status)
+            raise FlowFinishedError(self.id, status)
 
     def __repr__(self) -> str:
         return f"<flow {self.id}>"
 
 
 def _seconds(timeout: Timeout | None) -> float | None:
-    # What is left until a deadline may be less than nothing, or have no end.
+    # The time left until a deadline may be negative or infinite.
     if isinstance(timeout, timedelta):
         return timeout.total_seconds()
     if isinstance(timeout, int | float):

@@ -1,37 +1,32 @@
-"""An app is used in the event loop that opened it, and nowhere else."""
+"""Ties an app to the event loop that opened it."""
 
 import asyncio
 
 from redrive.flows.workflows.loop import FlowLoop
 from redrive.flows.workflows.loop_errors import NotInWorkflow
-from redrive.stores.interface import Store
 
 
-class OneLoop:
-    """In another loop nobody would be woken; and what a flow's code did with an app would be done anew by a replay."""
+class LoopAffinity:
+    """Refuses use from any other event loop, where nobody would be woken, and from the code of a workflow."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    @property
-    def store(self) -> Store:
-        self.check_loop()
-        return self._store
-
-    def enter_loop(self) -> None:
-        self.check_loop()
+    def bind(self) -> None:
+        """Bind to the running event loop; RuntimeError where none runs."""
+        self.check()
         self._loop = asyncio._get_running_loop()
         if self._loop is None:
             raise RuntimeError(
-                "an app works in an event loop of asyncio, and none runs here; under trio, use it in a thread: "
+                "an app needs a running asyncio event loop, and there is none here; under trio, use it in a thread: "
                 "await trio.to_thread.run_sync(asyncio.run, main())"
             )
 
-    def leave_loop(self) -> None:
+    def unbind(self) -> None:
         self._loop = None
 
-    def check_loop(self) -> None:
+    def check(self) -> None:
+        """RuntimeError in another event loop; NotInWorkflow in the code of a workflow, whose replay would repeat it."""
         here = asyncio._get_running_loop()
         if here is self._loop or here is None:
             return
@@ -39,6 +34,6 @@ class OneLoop:
             raise NotInWorkflow("an app of redrive.open(...)")
         if self._loop is not None:
             raise RuntimeError(
-                "this app was opened in another event loop, and can be used in that one only; from another thread: "
+                "this app was opened in another event loop and can be used only there; from another thread: "
                 "asyncio.run_coroutine_threadsafe(app.start(...), loop).result()"
             )

@@ -1,9 +1,8 @@
-"""What a flow is started with, whatever it runs: checked, and as it is stored."""
+"""Checks the settings that a flow is started with, and makes the row that is stored."""
 
 from datetime import datetime
 from typing import Any, TypedDict
 
-from redrive.determinism.ids import ordered_id
 from redrive.failures.duration import read_duration
 from redrive.flows.retry_policy import Timeout
 from redrive.flows.values.json_form import is_storable
@@ -15,24 +14,32 @@ LARGEST_PRIORITY = 2**31 - 1
 
 
 class FlowSettings(TypedDict, total=False):
-    """How a flow is started, whatever it runs; see `App.start`."""
+    """How a flow is started, whatever it runs."""
 
     key: str | None
+    """Starting again with the same key and input returns the same flow; with another input it is a KeyTakenError."""
     queue: str
+    """Which workers take the flow."""
     priority: int
+    """Flows with a higher priority go first."""
     delay: Timeout | datetime | None
+    """Begin later: seconds, a timedelta, text such as "2h", or a datetime."""
     connection: Any
+    """Your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction commits."""
 
 
 def new_flow(
+    flow_id: str,
     now: float,
     definition: str,
-    input: str,  # noqa: A002 - what the flow is started with
-    key: str | None,
-    queue: str,
-    priority: int,
-    delay: Any,
+    input: str,  # noqa: A002 - the name of the stored column
+    *,
+    key: str | None = None,
+    queue: str = "default",
+    priority: int = 0,
+    delay: Any = None,
 ) -> NewFlow:
+    """Return the row of a new flow; ValueError when a setting is invalid."""
     if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
         raise ValueError("key: use a text of 1 to 500 characters, without NUL and unpaired surrogates")
     check_queue(queue)
@@ -40,9 +47,22 @@ def new_flow(
         raise ValueError(
             f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
         )
+    return NewFlow(
+        id=flow_id,
+        definition=definition,
+        input=input,
+        created_at=now,
+        start_at=_start_time(now, delay),
+        queue=queue,
+        priority=priority,
+        key=key,
+    )
+
+
+def _start_time(now: float, delay: Any) -> float:
     if delay is None:
-        start_at = now
-    elif isinstance(delay, datetime):
+        return now
+    if isinstance(delay, datetime):
         if delay.tzinfo is None:
             raise ValueError("delay: a datetime needs a time zone, such as datetime.UTC")
         start_at = max(now, delay.timestamp())
@@ -50,13 +70,4 @@ def new_flow(
         start_at = now + read_duration(delay)
     if start_at - now > LONGEST_WAIT:
         raise ValueError("delay: a flow begins within ten years; use an earlier time")
-    return NewFlow(
-        id=ordered_id(now),
-        definition=definition,
-        input=input,
-        created_at=now,
-        start_at=start_at,
-        queue=queue,
-        priority=priority,
-        key=key,
-    )
+    return start_at

@@ -1,4 +1,4 @@
-"""Wait for flows to end. Whoever ends one in this process says so; for others there is looking again."""
+"""Waits for flows to end: the worker of this process reports its own, and the store is polled for all others."""
 
 import asyncio
 import contextlib
@@ -7,83 +7,89 @@ from typing import Any
 
 import msgspec
 
-from redrive.client.handle import FlowCancelledError, FlowNotFound
+from redrive.errors import (
+    FlowCancelledError,
+    FlowNotFoundError,
+    StoreUnavailableError,
+    StoreUnusableError,
+    UnknownDefinitionError,
+)
 from redrive.flows.action import action_named
 from redrive.flows.errors.item_error import item_error
 from redrive.flows.errors.stored_error import rebuild_error
 from redrive.flows.events import AnyEvent, Event, FlowCancelled, FlowCompleted, FlowFailed, Line
 from redrive.flows.history import fold
-from redrive.flows.registry import ACTION, WORKFLOW, UnknownDefinition
+from redrive.flows.registry import ACTION, WORKFLOW
 from redrive.flows.values.json_form import is_storable
 from redrive.flows.workflows.workflow import workflow_named
-from redrive.stores.errors import StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, EventRow, FlowRecord
 from redrive.worker.log_lines import lines_of
 
-# How often flows that others may end are looked at: rarely where this process works on them itself.
+# Seconds between polls of the store; longer beside a worker, which reports the flows that it ends.
 SWEEP = 0.05
 SWEEP_BESIDE_WORKER = 0.5
-ASKED_FOR = 1.0
-"""Seconds that a store has to say how a flow stands whose result did not come in time."""
+STATUS_TIMEOUT = 1.0
+"""Seconds that the store has to answer with the status of a flow whose result did not arrive in time."""
 
 ReadResult = Callable[[str], Any]
 Waiter = asyncio.Future["FlowRecord | AnyEvent | None"]
 
 
 class Results:
-    """All who wait in this process share one look at the store."""
+    """Lets all callers of this process that wait for results share one poll of the store."""
 
-    def __init__(self, store: Store, sweep: float, is_here: Callable[[str], bool]) -> None:
-        """`is_here` says of which flows this process will tell when they end: those need not be looked at at once."""
+    def __init__(self, store: Store, sweep: float, runs_here: Callable[[str], bool]) -> None:
+        """`runs_here` tells whether this process runs a flow, and so reports its end: it need not be polled at once."""
         self._store = store
-        self._is_here = is_here
+        self._runs_here = runs_here
         self._sweep = sweep
         self._waiters: dict[str, set[Waiter]] = {}
         self._unseen: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
-        self._someone_came = asyncio.Event()
+        self._woken = asyncio.Event()
         self._closed = False
 
-    def tell(self, flow_id: str, ending: AnyEvent) -> None:
-        """A flow ended in this process."""
-        self._answer(flow_id, ending)
+    def flow_ended(self, flow_id: str, ending: AnyEvent) -> None:
+        """Wake the callers that wait for a flow, which ended in this process."""
+        self._wake(flow_id, ending)
 
     async def wait(self, flow_id: str, read: ReadResult | None, timeout: float | None) -> Any:
+        """Return the flow's result or raise its error; TimeoutError when it has not ended in time."""
         if not is_storable(flow_id):
-            # Not for the store to see: what it refuses is no matter of those who wait for other flows.
-            raise FlowNotFound(flow_id, self._store.address)
+            # The store would refuse the whole poll, and with it the callers that wait for other flows.
+            raise FlowNotFoundError(flow_id, self._store.address)
         until = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        looks_at_once = not self._is_here(flow_id)
+        polls_at_once = not self._runs_here(flow_id)
         while True:
             try:
-                ended = await self._ended(flow_id, until, looks_at_once)
+                ended = await self._ended(flow_id, until, polls_at_once)
             except TimeoutError:
                 status = await self._status(flow_id)
                 raise TimeoutError(f"flow {flow_id} is still {status} after {timeout:g} s") from None
             if isinstance(ended, FlowCompleted) and read is not None:
                 return read(bytes(ended.result).decode())
-            # Where what is written of it does not say so yet, or cannot be read now, the next sweep looks again.
-            looks_at_once = False
+            # Where its log does not show the end yet, or cannot be read now, the next poll looks again.
+            polls_at_once = False
             try:
                 record = await self._store.find_flow(flow_id) if isinstance(ended, Event) else ended
                 if record is None:
-                    raise FlowNotFound(flow_id, self._store.address)
+                    raise FlowNotFoundError(flow_id, self._store.address)
                 rows = (await self._store.read_events([flow_id])).get(flow_id, ())
-            except StoreUnavailable:
+            except StoreUnavailableError:
                 continue
             if (known := _last_ending(rows)) is not None:
                 return outcome(flow_id, *known, read or _reader(record.definition))
 
-    async def _ended(self, flow_id: str, until: float | None, looks_at_once: bool) -> "FlowRecord | AnyEvent | None":
+    async def _ended(self, flow_id: str, until: float | None, polls_at_once: bool) -> "FlowRecord | AnyEvent | None":
         if self._closed:
-            raise _closed_meanwhile()
+            raise _app_closed()
         loop = asyncio.get_running_loop()
         waiter: Waiter = loop.create_future()
         self._waiters.setdefault(flow_id, set()).add(waiter)
-        if looks_at_once:
+        if polls_at_once:
             self._unseen.add(flow_id)
-            self._someone_came.set()
+            self._woken.set()
         if self._watching is None:
             self._watching = loop.create_task(self._watch())
         try:
@@ -92,23 +98,23 @@ class Results:
             async with asyncio.timeout_at(until):
                 return await waiter
         finally:
-            self._forget(flow_id, waiter)
+            self._remove(flow_id, waiter)
 
     async def close(self) -> None:
-        """Nobody looks any more, and whoever waits is told so."""
+        """Stop polling, and fail the callers that still wait."""
         self._closed = True
-        self.fail(_closed_meanwhile())
+        self.fail(_app_closed())
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
 
     async def _watch(self) -> None:
-        """Look at the flows that are waited for: new ones at once, all of them now and then."""
+        """Poll the flows that callers wait for: new ones at once, all of them once per sweep."""
         loop = asyncio.get_running_loop()
         try:
             next_sweep = loop.time() + self._sweep
             while self._waiters:
-                self._someone_came.clear()
+                self._woken.clear()
                 if loop.time() >= next_sweep:
                     ids = list(self._waiters)
                     next_sweep = loop.time() + self._sweep
@@ -116,38 +122,38 @@ class Results:
                     ids = list(self._unseen)
                 self._unseen.clear()
                 try:
-                    await self._look(ids)
-                except StoreUnavailable:
-                    # It comes back, and whoever waits has time.
+                    await self._poll(ids)
+                except StoreUnavailableError:
+                    # The store may come back; callers wait until their own timeout.
                     pass
-                except Exception as error:  # noqa: BLE001 - for those who wait: nobody else would hear of it
+                except Exception as error:  # noqa: BLE001 - raised in the callers that wait
                     self.fail(error)
-                timer = loop.call_later(max(0.0, next_sweep - loop.time()), self._someone_came.set)
-                await self._someone_came.wait()
+                timer = loop.call_later(max(0.0, next_sweep - loop.time()), self._woken.set)
+                await self._woken.wait()
                 timer.cancel()
         finally:
             self._watching = None
 
-    async def _look(self, ids: list[str]) -> None:
+    async def _poll(self, ids: list[str]) -> None:
         if not ids:
             return
         try:
             found = await self._store.find_flows(ids)
-        except (StoreUnavailable, StoreUnusable):
+        except (StoreUnavailableError, StoreUnusableError):
             raise
-        except Exception as error:  # noqa: BLE001 - for those who wait
+        except Exception as error:  # noqa: BLE001 - raised in the callers that wait
             if len(ids) == 1:
-                self._answer(ids[0], error)
+                self._wake(ids[0], error)
             for one in ids if len(ids) > 1 else ():
-                # It is about one of them, and that is no matter of the others.
-                await self._look([one])
+                # The store refuses one of the ids: poll them one by one, so that only its callers get the error.
+                await self._poll([one])
             return
         for flow_id in ids:
             record = found.get(flow_id)
             if record is None or record.status in FINISHED:
-                self._answer(flow_id, record)
+                self._wake(flow_id, record)
 
-    def _answer(self, flow_id: str, answer: FlowRecord | AnyEvent | Exception | None) -> None:
+    def _wake(self, flow_id: str, answer: FlowRecord | AnyEvent | Exception | None) -> None:
         for waiter in self._waiters.pop(flow_id, ()):
             if waiter.done():
                 continue
@@ -157,19 +163,19 @@ class Results:
                 waiter.set_result(answer)
 
     def fail(self, error: Exception) -> None:
-        """Nobody will ever know how they end: tell all who wait."""
+        """Raise the error in all callers that wait."""
         for flow_id in list(self._waiters):
-            self._answer(flow_id, error)
+            self._wake(flow_id, error)
 
     async def _status(self, flow_id: str) -> str:
         try:
-            async with asyncio.timeout(ASKED_FOR):
+            async with asyncio.timeout(STATUS_TIMEOUT):
                 record = await self._store.find_flow(flow_id)
-        except (StoreUnavailable, TimeoutError):
+        except (StoreUnavailableError, TimeoutError):
             return "out of reach"
         return "missing" if record is None else record.status
 
-    def _forget(self, flow_id: str, waiter: Waiter) -> None:
+    def _remove(self, flow_id: str, waiter: Waiter) -> None:
         waiters = self._waiters.get(flow_id)
         if waiters is not None:
             waiters.discard(waiter)
@@ -177,14 +183,14 @@ class Results:
                 del self._waiters[flow_id]
 
 
-def _closed_meanwhile() -> RuntimeError:
-    return RuntimeError("this app was closed; the flow goes on without it: open another app, and ask that one")
+def _app_closed() -> RuntimeError:
+    return RuntimeError("this app was closed; the flow continues without it: open another app and wait there")
 
 
 def _last_ending(rows: Sequence[EventRow]) -> tuple[AnyEvent, list[Line]] | None:
-    """How the flow ended last, with the lines up to then; after that it may have been redriven."""
+    """Return the event that ended the flow last, and the log up to it; the flow may have been redriven since."""
     for line in reversed(lines_of(rows[-1:])):
-        # Only a failure needs what came before it.
+        # Only a failure needs the lines before it.
         if isinstance(line.event, FlowCompleted | FlowCancelled):
             return line.event, []
     lines = lines_of(rows)
@@ -194,17 +200,17 @@ def _last_ending(rows: Sequence[EventRow]) -> tuple[AnyEvent, list[Line]] | None
 
 
 def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult) -> Any:
-    """What a flow that ended has to say: its result, or its error raised, with the attempts attached."""
+    """Return the result of an ended flow, or raise its error with the report of its attempts."""
     if isinstance(ending, FlowCompleted):
         return read(bytes(ending.result).decode())
     if isinstance(ending, FlowCancelled):
         raise FlowCancelledError(flow_id, ending.why)
-    assert isinstance(ending, FlowFailed)  # noqa: S101 - the ways a flow can end
+    assert isinstance(ending, FlowFailed)  # noqa: S101 - no other event ends a flow
     if ending.item is not None:
         item = fold(lines).items[ending.item]
         last = item.failures[-1].event if item.failures else None
         if last is not None and (last.error.type, last.error.message) == (ending.error.type, ending.error.message):
-            # The item's own error, not one that the flow's code raised about it: its attempts belong to it.
+            # The item's own error, not one that the flow's code raised instead: it gets the report of the attempts.
             error = item_error(item, last)
             for note in ending.error.notes:
                 if note not in getattr(error, "__notes__", ()):
@@ -214,8 +220,8 @@ def outcome(flow_id: str, ending: AnyEvent, lines: list[Line], read: ReadResult)
 
 
 def _reader(definition: str) -> ReadResult:
-    """How the result of a flow is read: by its type hint where the definition is known, else as plain data."""
-    with contextlib.suppress(UnknownDefinition):
+    """Return the function that reads a result: by its type hint where the definition is known, else as plain data."""
+    with contextlib.suppress(UnknownDefinitionError):
         if definition.startswith(WORKFLOW):
             return workflow_named(definition.removeprefix(WORKFLOW)).signature.read_result
         return action_named(definition.removeprefix(ACTION)).signature.read_result

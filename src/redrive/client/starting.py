@@ -1,143 +1,112 @@
-"""Add flows to the store: those asked for at the same time share one transaction."""
+"""Adds flows to the store, by one of three strategies.
+
+1. In the caller's own transaction, where one is given.
+2. Eagerly: the worker of this process adds the flow and begins its first attempts in one transaction.
+3. With one insert for all flows that are started at the same time.
+"""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from redrive.flows.action import action_named
-from redrive.flows.job import read_job
-from redrive.flows.registry import ACTION, GRAPH, SCRIPT, WORKFLOW, UnknownDefinition
-from redrive.flows.stored_policy import write_stored_policy
-from redrive.flows.values.json_form import NotReadable
-from redrive.flows.workflows.workflow import workflow_named
-from redrive.stores.errors import StoreError
+from redrive.client.same_start import is_same_start
+from redrive.errors import KeyTakenError, StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
+from redrive.worker.eager_start import was_added
+from redrive.worker.worker import Worker
 
 ADDED_AT_ONCE = 500
 
 
-class KeyTaken(ValueError):
-    """A flow with this key exists already, and it was started with something else."""
+class FlowStarter:
+    """Adds a flow by the first strategy that takes it."""
 
-    def __init__(self, new: NewFlow, known: FlowRecord) -> None:
-        super().__init__(
-            f"key {new.key!r} belongs to {known.definition} {known.id}, which was started with another input; "
-            "use another key, or the same input"
-        )
-        self.flow_id = known.id
+    def __init__(self, store: Store, worker: Callable[[], Worker | None]) -> None:
+        """`worker` returns the worker of this process, where one runs."""
+        self._store = store
+        self._worker = worker
+        self._inserts = GroupedInserts(store)
+
+    async def start(self, flow: NewFlow, connection: Any = None) -> str:
+        """Add the flow and return its id, or that of the flow that has its key and was started with the same input.
+
+        connection: the caller's connection, with its transaction open.
+        """
+        if connection is not None:
+            return await self._insert_on(connection, flow)
+        return flow.id if await self._begin_here(flow) else await self._inserts.add(flow)
+
+    async def _insert_on(self, connection: Any, flow: NewFlow) -> str:
+        add_on = getattr(self._store, "add_flows_on", None)
+        if add_on is None:
+            raise ValueError(f"connection=... needs a PostgreSQL store; this one is {self._store.address}")
+        return started_id(flow, (await add_on(connection, [flow]))[0])
+
+    async def _begin_here(self, flow: NewFlow) -> bool:
+        worker = self._worker()
+        begun = False if worker is None else await worker.start_eagerly(flow)
+        return await was_added(self._store, flow.id) if begun is None else begun
 
 
-_Asked = tuple[NewFlow, "asyncio.Future[str]"]
+class GroupedInserts:
+    """Inserts the flows that are started at the same time in one transaction."""
 
-
-class Starter:
     def __init__(self, store: Store) -> None:
         self._store = store
-        # By whether they have a key. That may be one which someone adds in a transaction of their own; who has none
-        # does not wait for its end.
-        self._waiting: dict[bool, list[_Asked]] = {True: [], False: []}
-        self._adding: dict[bool, asyncio.Task[None]] = {}
+        # Flows with a key are inserted apart: such an insert may wait for another transaction with the same key, and
+        # flows without a key must not wait with it.
+        self._waiting: dict[bool, list[_Insert]] = {True: [], False: []}
+        self._inserting: dict[bool, asyncio.Task[None]] = {}
 
     async def add(self, flow: NewFlow) -> str:
-        """The id of the flow: the new one's, or that of the flow which has its key and was started with the same."""
+        """Insert the flow with the next group and return its id, as `FlowStarter.start` does."""
         loop, has_key = asyncio.get_running_loop(), flow.key is not None
         done: asyncio.Future[str] = loop.create_future()
         self._waiting[has_key].append((flow, done))
-        if has_key not in self._adding:
-            self._adding[has_key] = loop.create_task(self._add_all(has_key))
+        if has_key not in self._inserting:
+            self._inserting[has_key] = loop.create_task(self._insert_waiting(has_key))
         return await done
 
-    async def _add_all(self, has_key: bool) -> None:
+    async def _insert_waiting(self, has_key: bool) -> None:
         waiting = self._waiting[has_key]
         try:
             while waiting:
-                now = waiting[:ADDED_AT_ONCE]
+                group = waiting[:ADDED_AT_ONCE]
                 del waiting[:ADDED_AT_ONCE]
-                await self._add(now)
+                await self._insert(group)
         finally:
-            del self._adding[has_key]
+            del self._inserting[has_key]
 
-    async def _add(self, asked: list[_Asked]) -> None:
+    async def _insert(self, group: "list[_Insert]") -> None:
         try:
-            answers = await self._store.add_flows([flow for flow, _ in asked])
-        except Exception as error:  # noqa: BLE001 - for those who asked
-            if len(asked) > 1 and type(error) is StoreError:
-                # It refuses one of them, and that is no matter of the others.
-                for one in asked:
-                    await self._add([one])
+            answers = await self._store.add_flows([flow for flow, _ in group])
+        except Exception as error:  # noqa: BLE001 - raised in the callers
+            if len(group) > 1 and type(error) is StoreError:
+                # The store refuses one of the flows: insert them one by one, so that only its caller gets the error.
+                for one in group:
+                    await self._insert([one])
                 return
-            for _, done in asked:
+            for _, done in group:
                 if not done.done():
                     done.set_exception(error)
             return
-        for (flow, done), known in zip(asked, answers, strict=True):
-            _answer(flow, done, known)
+        for (flow, done), existing in zip(group, answers, strict=True):
+            if done.done():
+                continue
+            try:
+                done.set_result(started_id(flow, existing))
+            except Exception as error:  # noqa: BLE001 - raised in the caller; the others wait for their answers
+                done.set_exception(error)
 
 
-def _answer(flow: NewFlow, done: "asyncio.Future[str]", known: FlowRecord | None) -> None:
-    if done.done():
-        return
-    try:
-        done.set_result(started(flow, known))
-    except Exception as error:  # noqa: BLE001 - for the one who asked: the others wait for their answers
-        done.set_exception(error)
+_Insert = tuple[NewFlow, "asyncio.Future[str]"]
 
 
-def started(flow: NewFlow, known: Any) -> str:
-    """The id of a flow that was to be added, given what was there already; KeyTaken when that is another."""
-    if known is None:
+def started_id(flow: NewFlow, existing: FlowRecord | None) -> str:
+    """Return the id of the started flow; KeyTakenError when `existing`, which has its key, has another input."""
+    if existing is None:
         return flow.id
-    if known.input != flow.input and not _asks_for_the_same(flow, known):
-        raise KeyTaken(flow, known)
-    flow_id: str = known.id
-    return flow_id
-
-
-class _Plan(msgspec.Struct):
-    goals: msgspec.Raw = msgspec.Raw(b"[]")
-
-
-class _AskedFor(msgspec.Struct):
-    """What someone asked for, of all that a flow of a script or of a graph is started with."""
-
-    plan: _Plan = msgspec.field(default_factory=_Plan)
-    function: str = ""
-    inputs: msgspec.Raw = msgspec.Raw(b"{}")
-    asked: tuple[str, ...] | None = None
-
-
-_READ_ASKED = msgspec.json.Decoder(_AskedFor)
-
-
-def _asks_for_the_same(flow: NewFlow, known: Any) -> bool:
-    """Whether only the text of the script, or the steps of the graph, have changed since; or the order of a set."""
-    if not flow.definition.startswith((SCRIPT, GRAPH)):
-        return _has_the_same_arguments(flow, known)
-    # They are written in one order, so that what is equal is equal in bytes: 1 is not 1.0, nor true.
-    try:
-        one, other = _READ_ASKED.decode(flow.input), _READ_ASKED.decode(known.input)
-    except msgspec.MsgspecError:
-        return False
-    if (one.function, bytes(one.inputs)) != (other.function, bytes(other.inputs)):
-        return False
-    if one.asked is not None and one.asked == other.asked:
-        # A graph's own goals may have changed with its steps.
-        return True
-    return bytes(one.plan.goals) == bytes(other.plan.goals)
-
-
-def _has_the_same_arguments(flow: NewFlow, known: Any) -> bool:
-    try:
-        if flow.definition.startswith(WORKFLOW):
-            signature = workflow_named(flow.definition.removeprefix(WORKFLOW)).signature
-            return signature.are_equivalent(known.input, flow.input)
-        now, then = read_job(flow.input), read_job(known.input)
-        action = action_named(flow.definition.removeprefix(ACTION))
-    except (UnknownDefinition, NotReadable):
-        return False
-    # The action's own policy was not asked for, and may be another one in the next version of the code.
-    own = bytes(write_stored_policy(action.policy))
-    same_policy = bytes(now.policy) in (own, bytes(then.policy))
-    return same_policy and action.signature.are_equivalent(bytes(then.args).decode(), bytes(now.args).decode())
+    if existing.input != flow.input and not is_same_start(flow, existing):
+        raise KeyTakenError(flow.key, existing.definition, existing.id)
+    return existing.id

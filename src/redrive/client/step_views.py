@@ -1,4 +1,4 @@
-"""The steps of a flow as they stand: for the API, the command line, and whoever asks."""
+"""Shows the current state of a flow's steps and their work items."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,25 +21,25 @@ from redrive.worker.retry_rows import attempts_before_redrive
 
 class ItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     item: int
-    """Its number in the flow."""
+    """The item's number in the flow."""
     index: int
-    """Which of the items of its step it is, from 0."""
+    """The item's position among the items of its step, from 0."""
     state: str
     attempts: int
-    """Attempts begun so far."""
+    """Attempts started so far."""
     max_attempts: int | None
     """None: no limit."""
     next_retry_at: float | None
     retry_eligible: bool
-    """Whether it may be attempted once more at all."""
+    """Whether the policy allows another attempt."""
     ready: bool
-    """Whether that may happen now."""
+    """Whether that attempt may start now."""
     reason: str
-    """Why, in a short phrase."""
+    """The reason for both, in a short phrase."""
     error: str | None = None
-    """What its last attempt failed with."""
+    """The error of the last failed attempt."""
     compensates: str | None = None
-    """The step whose item it undoes."""
+    """The step that this item compensates."""
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +51,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[StepView]:
-    """Of a graph: all its steps. Of another flow: the actions that it has called so far."""
+    """Return all steps of a graph's flow; of any other flow, the actions that it has called so far."""
     by_step: dict[str, list[ItemView]] = {}
     history = fold(list(lines))
     index_of = indexes_of(record.definition, history.items.values())
@@ -77,7 +77,7 @@ def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[Step
 
 
 def indexes_of(definition: str, items: Iterable[Item]) -> dict[int, int]:
-    """Of each item, by its number, which of the items of its step it is: the steps of a graph say so themselves."""
+    """Return the position of each item among the items of its step, by item number."""
     if definition.startswith(GRAPH):
         return {item.number: item.index for item in items}
     calls: Counter[str] = Counter()
@@ -89,11 +89,11 @@ def indexes_of(definition: str, items: Iterable[Item]) -> dict[int, int]:
 
 
 def _states(record: FlowRecord, lines: list[Line]) -> dict[str, tuple[str, str]]:
-    """As the planner has them where the log ends."""
+    """Replay the log, and return each step's state and reason as the planner has them at its end."""
     if not any(isinstance(line.event, ItemAdded | StepSettled) for line in drop_rewound(lines)):
         return {}
     driver = driver_for(record.definition, record.id, record.input)
-    assert isinstance(driver, GraphDriver)  # noqa: S101 - of a graph
+    assert isinstance(driver, GraphDriver)  # noqa: S101 - the definition is a graph
     run_to_completion(replay(lines, driver, FlowHistory(), lines[0].at))
     return {name: (status.state, status.why) for name, status in driver.states.items()}
 

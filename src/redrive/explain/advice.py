@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from redrive.errors import CrashLoopError
 from redrive.explain.compensation import describe_compensation
 from redrive.explain.explanation import Advice
 from redrive.explain.flow_facts import FlowFacts
-from redrive.failures.signals import CrashLoop
 from redrive.flows.errors.item_error import item_report
 from redrive.flows.events import FlowFailed
 from redrive.flows.registry import BY_GOALS
@@ -60,7 +60,7 @@ def after_failure(facts: FlowFacts) -> list[Advice]:
 
 
 def is_crash_loop(ending: FlowFailed) -> bool:
-    return ending.error.type == f"{CrashLoop.__module__}.{CrashLoop.__qualname__}"
+    return ending.error.type == f"{CrashLoopError.__module__}.{CrashLoopError.__qualname__}"
 
 
 def _after_compensation(facts: FlowFacts) -> Iterator[Advice]:

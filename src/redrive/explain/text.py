@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 
+from redrive.errors import AttemptLostError
 from redrive.explain.explanation import AttemptSummary, Entry, Explanation, ItemEntry, Moment, Note, TimerEntry, Wait
 from redrive.failures.matching import lineage
-from redrive.failures.signals import AttemptLost
 from redrive.formatting.text import format_attempt_number, format_error
 from redrive.formatting.times import format_duration
 
@@ -18,7 +18,7 @@ _TEXT_AT = 26
 """The column where the text of a timeline line begins, after its times."""
 _COMMAND = "      redrive "
 
-_WORKER_GONE = lineage(AttemptLost)[0]
+_WORKER_GONE = lineage(AttemptLostError)[0]
 
 _HOW = {
     "failed": "failed after {took}",

@@ -8,6 +8,8 @@ when values are made; when the count reaches its bound, what is still reachable 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from redrive.errors import ScriptLimitError
+
 MOST_STEPS = 1_000_000
 """Steps between two waits."""
 LONGEST_TEXT = 1_000_000
@@ -34,10 +36,6 @@ _SMALL = 100
 _A_STEP = 1_000
 ELEMENT_WORK = 100
 """Work on one element, in characters."""
-
-
-class ScriptLimitError(RuntimeError):
-    """An expression or a script did more, or made something larger, than allowed."""
 
 
 class OutOfSteps(ScriptLimitError):

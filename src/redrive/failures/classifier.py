@@ -6,6 +6,7 @@ from typing import Any, Final, NoReturn, cast, get_args
 
 from msgspec import structs
 
+from redrive.errors import AttemptTimeoutError, DeadlineExceededError, Permanent, RelayedError, RetryAfter
 from redrive.failures.duration import read_duration
 from redrive.failures.failure import Category, Failure, JudgedError, Kind, Verdict
 from redrive.failures.groups import failure_of_group, leaves
@@ -16,14 +17,13 @@ from redrive.failures.known_errors.lookup import known_verdict
 from redrive.failures.matching import Match, as_match, lineage, qualified_name
 from redrive.failures.redaction import redact
 from redrive.failures.retry_after import parse_retry_after
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, Permanent, Relayed, RetryAfter
 
 Answer = Category | Callable[[BaseException], Category | Verdict | None]
 """A rule's verdict on the errors it matches, or a function that gives one; None from it means to ask the next rule."""
 
 _CATEGORIES = get_args(Category)
 _NO_STATUSES: Mapping[int, Category] = MappingProxyType({})
-_CUTS = (AttemptTimeout, DeadlineExceeded)
+_CUTS = (AttemptTimeoutError, DeadlineExceededError)
 _TIMED_OUT = "the attempt was cut by its timeout; the next may be faster"
 
 
@@ -81,7 +81,7 @@ class Classifier:
             return structs.replace(_failure(error, kind, verdict, error.seconds), asks_for_retry=True)
         if isinstance(error, JudgedError) and (known := error.judged()) is not None:
             return known
-        if isinstance(error, Relayed):
+        if isinstance(error, RelayedError):
             return _relayed(error, self.failure_of(error.stands_for, wall_now))
         failure = self._before_rules(error, wall_now, kind)
         return self._after_rules(failure, error, wall_now) if self._rules else failure
@@ -115,7 +115,7 @@ class Classifier:
             category="transient",
             reason="the result was rejected; the next one may be accepted",
             kind="result",
-            type="ResultRejected",
+            type="ResultRejectedError",
             message=shown,
         )
 
@@ -171,7 +171,7 @@ class Classifier:
         return structs.replace(failure, reason=failure.reason + broken) if broken else failure
 
 
-def _relayed(error: Relayed, failure: Failure) -> Failure:
+def _relayed(error: RelayedError, failure: Failure) -> Failure:
     """The other error's failure, under both errors' names: rules may name either."""
     asks = failure.asks_for_retry and not error.retries_were_made
     names = (*lineage(type(error)), *failure.lineage)

@@ -4,6 +4,8 @@ import math
 import re
 from datetime import timedelta
 
+from redrive.errors import DurationError
+
 ALLOWED_FORMS = "write seconds (30, 1.5), text such as 500ms, 30s, 2m, 1h, 1d or 1h30m, or a timedelta"
 
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
@@ -14,16 +16,6 @@ _WITH_UNITS = (
 )
 _SECONDS_A_UNIT = (86_400.0, 3_600.0, 60.0, 1.0)
 _LONGEST_TEXT = 64
-
-
-class DurationError(ValueError):
-    """A duration cannot be read; the message names the value and the accepted forms."""
-
-    def __init__(self, value: object) -> None:
-        shown = repr(value)
-        if len(shown) > _LONGEST_TEXT:
-            shown = f"{shown[:_LONGEST_TEXT]}…"
-        super().__init__(f"{shown} is not a duration: {ALLOWED_FORMS}")
 
 
 def read_duration(value: object) -> float:

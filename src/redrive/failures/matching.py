@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
+from redrive.errors import RelayedError
 from redrive.failures.failure import Failure
-from redrive.failures.signals import Relayed
 
 CATEGORIES = ("transient", "permanent", "unknown", "any")
 
@@ -47,7 +47,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
         error = failure.error
         if self.types and isinstance(error, self.types):
             return next(kind.__name__ for kind in self.types if isinstance(error, kind))
-        if self.names or (self.types and (error is None or isinstance(error, Relayed))):
+        if self.names or (self.types and (error is None or isinstance(error, RelayedError))):
             known = failure.lineage
             for name in (*self.names, *(qualified_name(kind) for kind in self.types)):
                 if name in known:

@@ -32,7 +32,7 @@ class Driver(Protocol):
 
     @abstractmethod
     def start(self, at: float) -> list[Command]:
-        """Raises NotReadable when the flow's input does not fit the definition."""
+        """Raises DeserializationError when the flow's input does not fit the definition."""
 
     @abstractmethod
     def completed(self, item: int, result: str, at: float, read: Any = NOT_READ) -> list[Command]:
@@ -91,7 +91,7 @@ class Driver(Protocol):
         return NO_ACTIONS
 
     def handler(self, step: str) -> Handler:
-        """Raises UnknownDefinition when this process does not have the handler."""
+        """Raises UnknownDefinitionError when this process does not have the handler."""
         return ACTIONS.by_name.get(step) or action_named(step)
 
     def executor(self, step: str) -> Executor:

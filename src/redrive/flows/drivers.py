@@ -9,7 +9,7 @@ from redrive.flows.workflows.workflow import workflow_named
 
 
 def driver_for(definition: str, flow_id: str, input: str) -> Driver:  # noqa: A002 - as the record calls it
-    """A driver for the flow; raises UnknownDefinition when this process has no such definition."""
+    """A driver for the flow; raises UnknownDefinitionError when this process has no such definition."""
     if definition.startswith(WORKFLOW):
         return workflow_driver(workflow_named(definition.removeprefix(WORKFLOW)), flow_id, input)
     if definition.startswith(GRAPH):

@@ -4,12 +4,12 @@ from typing import Literal
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.commands import EndFlow
 from redrive.flows.errors.item_error import failed_item_of
 from redrive.flows.errors.stored_error import store_error
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.history import FlowHistory
-from redrive.flows.values.json_form import NotReadable
 from redrive.policies.decision import GiveUpKind
 
 DeadKind = Literal[
@@ -30,6 +30,6 @@ def end_event(command: EndFlow, history: FlowHistory) -> FlowCompleted | FlowFai
     number = failed_item_of(error)
     item = history.items.get(number) if number is not None else None
     if item is None or item.gave_up is None:
-        kind = command.kind or ("poison" if isinstance(error, NotReadable) else "workflow")
+        kind = command.kind or ("poison" if isinstance(error, DeserializationError) else "workflow")
         return FlowFailed(error=store_error(error), kind=kind)
     return FlowFailed(error=store_error(error), kind=command.kind or item.gave_up.kind, item=item.number)

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.action import ActionCall, action_named
 from redrive.flows.commands import Command, EndFlow, ScheduleItem
 from redrive.flows.driver import Driver
 from redrive.flows.stored_policy import read_stored_policy, write_stored_policy
-from redrive.flows.values.json_form import NotReadable
 from redrive.flows.values.signature import NOT_READ
 from redrive.policies.policy import Policy
 
@@ -32,7 +32,7 @@ def read_job(text: str) -> Job:
     try:
         return _DECODER.decode(text)
     except msgspec.MsgspecError as error:
-        raise NotReadable(f"the stored input of this job cannot be read: {error}") from None
+        raise DeserializationError(f"the stored input of this job cannot be read: {error}") from None
 
 
 class JobDriver(Driver):

@@ -3,6 +3,8 @@
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
+from redrive.errors import UnknownDefinitionError
+
 T = TypeVar("T")
 
 ACTION = "action:"
@@ -11,16 +13,6 @@ GRAPH = "graph:"
 SCRIPT = "script:"
 BY_GOALS = "goals"
 """The graph name of flows that were planned by goals over the step catalogue."""
-
-
-class UnknownDefinition(LookupError):
-    """Nothing of that name is registered here."""
-
-    def __init__(self, kind: str, name: str, known: list[str]) -> None:
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
-        super().__init__(f"no {kind} is named {name!r}; {hint}")
-        self.name = name
 
 
 class Registry(Generic[T]):
@@ -33,11 +25,14 @@ class Registry(Generic[T]):
         _registries[prefix] = self
 
     def named(self, name: str) -> T:
-        """The definition of that name; raises UnknownDefinition."""
+        """The definition of that name; raises UnknownDefinitionError."""
         try:
             return self.by_name[name]
         except KeyError:
-            raise UnknownDefinition(self.kind, name, list(self.by_name)) from None
+            close = get_close_matches(name, self.by_name, n=1)
+            known = ", ".join(sorted(self.by_name)) or "none"
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {known}"
+            raise UnknownDefinitionError(self.kind, name, hint) from None
 
     def add(self, name: str, definition: T) -> None:
         """Register a definition; another one of the same name is replaced."""
@@ -72,7 +67,7 @@ _KINDS = (WORKFLOW, ACTION, GRAPH, SCRIPT)
 
 
 def definition_named(kind: str, name: str) -> Any:
-    """The registered definition of a kind, such as ACTION; raises UnknownDefinition."""
+    """The registered definition of a kind, such as ACTION; raises UnknownDefinitionError."""
     return _registries[kind].named(name)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import NondeterminismError, UnknownDefinitionError
 from redrive.failures.redaction import redact
 from redrive.flows.action import action_named
 from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
@@ -34,27 +35,11 @@ from redrive.flows.events import (
     is_activation,
 )
 from redrive.flows.history import FlowHistory
-from redrive.flows.registry import UnknownDefinition
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.workflows.source_lines import raising_line
 from redrive.policies.policy import DEFAULT_POLICY
 
 TURNS_PER_CHUNK = 200
-
-
-class NonDeterminism(RuntimeError):
-    """The flow's code no longer does what its log says it did."""
-
-    def __init__(self, seq: int, logged: str, now: str, where: str) -> None:
-        place = f" ({where})" if where else ""
-        super().__init__(
-            f"line {seq} of the log says: {logged}; the code now says: {now}{place}. Bring the code back to what it "
-            "was for flows that began with it (`if workflow.patched(...)` keeps both), then resume the flow"
-        )
-        self.seq = seq
-        self.logged = logged
-        self.now = now
-        self.where = where
 
 
 def replay(
@@ -186,7 +171,7 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
 
 
 def _match(commands: list[Command], turn: list[Line], driver: Driver, at: float) -> list[Line]:
-    """Raise NonDeterminism unless the log has exactly these commands. No line is skipped."""
+    """Raise NondeterminismError unless the log has exactly these commands. No line is skipped."""
     recorded = _recorded_commands(turn)
     done = 0
     for command in commands:  # grows on the way
@@ -197,12 +182,12 @@ def _match(commands: list[Command], turn: list[Line], driver: Driver, at: float)
                 continue
             seq = line.seq if line else (turn[-1].seq if turn else 0)
             logged = _in_words(line.event) if line else "no further command"
-            raise NonDeterminism(seq, logged, _command_in_words(command), _where(command))
+            raise NondeterminismError(seq, logged, _command_in_words(command), _where(command))
         commands += _bind(command, line.event, driver, at)
         done += 1
     if len(recorded) > done:
         line = recorded[done]
-        raise NonDeterminism(line.seq, _in_words(line.event), "no further command", "")
+        raise NondeterminismError(line.seq, _in_words(line.event), "no further command", "")
     return []
 
 
@@ -240,7 +225,7 @@ def _same(command: Command, event: AnyEvent) -> bool:
 def _has_equal_arguments(command: ScheduleItem, logged: msgspec.Raw) -> bool:
     try:
         signature = action_named(command.step).signature
-    except UnknownDefinition:
+    except UnknownDefinitionError:
         return False
     return signature.are_equivalent(bytes(logged).decode(), command.args)
 

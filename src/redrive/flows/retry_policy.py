@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import AttemptTimeoutError, RetryAfter
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.duration import read_duration
 from redrive.failures.matching import ANYTHING, NOTHING, Match, as_match
-from redrive.failures.signals import AttemptTimeout, RetryAfter
 from redrive.notation.read import read_policy
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter
-from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
+from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule, policy_error
 from redrive.policies.preview import CUT_ATTEMPT
 
 NO_JITTER = Jitter("none")
@@ -36,7 +36,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         types = self.exception_types
         if isinstance(types, str) or not (types is None or isinstance(types, Iterable)):
-            raise PolicyError("exception_types", types, 'use a list such as ["NetworkError"]')
+            raise policy_error("exception_types", types, 'use a list such as ["NetworkError"]')
         msgspec.structs.force_setattr(self, "exception_types", tuple(types or ()))
         as_policy(self)
 
@@ -45,14 +45,14 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         try:
             return as_match(self.exception_types) if self.exception_types else ANYTHING
         except (TypeError, ValueError) as error:
-            raise PolicyError("exception_types", self.exception_types, str(error)) from None
+            raise policy_error("exception_types", self.exception_types, str(error)) from None
 
     @property
     def backoff(self) -> Backoff:
         try:
             return Backoff("exponential", read_duration(self.backoff_seconds))
         except ValueError as error:
-            raise PolicyError("backoff_seconds", self.backoff_seconds, str(error)) from None
+            raise policy_error("backoff_seconds", self.backoff_seconds, str(error)) from None
 
 
 Retry = Policy | RetryPolicy | str | Sequence[Policy | RetryPolicy]
@@ -77,7 +77,7 @@ def _build(retry: Any, timeout: Any) -> Policy:
     try:
         return policy.replace(attempt_timeout=read_duration(timeout))
     except ValueError as error:
-        raise PolicyError("timeout", timeout, str(error)) from None
+        raise policy_error("timeout", timeout, str(error)) from None
 
 
 _cached = lru_cache(maxsize=1000, typed=True)(_build)
@@ -99,7 +99,7 @@ def _policy_of(retry: Any) -> Policy:
         return read_policy(retry).policy
     if isinstance(retry, list | tuple) and retry:
         return _combine(retry)
-    raise PolicyError("retry", retry, "use a RetryPolicy, a Policy, a list of them, or policy text")
+    raise policy_error("retry", retry, "use a RetryPolicy, a Policy, a list of them, or policy text")
 
 
 def _combine(listed: Sequence[Any]) -> Policy:
@@ -129,7 +129,7 @@ def _combine(listed: Sequence[Any]) -> Policy:
 
 
 _SIGNALS = (
-    (AttemptTimeout, CUT_ATTEMPT),
+    (AttemptTimeoutError, CUT_ATTEMPT),
     (RetryAfter, DEFAULT_CLASSIFIER.failure_of(RetryAfter(0), 0.0)),
 )
 """These are not errors of the action itself, so the first policy retries them whatever exceptions the policies name."""
@@ -146,7 +146,7 @@ def _check_listed(policy: Policy, index: int) -> None:
         instead = f"use one Policy(rules=(Rule(match=..., retries=...), ...), {field}={value!r}) instead of the list"
         if field == "attempt_timeout":
             instead = f"use timeout={value!r} beside retry="
-        raise PolicyError(f"retry[{index}].{field}", value, f"it applies to all attempts together; {instead}")
+        raise policy_error(f"retry[{index}].{field}", value, f"it applies to all attempts together; {instead}")
 
 
 def _as_rules(policy: Policy) -> list[Rule]:

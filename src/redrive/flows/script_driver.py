@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.driver import NO_ACTIONS
 from redrive.flows.scripts.interpreter import Program
 from redrive.flows.scripts.script import ScriptInput, read_script_input
-from redrive.flows.values.json_form import JsonForm, NotReadable
+from redrive.flows.values.json_form import JsonForm
 from redrive.flows.workflows.driver import CodeDriver
 
 
@@ -25,7 +26,7 @@ class ScriptCode:
     def required_actions(self) -> frozenset[str]:
         try:
             return self.read_input()[0].actions
-        except NotReadable:
+        except DeserializationError:
             # The flow fails with this error when it starts.
             return NO_ACTIONS
 

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.driver import NO_ACTIONS
 from redrive.flows.graphs.stored_graph import plan_actions, read_graph_input
 from redrive.flows.job import read_job
 from redrive.flows.registry import ACTION, GRAPH, SCRIPT
-from redrive.flows.values.json_form import NotReadable
 
 
 def required_actions(definition: str, input: str) -> frozenset[str]:  # noqa: A002 - as the record calls it
@@ -19,7 +19,7 @@ def required_actions(definition: str, input: str) -> frozenset[str]:  # noqa: A0
             from redrive.flows.scripts.script import read_script_input
 
             return read_script_input(input, definition.removeprefix(SCRIPT))[0].actions
-    except NotReadable:
+    except DeserializationError:
         pass
     return NO_ACTIONS
 
@@ -38,6 +38,6 @@ def start_arguments(definition: str, input: str) -> str:  # noqa: A002 - as the 
             from redrive.flows.scripts.script import read_stored  # loaded here, as above
 
             return msgspec.json.encode(read_stored(input).inputs).decode()
-    except NotReadable:
+    except DeserializationError:
         pass
     return input

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from redrive.notation.errors import NotationError
+from redrive.errors import NotationError
 from redrive.notation.formats.native import as_data, read
 from redrive.notation.place import Place
-from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError
+from redrive.policies.policy import DEFAULT_POLICY, Policy, policy_error
 
 # A few policies serve all items, so both directions are cached.
 _MOST_CACHED = 1000
@@ -27,7 +27,7 @@ def write_stored_policy(policy: Policy) -> msgspec.Raw:
     try:
         data = as_data(policy)
     except NotationError as error:
-        raise PolicyError("retry", policy, f"a durable policy cannot hold Python code: {error}") from None
+        raise policy_error("retry", policy, f"a durable policy cannot hold Python code: {error}") from None
     raw = msgspec.Raw(msgspec.json.encode(data))
     if len(_written) > _MOST_CACHED:
         _written.clear()

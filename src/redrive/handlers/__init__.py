@@ -1,7 +1,31 @@
-"""The handler side of HTTP steps: serve Python functions, and report the outcomes of asynchronous steps."""
+"""The other side of an HTTP step: serves Python functions to the engine, and reports outcomes."""
 
-from redrive.handlers.callbacks import OutcomeRefused, report_outcome
-from redrive.handlers.headers import callback_url
-from redrive.handlers.steps import StepServer, serve_steps
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["OutcomeRefused", "StepServer", "callback_url", "report_outcome", "serve_steps"]
+if TYPE_CHECKING:
+    from redrive.handlers.callbacks import report_outcome
+    from redrive.handlers.headers import callback_url
+    from redrive.handlers.steps import StepServer, serve_steps
+    from redrive.runners.http.answers import Accepted
+
+__all__ = ["Accepted", "StepServer", "callback_url", "report_outcome", "serve_steps"]
+
+# aiohttp, an extra, is needed only when one of them is used.
+_LAZY = {
+    "Accepted": "runners.http.answers",
+    "StepServer": "handlers.steps",
+    "callback_url": "handlers.headers",
+    "report_outcome": "handlers.callbacks",
+    "serve_steps": "handlers.steps",
+}
+
+
+if not TYPE_CHECKING:  # type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        module = _LAZY.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(_import_module(f"redrive.{module}"), name)
+        return value

@@ -7,11 +7,11 @@ import msgspec
 from aiohttp import web
 
 from redrive.determinism.clock import current_clock
+from redrive.errors import ArgumentsError, Snooze
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.redaction import redact
-from redrive.failures.signals import Snooze
 from redrive.flows.action import Action
-from redrive.flows.values.named_arguments import WrongArguments, call_by_names
+from redrive.flows.values.named_arguments import call_by_names
 from redrive.handlers.headers import CALLBACK
 from redrive.runners.http.answers import ACCEPTED_STATUS, Accepted
 
@@ -52,17 +52,17 @@ def problem(status: int, title: str, detail: str, **more: Any) -> web.Response:
     )
 
 
-def bad_inputs(step: str, error: WrongArguments) -> web.Response:
+def bad_inputs(step: str, error: ArgumentsError) -> web.Response:
     return problem(
         400, f"the inputs do not fit step {step}", str(error), **({"field": error.name} if error.name else {})
     )
 
 
 def check_inputs(action: Action[Any, Any], body: bytes) -> str:
-    """Return the inputs as JSON; raise WrongArguments, which names the field that does not fit."""
+    """Return the inputs as JSON; raise ArgumentsError, which names the field that does not fit."""
     try:
         inputs = msgspec.json.decode(body or b"{}", type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise WrongArguments(f"the body is not a JSON object: {error}") from None
+        raise ArgumentsError(f"the body is not a JSON object: {error}") from None
     call_by_names(action.signature, inputs, "the object")
     return body.decode() or "{}"

@@ -9,6 +9,7 @@ except ImportError as error:
 
 import msgspec
 
+from redrive.errors import OutcomeRefusedError
 from redrive.failures.redaction import redact
 from redrive.flows.values.json_form import JsonForm
 from redrive.integrations.aiohttp import retry_middleware
@@ -18,16 +19,12 @@ _STALE = 409
 _FORM = JsonForm(Any, "the outputs of the step")
 
 
-class OutcomeRefused(Exception):
-    """The engine refused the outcome: the attempt has ended, or is unknown."""
-
-
 async def report_outcome(
     callback_url: str, outputs: Any = None, *, error: str | None = None, retry: bool = False
 ) -> None:
     """Report the outputs of an asynchronous step, or the error it failed with; `retry` asks for another attempt.
 
-    The report is repeated while the engine cannot be reached. Raises OutcomeRefused when the attempt is not current
+    The report is repeated while the engine cannot be reached. Raises OutcomeRefusedError when the attempt is not current
     any more: it took too long, and the engine has started another one.
     """
     kind = "application/json"
@@ -48,4 +45,4 @@ async def report_outcome(
         if response.status >= 400:
             said = redact(await response.text(errors="replace"), 200)
             about = "another attempt is running, or the step has ended" if response.status == _STALE else said
-            raise OutcomeRefused(f"the outcome was refused with {response.status}: {about}")
+            raise OutcomeRefusedError(f"the outcome was refused with {response.status}: {about}")

@@ -11,11 +11,11 @@ try:
 except ImportError as error:
     raise ImportError("serving steps needs aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
 
+from redrive.errors import ArgumentsError, TypeHintError
 from redrive.failures.failure import Failure
 from redrive.flows.action import Action, Executor
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values.json_form import LONGEST_JSON, UnusableHints
-from redrive.flows.values.named_arguments import WrongArguments
+from redrive.flows.values.json_form import LONGEST_JSON
 from redrive.flows.values.signature import NOT_READ
 from redrive.handlers.answers import bad_inputs, check_inputs, failure_answer, outputs_answer, problem
 from redrive.handlers.headers import CALLBACK, attempt_of
@@ -89,9 +89,9 @@ class StepServer:
             return problem(
                 400, f"the inputs of step {name} cannot be read", "the body is cut off or not properly encoded"
             )
-        except WrongArguments as error:
+        except ArgumentsError as error:
             return bad_inputs(name, error)
-        except UnusableHints as error:
+        except TypeHintError as error:
             return failure_answer(name, error, timed_out=False)
         attempt = attempt_of(request.headers, name)
         CALLBACK.set(request.headers.get(wire.CALLBACK))

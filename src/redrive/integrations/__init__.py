@@ -1,1 +1,1 @@
-"""One module per library, imported only when used: `redrive.integrations.httpx`, `.requests`, `.aiohttp`, …"""
+"""One module per library; each is imported only when used."""

@@ -18,8 +18,8 @@ except ImportError as error:
 
 import msgspec
 
-from redrive.failures import signals
-from redrive.failures.signals import ResultRejected
+from redrive import errors
+from redrive.errors import ResultRejectedError
 from redrive.integrations.http_client.aiohttp_bodies import content_of, read_ahead, sent_once
 from redrive.integrations.http_client.body_buffering import bytes_to_read
 from redrive.integrations.http_client.exchange import carry_over, exchange_async
@@ -32,24 +32,23 @@ from redrive.integrations.http_client.http_guard import (
 )
 from redrive.policies.policy import Policy
 from redrive.policies.report import attach, report_of
-from redrive.resilience import circuit
 
-__all__ = ["AttemptTimeout", "CircuitOpen", "DeadlineExceeded", "RetryMiddleware", "retry_middleware"]
+__all__ = ["AttemptTimeoutError", "CircuitOpenError", "DeadlineExceededError", "RetryMiddleware", "retry_middleware"]
 
 
-class AttemptTimeout(signals.AttemptTimeout, aiohttp.ServerTimeoutError):
+class AttemptTimeoutError(errors.AttemptTimeoutError, aiohttp.ServerTimeoutError):
     """An attempt took longer than its `attempt_timeout`; caught as aiohttp.ServerTimeoutError too."""
 
 
-class DeadlineExceeded(signals.DeadlineExceeded, aiohttp.ServerTimeoutError):
+class DeadlineExceededError(errors.DeadlineExceededError, aiohttp.ServerTimeoutError):
     """The deadline passed while an attempt was running; caught as aiohttp.ServerTimeoutError too."""
 
 
-class CircuitOpen(circuit.CircuitOpen, aiohttp.ClientConnectionError):
+class CircuitOpenError(errors.CircuitOpenError, aiohttp.ClientConnectionError):
     """The request was not sent because the circuit is open; caught as aiohttp.ClientConnectionError too."""
 
 
-class _SessionTimeout(signals.Permanent):
+class _SessionTimeout(errors.Permanent):
     """The session's total timeout, which covers all attempts, has expired."""
 
 
@@ -57,9 +56,9 @@ AIOHTTP: ClientLibrary[aiohttp.ClientResponse] = ClientLibrary(
     status_of=lambda response: response.status,
     headers_of=lambda response: response.headers,
     timeouts=(TimeoutError,),
-    attempt_timeout=AttemptTimeout,
-    deadline_exceeded=DeadlineExceeded,
-    circuit_open=CircuitOpen,
+    attempt_timeout=AttemptTimeoutError,
+    deadline_exceeded=DeadlineExceededError,
+    circuit_open=CircuitOpenError,
 )
 
 
@@ -138,7 +137,7 @@ def _raise_status(response: aiohttp.ClientResponse) -> None:
         carry_over(response, error)
         raise
     # The policy rejects the response, although its status is not an error for the library.
-    rejected = ResultRejected(response)
+    rejected = ResultRejectedError(response)
     carry_over(response, rejected)
     raise rejected
 

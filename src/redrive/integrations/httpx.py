@@ -17,8 +17,8 @@ try:
 except ImportError as error:
     raise ImportError("retries for httpx need the extra 'httpx': pip install 'redrive[httpx]'") from error
 
-from redrive.failures import signals
-from redrive.failures.signals import ResultRejected
+from redrive import errors
+from redrive.errors import ResultRejectedError
 from redrive.integrations.http_client.body_buffering import bytes_to_read
 from redrive.integrations.http_client.exchange import carry_over, exchange, exchange_async
 from redrive.integrations.http_client.http_guard import (
@@ -32,20 +32,19 @@ from redrive.integrations.http_client.httpx_streams import read_ahead, read_ahea
 from redrive.integrations.http_client.rewinding import Rewind, no_rewind
 from redrive.policies.policy import Policy
 from redrive.policies.report import ATTRIBUTE, report_of
-from redrive.resilience import circuit
 
-__all__ = ["AsyncRetryTransport", "AttemptTimeout", "CircuitOpen", "DeadlineExceeded", "RetryTransport"]
+__all__ = ["AsyncRetryTransport", "AttemptTimeoutError", "CircuitOpenError", "DeadlineExceededError", "RetryTransport"]
 
 
-class AttemptTimeout(signals.AttemptTimeout, httpx.TimeoutException):
+class AttemptTimeoutError(errors.AttemptTimeoutError, httpx.TimeoutException):
     """An attempt took longer than its `attempt_timeout`; caught as httpx.TimeoutException too."""
 
 
-class DeadlineExceeded(signals.DeadlineExceeded, httpx.TimeoutException):
+class DeadlineExceededError(errors.DeadlineExceededError, httpx.TimeoutException):
     """The deadline passed while an attempt was running; caught as httpx.TimeoutException too."""
 
 
-class CircuitOpen(circuit.CircuitOpen, httpx.TransportError):
+class CircuitOpenError(errors.CircuitOpenError, httpx.TransportError):
     """The request was not sent because the circuit is open; caught as httpx.TransportError too."""
 
 
@@ -53,9 +52,9 @@ HTTPX: ClientLibrary[httpx.Response] = ClientLibrary(
     status_of=lambda response: response.status_code,
     headers_of=lambda response: response.headers,
     timeouts=(httpx.TimeoutException,),
-    attempt_timeout=AttemptTimeout,
-    deadline_exceeded=DeadlineExceeded,
-    circuit_open=CircuitOpen,
+    attempt_timeout=AttemptTimeoutError,
+    deadline_exceeded=DeadlineExceededError,
+    circuit_open=CircuitOpenError,
 )
 
 
@@ -238,7 +237,7 @@ def _raise_status(response: httpx.Response) -> None:
         carry_over(response, error)
         raise
     # The policy rejects the response, although its status is not an error for the library.
-    rejected = ResultRejected(response)
+    rejected = ResultRejectedError(response)
     carry_over(response, rejected)
     raise rejected
 

@@ -17,8 +17,8 @@ try:
 except ImportError as error:
     raise ImportError("retries for requests need the extra 'requests': pip install 'redrive[requests]'") from error
 
-from redrive.failures import signals
-from redrive.failures.signals import ResultRejected
+from redrive import errors
+from redrive.errors import ResultRejectedError
 from redrive.integrations.http_client.body_buffering import bytes_to_read
 from redrive.integrations.http_client.exchange import carry_over, exchange
 from redrive.integrations.http_client.http_guard import (
@@ -30,26 +30,25 @@ from redrive.integrations.http_client.http_guard import (
 )
 from redrive.integrations.http_client.rewinding import rewind_of
 from redrive.policies.policy import Policy
-from redrive.resilience import circuit
 
-__all__ = ["AttemptTimeout", "CircuitOpen", "DeadlineExceeded", "RetryAdapter"]
+__all__ = ["AttemptTimeoutError", "CircuitOpenError", "DeadlineExceededError", "RetryAdapter"]
 
 
-class AttemptTimeout(signals.AttemptTimeout, requests.Timeout):
+class AttemptTimeoutError(errors.AttemptTimeoutError, requests.Timeout):
     """An attempt took longer than its `attempt_timeout`; caught as requests.Timeout too."""
 
     request = None
     response = None
 
 
-class DeadlineExceeded(signals.DeadlineExceeded, requests.Timeout):
+class DeadlineExceededError(errors.DeadlineExceededError, requests.Timeout):
     """The deadline passed while an attempt was running; caught as requests.Timeout too."""
 
     request = None
     response = None
 
 
-class CircuitOpen(circuit.CircuitOpen, requests.ConnectionError):
+class CircuitOpenError(errors.CircuitOpenError, requests.ConnectionError):
     """The request was not sent because the circuit is open; caught as requests.ConnectionError too."""
 
 
@@ -58,9 +57,9 @@ REQUESTS: ClientLibrary[requests.Response] = ClientLibrary(
     headers_of=lambda response: response.headers,
     # requests raises a ConnectionError for a timeout while reading the body.
     timeouts=(requests.Timeout, requests.ConnectionError),
-    attempt_timeout=AttemptTimeout,
-    deadline_exceeded=DeadlineExceeded,
-    circuit_open=CircuitOpen,
+    attempt_timeout=AttemptTimeoutError,
+    deadline_exceeded=DeadlineExceededError,
+    circuit_open=CircuitOpenError,
 )
 
 
@@ -171,6 +170,6 @@ def _raise_status(response: requests.Response) -> None:
         carry_over(response, error)
         raise
     # The policy rejects the response, although its status is not an error for the library.
-    rejected = ResultRejected(response)
+    rejected = ResultRejectedError(response)
     carry_over(response, rejected)
     raise rejected

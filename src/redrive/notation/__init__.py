@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from redrive.notation.catalogue import NOTATIONS, Notation
     from redrive.notation.durations import read_duration, write_duration
-    from redrive.notation.errors import NotationError
     from redrive.notation.formats.native_json_schema import native_schema
     from redrive.notation.linting.linter import Finding, lint, lint_text
     from redrive.notation.read import read_policy
@@ -38,7 +37,6 @@ __all__ = [
     "Finding",
     "NamedWarning",
     "Notation",
-    "NotationError",
     "Reading",
     "lint",
     "lint_text",

@@ -3,7 +3,8 @@
 import math
 from typing import Any
 
-from redrive.failures.duration import DurationError, read_duration
+from redrive.errors import DurationError
+from redrive.failures.duration import read_duration
 from redrive.policies.backoff import LONGEST_WAIT
 
 __all__ = [

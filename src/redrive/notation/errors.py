@@ -1,8 +1,9 @@
-"""NotationError: a policy cannot be read or written."""
+"""Build the NotationError for a policy that cannot be read or written."""
 
 import json
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.failures.redaction import redact
 from redrive.failures.secret_names import names_a_secret
 
@@ -12,49 +13,37 @@ Path = tuple[str | int, ...]
 _LONGEST_SHOWN = 80
 
 
-class NotationError(ValueError):
-    """A policy cannot be read or written; one line names the source, line, key, value and what is allowed."""
-
-    def __init__(
-        self,
-        problem: str,
-        *,
-        key: str = "",
-        value: Any = None,
-        allowed: str = "",
-        source: str = "<text>",
-        line: int | None = None,
-        column: int | None = None,
-        path: Path = (),
-        rule: str = "",
-    ) -> None:
-        self.problem = problem
-        """What is wrong."""
-        self.key = key
-        """The key, with its path: "rules[0].backoff"; empty when the text could not be parsed."""
-        self.value = value
-        """The value that was written."""
-        self.allowed = allowed
-        """The values that are allowed."""
-        self.source = source
-        """The file, or "<text>"."""
-        self.line = line
-        self.column = column
-        self.path = path
-        """The path to the key."""
-        self.rule = rule
-        """The lint rule about this mistake, if there is one."""
-        super().__init__(self._in_one_line())
-
-    def _in_one_line(self) -> str:
-        where = show_where(self.source, self.line)
-        # The value may be a credential put there by mistake, and errors go to terminals and CI logs.
-        value = '"***"' if names_a_secret(self.key.rpartition(".")[2]) else show_value(self.value)
-        subject = f"key '{printable(self.key)}', value {value}: " if self.key else ""
-        problem = printable(self.problem, longest=400)
-        joint = "" if problem.endswith("?") else ";"
-        allowed = f"{joint} allowed: {printable(self.allowed, longest=600)}" if self.allowed else ""
-        return f"{where}: {subject}{problem}{allowed}"
+def notation_error(
+    problem: str,
+    *,
+    key: str = "",
+    value: Any = None,
+    allowed: str = "",
+    source: str = "<text>",
+    line: int | None = None,
+    column: int | None = None,
+    path: Path = (),
+    rule: str = "",
+) -> NotationError:
+    """Return the error for a value that cannot be read or written; its fields are described in NotationError."""
+    # A credential written into a policy by mistake must not reach terminals and CI logs.
+    shown = '"***"' if names_a_secret(key.rpartition(".")[2]) else show_value(value)
+    subject = f"key '{printable(key)}', value {shown}: " if key else ""
+    what = printable(problem, longest=400)
+    joint = "" if what.endswith("?") else ";"
+    rest = f"{joint} allowed: {printable(allowed, longest=600)}" if allowed else ""
+    return NotationError(
+        f"{show_where(source, line)}: {subject}{what}{rest}",
+        problem=problem,
+        key=key,
+        value=value,
+        allowed=allowed,
+        source=source,
+        line=line,
+        column=column,
+        path=path,
+        rule=rule,
+    )
 
 
 def show_where(source: str, line: int | None) -> str:

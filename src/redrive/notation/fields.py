@@ -4,14 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
+from redrive.errors import NotationError, PolicyError
 from redrive.failures.matching import Match, as_match
 from redrive.notation.durations import read_wait, write_duration
-from redrive.notation.errors import NotationError, Path
+from redrive.notation.errors import Path
 from redrive.notation.place import Place, Position, path_as_text, similar
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.decide import SHORTEST_WAIT
-from redrive.policies.policy import Policy, PolicyError
+from redrive.policies.policy import Policy
 
 T = TypeVar("T")
 D = TypeVar("D")

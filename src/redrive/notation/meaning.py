@@ -6,8 +6,8 @@ before and after writing shows what a notation lost.
 
 import msgspec
 
+from redrive.errors import AttemptTimeoutError
 from redrive.failures.matching import ANYTHING, NOTHING, Match, written_name
-from redrive.failures.signals import AttemptTimeout
 from redrive.policies.backoff import LONGEST_WAIT, Backoff
 from redrive.policies.jitter import Jitter
 from redrive.policies.policy import DEFAULT_POLICY, Policy
@@ -56,7 +56,7 @@ def meaning_of(policy: Policy) -> Meaning:
         match = policy.retry_on
         if policy.attempt_timeout is not None and match.matched_by(CUT_ATTEMPT) is None:
             # `retry_on` covers attempts that were cut, whatever it names; a rule covers only what it names.
-            match = match | Match(names=(AttemptTimeout.__name__,))
+            match = match | Match(names=(AttemptTimeoutError.__name__,))
         answers.append(
             Answer(
                 match=_plain_match(match),

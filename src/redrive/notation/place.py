@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from redrive.notation.errors import NotationError, Path
+from redrive.errors import NotationError
+from redrive.notation.errors import Path, notation_error
 
 WHOLE = "policy"
 """The key in errors about the document as a whole."""
@@ -55,7 +56,7 @@ class Place(msgspec.Struct, frozen=True):
     def refuse(self, value: Any, problem: str, allowed: str, *, rule: str = "") -> NotationError:
         """Return the error that says this value is not allowed here."""
         position = self.position
-        return NotationError(
+        return notation_error(
             problem,
             key=self.key,
             value=value,

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from redrive.notation.errors import NotationError, Path
+from redrive.errors import NotationError
+from redrive.notation.errors import Path, notation_error
 from redrive.notation.place import Place, Position
 from redrive.notation.source import check_size
 
@@ -95,7 +96,7 @@ def as_plain(value: Any) -> Any:
 def keywords_as_data(call: Call, source: str) -> tuple[dict[str, Any], Place]:
     """Return a call's keyword arguments as a mapping, and the place that knows the position of each key."""
     if call.arguments:
-        raise NotationError(
+        raise notation_error(
             f"{call.name} has the positional argument {call.arguments[0]!r}",
             allowed="keyword arguments",
             source=source,
@@ -145,7 +146,7 @@ class _Source:
         return self._error(f"found '{found}'", *self.position(node), allowed)
 
     def _error(self, problem: str, line: int, column: int, allowed: str) -> NotationError:
-        return NotationError(
+        return notation_error(
             f"{problem} (column {column})", allowed=allowed, source=self._source, line=line, column=column
         )
 

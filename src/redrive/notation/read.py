@@ -5,7 +5,7 @@ from typing import Any
 
 from redrive.notation.catalogue import NOTATIONS, Notation
 from redrive.notation.documents import find_policies
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.place import Place, similar
 from redrive.notation.python_calls import keywords_as_data, parse_call
 from redrive.notation.reading import Reading
@@ -74,7 +74,7 @@ def read_text(text: str, notation: str, source: str) -> Reading:
 def known(notation: str) -> Notation:
     """Return the notation of that name; NotationError when there is none."""
     if notation not in NOTATIONS:
-        raise NotationError(
+        raise notation_error(
             f"unknown{similar(notation, tuple(NOTATIONS))}",
             key="notation",
             value=notation,

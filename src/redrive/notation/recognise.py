@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.notation.catalogue import NOTATIONS, READABLE
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.place import Place
 from redrive.notation.python_calls import Call
 
@@ -42,7 +43,7 @@ def notation_of_call(call: Call, source: str) -> str:
             return notation.name
     if call.name == _SHARED_NAME and call.keywords:
         return notation_of_keys(call.keywords, Place(source, {(): call.at}), ("tenacity", "stamina"))
-    raise NotationError(
+    raise notation_error(
         f"{call.name}(...) is not a call of a known library",
         allowed=f"{', '.join(sorted(_CALL_NAMES))} with keyword arguments; or name the notation (--from tenacity)",
         source=source,

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from redrive.notation.errors import NotationError, Path
+from redrive.errors import NotationError
+from redrive.notation.errors import Path, notation_error
 from redrive.notation.place import Place, Position
 from redrive.notation.scalars import plain_scalar
 
@@ -32,7 +33,7 @@ class Document(msgspec.Struct, frozen=True):
 def check_size(text: str, source: str, longest: int = LARGEST_TEXT, what: str = "a policy") -> None:
     """Raise NotationError when a text is too long."""
     if len(text) > longest:
-        raise NotationError(
+        raise notation_error(
             f"the text has {len(text)} characters, which is too long for {what}",
             allowed=f"at most {longest} characters",
             source=source,
@@ -209,4 +210,4 @@ def _line_and_column(text: str, position: int) -> tuple[int, int]:
 
 
 def _syntax(problem: str, line: int, column: int, source: str, allowed: str) -> NotationError:
-    return NotationError(f"{problem} (column {column})", allowed=allowed, source=source, line=line, column=column)
+    return notation_error(f"{problem} (column {column})", allowed=allowed, source=source, line=line, column=column)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from redrive.notation.errors import NotationError
+from redrive.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.place import BEGIN, Position
 
 TokenKind = Literal["word", "string", "sign", "end"]
@@ -47,7 +48,7 @@ def tokens(text: str, source: str, begin: Position = BEGIN) -> Iterator[Token]:
             column = at - line_start + 1
             if end is None:
                 problem = f"unterminated string (column {column})"
-                raise NotationError(problem, allowed=f"a closing {char}", source=source, line=line, column=column)
+                raise notation_error(problem, allowed=f"a closing {char}", source=source, line=line, column=column)
             yield Token("string", text[at + 1 : end].replace(f"\\{char}", char), line, column, at)
             at = end + 1
         elif _begins_word(text, at):
@@ -63,7 +64,7 @@ def tokens(text: str, source: str, begin: Position = BEGIN) -> Iterator[Token]:
 
 def unexpected(token: Token, allowed: str, source: str) -> NotationError:
     """Return the error for a token that is not allowed where it is."""
-    return NotationError(
+    return notation_error(
         f"found {token} (column {token.column})", allowed=allowed, source=source, line=token.line, column=token.column
     )
 

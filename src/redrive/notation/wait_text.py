@@ -3,7 +3,7 @@
 from typing import get_args
 
 from redrive.notation.durations import read_wait, write_duration
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.fields import DURATION_FORMS, NOT_ALLOWED, Fields
 from redrive.notation.place import similar
 from redrive.policies.backoff import Backoff, BackoffKind
@@ -81,7 +81,7 @@ def read_jitter(fields: Fields, key: str) -> Jitter | None:
 
 def write_backoff(backoff: Backoff, key: str) -> str:
     if backoff.kind not in BACKOFF_KINDS:
-        raise NotationError("cannot be written", key=key, value=backoff.kind, allowed=", ".join(BACKOFF_KINDS))
+        raise notation_error("cannot be written", key=key, value=backoff.kind, allowed=", ".join(BACKOFF_KINDS))
     factor = f" x{write_number(backoff.factor)}" if backoff.kind == "exponential" and backoff.factor != 2 else ""
     return f"{backoff.kind} {write_duration(backoff.base)}{factor}"
 
@@ -90,7 +90,7 @@ def write_jitter(jitter: Jitter, key: str) -> str:
     if jitter.kind == "additive":
         return f"additive {write_duration(jitter.amount)}"
     if jitter.kind not in PLAIN_JITTER:
-        raise NotationError("cannot be written", key=key, value=jitter.kind, allowed=JITTER_FORMS)
+        raise notation_error("cannot be written", key=key, value=jitter.kind, allowed=JITTER_FORMS)
     return jitter.kind
 
 

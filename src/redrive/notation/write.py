@@ -1,9 +1,10 @@
 """Write a policy in any notation that has a written form, and report everything that notation cannot express."""
 
+from redrive.errors import DurationError, NotationError
 from redrive.failures.matching import Match
 from redrive.notation.catalogue import WRITABLE
-from redrive.notation.durations import DurationError, write_duration
-from redrive.notation.errors import NotationError
+from redrive.notation.durations import write_duration
+from redrive.notation.errors import notation_error
 from redrive.notation.formats.native import failures_as_texts
 from redrive.notation.meaning import Answer, differences, meaning_of
 from redrive.notation.read import known, read_text
@@ -20,7 +21,7 @@ def write_policy(policy: Policy, notation: str = "native") -> str:
     if lost:
         field, wanted, got = lost[0]
         others = f"; nor {', '.join(name for name, _, _ in lost[1:])}" if lost[1:] else ""
-        raise NotationError(
+        raise notation_error(
             f"{notation} cannot express it{others}",
             key=field,
             value=_shown(wanted),
@@ -42,7 +43,7 @@ def write_lossy(policy: Policy, notation: str = "native") -> tuple[str, tuple[Na
 def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, object]]]:
     write = known(notation).write
     if write is None:
-        raise NotationError(
+        raise notation_error(
             "can be read but not written",
             key="notation",
             value=notation,
@@ -52,12 +53,12 @@ def _write(policy: Policy, notation: str) -> tuple[str, list[tuple[str, object, 
     try:
         text = write(policy)
     except NotationError as error:
-        raise NotationError(
+        raise notation_error(
             error.problem, key=error.key, value=error.value, allowed=error.allowed, source=f"to {notation}"
         ) from None
     except DurationError as error:
         problem = f"cannot be written: {error}"
-        raise NotationError(problem, allowed="durations from 1 ns", source=f"to {notation}") from None
+        raise notation_error(problem, allowed="durations from 1 ns", source=f"to {notation}") from None
     # The text is read back: whatever differs is lost, whether the writer knew it or not.
     return text, differences(meaning_of(policy), meaning_of(read_text(text, notation, notation).policy))
 

@@ -5,7 +5,7 @@ result = await pipeline.run(interceptors=[*get_default_interceptors(), RetryInte
 """
 
 from redrive.pipeline.context import Feedback, PipelineContext, StageContext, StageInputs
-from redrive.pipeline.errors import PipelineError, PipelineFailed, StageReported
+from redrive.pipeline.errors import PipelineFailedError, StageReportedError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.interceptors import (
     BackoffStrategy,
@@ -24,7 +24,7 @@ from redrive.pipeline.interceptors import (
 from redrive.pipeline.output import StageOutput, StageResult, StageStatus
 from redrive.pipeline.pipeline import Pipeline, run_with_retry
 from redrive.pipeline.results import PipelineResult
-from redrive.pipeline.sinks import EventQueue, EventRefused, EventSink, QueuedEvent
+from redrive.pipeline.sinks import EventQueue, EventSink, QueuedEvent
 from redrive.pipeline.stage import Stage, StageKind
 from redrive.pipeline.stage_run import StageRun
 
@@ -34,7 +34,6 @@ __all__ = [
     "CircuitBreakerInterceptor",
     "ErrorAction",
     "EventQueue",
-    "EventRefused",
     "EventSink",
     "Feedback",
     "GuardRetry",
@@ -44,8 +43,7 @@ __all__ = [
     "MetricsInterceptor",
     "Pipeline",
     "PipelineContext",
-    "PipelineError",
-    "PipelineFailed",
+    "PipelineFailedError",
     "PipelineResult",
     "QueuedEvent",
     "RetryInterceptor",
@@ -54,7 +52,7 @@ __all__ = [
     "StageInputs",
     "StageKind",
     "StageOutput",
-    "StageReported",
+    "StageReportedError",
     "StageResult",
     "StageRun",
     "StageStatus",

@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import coroutine
 from typing import Any
 
-from redrive.failures.signals import Permanent
+from redrive.errors import Permanent
 
 
 def stage_error(raised: BaseException, *, run_is_ending: bool) -> Exception:

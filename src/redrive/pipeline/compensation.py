@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from redrive.calls.retrier import Retrier
-from redrive.failures.signals import Permanent
+from redrive.errors import Permanent
 from redrive.pipeline.cancellation import cancelled_inside
 from redrive.pipeline.coroutine_functions import not_awaitable
 from redrive.pipeline.events import StageCompensated, StageCompensationFailed

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from redrive.calls.function_kinds import is_async
-from redrive.failures.signals import Permanent
+from redrive.errors import Permanent
 
 # Return annotations of plain functions whose result may be awaited.
 _AWAITABLE_HINTS = ("Awaitable", "Coroutine", "Future", "Task", "Any")

@@ -3,19 +3,19 @@
 Exception
 ├── ValueError
 │   └── PipelineError    an invalid pipeline, found when it is built
-├── Relayed
-│   └── PipelineFailed   a stage failed and is not retried any more; carries the results so far
-└── ResultRejected
-    └── StageReported    a stage returned StageOutput.fail or StageOutput.retry
+├── RelayedError
+│   └── PipelineFailedError   a stage failed and is not retried any more; carries the results so far
+└── ResultRejectedError
+    └── StageReportedError    a stage returned StageOutput.fail or StageOutput.retry
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from redrive.errors import RelayedError, ResultRejectedError
 from redrive.failures.failure import Failure, JudgedError
 from redrive.failures.redaction import redact
-from redrive.failures.signals import Relayed, ResultRejected
 from redrive.pipeline.output import StageOutput, StageStatus
 from redrive.pipeline.redacted_text import error_text
 from redrive.pipeline.results import PipelineResult
@@ -25,11 +25,7 @@ from redrive.policies.report import ATTRIBUTE, Report, report_of
 MAX_NAMES = 8
 
 
-class PipelineError(ValueError):
-    """An invalid pipeline. The message names the stage, what is wrong with it and what to write instead."""
-
-
-class StageReported(ResultRejected, JudgedError):
+class StageReportedError(ResultRejectedError, JudgedError):
     """The stage returned StageOutput.fail or StageOutput.retry."""
 
     # Defaults for an error that is rebuilt from the log of a flow, where fields without a JSON form are missing.
@@ -49,7 +45,7 @@ class StageReported(ResultRejected, JudgedError):
         self._failure = failure
 
     @classmethod
-    def by(cls, output: StageOutput, *, retry_on_fail: bool) -> "StageReported":
+    def by(cls, output: StageOutput, *, retry_on_fail: bool) -> "StageReportedError":
         """Return the error for an output with the status fail or retry."""
         return cls(output, failure_of_output(output, retry_on_fail=retry_on_fail))
 
@@ -74,7 +70,7 @@ def failure_of_output(output: StageOutput, *, retry_on_fail: bool) -> Failure:
         category="transient" if retry else "permanent",
         reason="the stage asked for a retry" if retry else "the stage reported a failure",
         kind="result",
-        type=StageReported.__name__,
+        type=StageReportedError.__name__,
         message=redact(output.error),
         retry_after=None if output.retry_after_ms is None else output.retry_after_ms / 1000,
         asks_for_retry=retry,
@@ -82,7 +78,7 @@ def failure_of_output(output: StageOutput, *, retry_on_fail: bool) -> Failure:
     )
 
 
-class PipelineFailed(Relayed):
+class PipelineFailedError(RelayedError):
     """A stage failed and is not retried any more. `results` has the outputs so far.
 
     A guarded call around the run classifies this error as it would classify the error of the stage.
@@ -101,7 +97,7 @@ class PipelineFailed(Relayed):
         """The error of each stage that failed, in the order in which they failed."""
         self.stage, self.error = next(iter(self.failures.items()))
         """The stage that failed first, and its error."""
-        inner = {name: error for name, error in self.failures.items() if isinstance(error, PipelineFailed)}
+        inner = {name: error for name, error in self.failures.items() if isinstance(error, PipelineFailedError)}
         self._own_compensation = tuple(compensated), dict(compensation_failures or {})
         self.compensated: tuple[str, ...] = (
             *(f"{name}/{one}" for name, error in inner.items() for one in error.compensated),
@@ -127,7 +123,7 @@ class PipelineFailed(Relayed):
     def _message(self) -> str:
         # Of nested pipelines, name the path and the innermost error, instead of quoting each message in the next.
         names, error = [self.stage], self.error
-        while isinstance(error, PipelineFailed):
+        while isinstance(error, PipelineFailedError):
             names.append(error.stage)
             error = error.error
         if len(names) > MAX_NAMES:
@@ -150,7 +146,7 @@ def _why(report: Report) -> str:
 
 
 def _was_retried(error: Exception) -> bool:
-    return error.retries_were_made if isinstance(error, PipelineFailed) else report_of(error) is not None
+    return error.retries_were_made if isinstance(error, PipelineFailedError) else report_of(error) is not None
 
 
 def _attached_to(error: Exception) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from redrive.pipeline.context import Feedback
-from redrive.pipeline.errors import StageReported
+from redrive.pipeline.errors import StageReportedError
 
 GuardEnd = Literal["attempts", "time", "no progress"]
 
@@ -81,7 +81,7 @@ class GuardRounds:
         return self._feedback.get(stage, self._outer)
 
     def start_another(
-        self, guard: str, settings: GuardRetry, error: StageReported, rejected: Mapping[str, Any], now: float
+        self, guard: str, settings: GuardRetry, error: StageReportedError, rejected: Mapping[str, Any], now: float
     ) -> tuple[int, GuardEnd | None]:
         """Start another round, with the guard's error as feedback; return the rounds started, and why they ended."""
         rounds = self._rounds.setdefault(guard, _Rounds())

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from redrive.errors import PipelineError
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
-from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.stage import StageSpec
 
 

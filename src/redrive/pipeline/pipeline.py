@@ -3,8 +3,10 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, get_args
 
+from redrive.errors import PipelineError
+from redrive.flows.flow_call import FlowCall
 from redrive.pipeline.context import PipelineContext
-from redrive.pipeline.errors import PipelineError, PipelineFailed
+from redrive.pipeline.errors import PipelineFailedError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.interceptors import get_default_interceptors
 from redrive.pipeline.interceptors.base import BaseInterceptor, StatelessInterceptor
@@ -92,6 +94,14 @@ class Pipeline:
         """The names of the stages, in the order in which they were added."""
         return tuple(self._stages)
 
+    def call(
+        self, *, data: Mapping[str, Any] | None = None, request_id: Any = None
+    ) -> FlowCall[dict[str, dict[str, Any] | None]]:
+        """The pipeline with its data, ready to be started as a durable flow; its result is each stage's output."""
+        if data is not None and not isinstance(data, Mapping):
+            raise TypeError(f"call of a pipeline: data is a {type(data).__name__}; pass a dict of values")
+        return FlowCall("pipeline", self, data, request_id=request_id)
+
     async def run(
         self,
         ctx: PipelineContext | None = None,
@@ -108,7 +118,7 @@ class Pipeline:
         ctx: the run's context; by default it is created from `data`, `request_id` and `event_sink`.
         interceptors: the interceptors around each attempt; by default `get_default_interceptors()`.
         on_failure: "fail_fast" cancels the other stages when one fails; "continue" runs every stage that does not
-            depend on it. Either way PipelineFailed is raised, with the results so far.
+            depend on it. Either way PipelineFailedError is raised, with the results so far.
         """
         if on_failure not in get_args(OnFailure):
             raise ValueError(f'on_failure: {on_failure!r} is not allowed; use "fail_fast" or "continue"')
@@ -146,6 +156,6 @@ async def run_with_retry(stage: Any, *interceptors: BaseInterceptor, **data: Any
     """Run one stage alone with these interceptors and return its data; if it fails, raise its own error."""
     try:
         result = await Pipeline().with_stage("stage", stage, "work").run(data=data, interceptors=interceptors)
-    except PipelineFailed as failed:
+    except PipelineFailedError as failed:
         raise failed.error from failed.error.__cause__
     return result.data("stage")

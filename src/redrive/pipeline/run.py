@@ -16,7 +16,7 @@ from redrive.pipeline.await_in_context import AwaitInContext
 from redrive.pipeline.cancellation import absorb_cancel_requests, stage_error
 from redrive.pipeline.compensation import Compensable, CompensationReport, compensate_stages
 from redrive.pipeline.context import Feedback, PipelineContext, StageInputs
-from redrive.pipeline.errors import PipelineFailed, StageReported
+from redrive.pipeline.errors import PipelineFailedError, StageReportedError
 from redrive.pipeline.events import (
     GuardRetryEnded,
     GuardRetryScheduled,
@@ -88,7 +88,7 @@ class PipelineRun:
         self._fatal: BaseException | None = None
 
     async def complete(self) -> PipelineResult:
-        """Run to the end; raise PipelineFailed if a stage fails.
+        """Run to the end; raise PipelineFailedError if a stage fails.
 
         A BaseException of a stage that is not an Exception ends the program or the task: it is raised as it is, and
         nothing is compensated.
@@ -139,7 +139,7 @@ class PipelineRun:
     async def _fail(self) -> None:
         report = CompensationReport(outer_run_resumes=self._nested)
         await self.compensate(report)
-        failed = PipelineFailed(self._result("failed"), self._failures, tuple(report.compensated), report.failures)
+        failed = PipelineFailedError(self._result("failed"), self._failures, tuple(report.compensated), report.failures)
         if report.raised is not None:
             self._compensated_before_stop = report.compensated
             raise report.raised from failed
@@ -267,7 +267,7 @@ class PipelineRun:
     def _sent_back(self, name: str, error: Exception) -> bool:
         """Whether the stage is a guard that sends another stage back."""
         settings = self._layout.specs[name].guard_retry
-        if settings is None or not isinstance(error, StageReported):
+        if settings is None or not isinstance(error, StageReportedError):
             return False
         sent_back = settings.stage
         fields: dict[str, Any] = {"guard": name, "stage": sent_back, **self._ids}

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from redrive.errors import EventRefusedError
 from redrive.pipeline.events import EVENT_NAMES, EVENT_TYPES, fields_of
 from redrive.pipeline.redacted_text import error_text
 
@@ -29,10 +30,6 @@ class NoSink:
 NO_SINK = NoSink()
 
 
-class EventRefused(ValueError):
-    """An event of an unknown type, or with fields that its type does not have."""
-
-
 class QueuedEvent(msgspec.Struct, frozen=True):
     type: str
     event: Any
@@ -42,7 +39,7 @@ class QueuedEvent(msgspec.Struct, frozen=True):
 class EventQueue:
     """Keeps events until they are taken. When it is full, new events are dropped and counted.
 
-    The queue is strict: it raises EventRefused for an event of an unknown type or with wrong fields.
+    The queue is strict: it raises EventRefusedError for an event of an unknown type or with wrong fields.
     `types` adds your own event types (name -> msgspec.Struct).
     """
 
@@ -62,12 +59,12 @@ class EventQueue:
         kind = self._types.get(type)
         if kind is None:
             self.refused += 1
-            raise EventRefused(f"{type!r} is not an event type; use one of {', '.join(self._types)}")
+            raise EventRefusedError(f"{type!r} is not an event type; use one of {', '.join(self._types)}")
         try:
             event = msgspec.convert(dict(data), kind)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             self.refused += 1
-            raise EventRefused(f"{type}: {error}") from None
+            raise EventRefusedError(f"{type}: {error}") from None
         if len(self._waiting) >= self.limit:
             self.dropped += 1
             return

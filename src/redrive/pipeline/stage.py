@@ -7,12 +7,11 @@ from typing import Any, Protocol, cast
 
 from redrive.calls.dependencies import as_dependency
 from redrive.calls.function_kinds import is_async
+from redrive.errors import NotationError, Permanent, PipelineError
 from redrive.failures.redaction import redact
-from redrive.failures.signals import Permanent
-from redrive.notation import NotationError, read_policy
+from redrive.notation import read_policy
 from redrive.pipeline.context import StageContext
 from redrive.pipeline.coroutine_functions import is_definitely_sync
-from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.guard_retry import GuardRetry
 from redrive.pipeline.output import StageOutput
 from redrive.resilience.circuit import Circuit, CircuitSettings

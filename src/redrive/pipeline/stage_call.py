@@ -8,15 +8,15 @@ from msgspec import structs
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT, NO_SCOPE, OWNER, STARTED, Scope
+from redrive.errors import AttemptTimeoutError, CircuitOpenError, DeadlineExceededError
 from redrive.failures.failure import Failure
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded
 from redrive.pipeline.output import StageOutput
 from redrive.pipeline.run_environment import RunEnvironment
 from redrive.pipeline.stage_retriers import captured_events
 from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.decision import Decision
 from redrive.policies.report import report_of
-from redrive.resilience.circuit import CircuitOpen, CircuitState
+from redrive.resilience.circuit import CircuitState
 from redrive.telemetry.events import AttemptFailed, CircuitChanged, Event
 from redrive.telemetry.stream import emit
 
@@ -73,7 +73,7 @@ class StageCall(msgspec.Struct, eq=False):
     def attempt_failed(self, error: Exception) -> float | None:
         """Classify the failure, decide about it, and return when to retry; None to give up."""
         call = self._guarded_call()
-        if isinstance(error, CircuitOpen) and report_of(error) is not None and call.gave_up is not None:
+        if isinstance(error, CircuitOpenError) and report_of(error) is not None and call.gave_up is not None:
             # The circuit refused the attempt, and that decision is already made.
             self.decision = call.gave_up
             return None
@@ -92,7 +92,7 @@ class StageCall(msgspec.Struct, eq=False):
         now = self.environment.clock.monotonic()
         return now if now - failed_at >= SHORTEST_WAIT else now + call.policy.floor
 
-    def cut_error(self) -> AttemptTimeout | DeadlineExceeded:
+    def cut_error(self) -> AttemptTimeoutError | DeadlineExceededError:
         """Return the error of an attempt that was cut."""
         return self._guarded_call().cut_error()
 

@@ -18,7 +18,7 @@ from redrive.determinism.thread_cut import CutShort
 from redrive.pipeline.cancellation import stage_error
 from redrive.pipeline.compensation import InnerRun
 from redrive.pipeline.coroutine_functions import not_awaitable
-from redrive.pipeline.errors import StageReported
+from redrive.pipeline.errors import StageReportedError
 from redrive.pipeline.events import EVENT_NAMES, StageFellBack
 from redrive.pipeline.hooks import Hook, Hooks, Verdict, call_after, call_on_cancel, call_on_error, set_cause
 from redrive.pipeline.interceptors.base import BaseInterceptor, ErrorAction
@@ -205,8 +205,8 @@ class StageExecution(msgspec.Struct, eq=False):
             raise self._reported(output) from error
         return output
 
-    def _reported(self, output: StageOutput) -> StageReported:
-        return StageReported.by(output, retry_on_fail=self.ctx.spec.retry_on_fail)
+    def _reported(self, output: StageOutput) -> StageReportedError:
+        return StageReportedError.by(output, retry_on_fail=self.ctx.spec.retry_on_fail)
 
     def _result(self, output: StageOutput) -> StageResult:
         ctx, clock = self.ctx, self.environment.clock

@@ -5,7 +5,7 @@ from redrive.policies.decide import decide
 from redrive.policies.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.policies.history import History
 from redrive.policies.jitter import Jitter
-from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
+from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule
 from redrive.policies.preview import Preview, PreviewRow, preview, preview_all
 from redrive.policies.report import AttemptRecord, Report, report_of
 
@@ -21,7 +21,6 @@ __all__ = [
     "History",
     "Jitter",
     "Policy",
-    "PolicyError",
     "Preview",
     "PreviewRow",
     "Report",

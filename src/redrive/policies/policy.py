@@ -4,20 +4,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
+from redrive.errors import PolicyError
 from redrive.failures.matching import NOTHING, TRANSIENT, Failures, Match, as_match
 from redrive.failures.redaction import redact
 from redrive.policies.backoff import LONGEST_WAIT, Backoff, BackoffKind
 from redrive.policies.jitter import Jitter, JitterKind
 
 
-class PolicyError(ValueError):
-    """A policy has an invalid value; the message names the field, the value and what is allowed."""
-
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field}: {redact(repr(value), 200)} is not allowed; {allowed}")
-        self.field = field
-        self.value = value
-        self.allowed = allowed
+def policy_error(field: str, value: object, allowed: str) -> PolicyError:
+    """Return the error for a field with an invalid value; secrets in the value are redacted."""
+    return PolicyError(f"{field}: {redact(repr(value), 200)} is not allowed; {allowed}", field, value, allowed)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +44,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _read_match(self, "match")
         if not self.match:
-            raise PolicyError("match", None, "name at least one failure")
+            raise policy_error("match", None, "name at least one failure")
         _check_count("retries", self.retries, least=0)
         _check_waits(self.backoff, self.jitter, self.max_wait)
 
@@ -114,17 +110,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.attempts == 0:
-            raise PolicyError("attempts", 0, "use 1 for a single attempt without retries")
+            raise policy_error("attempts", 0, "use 1 for a single attempt without retries")
         _check_count("attempts", self.attempts, least=1)
         _check_count("timeout_retries", self.timeout_retries, least=0)
         _read_match(self, "retry_on")
         _read_match(self, "never_on")
         if not isinstance(self.rules, tuple) or not all(isinstance(rule, Rule) for rule in self.rules):
-            raise PolicyError("rules", self.rules, "use a tuple of Rule(match=..., retries=...)")
+            raise policy_error("rules", self.rules, "use a tuple of Rule(match=..., retries=...)")
         if self.idempotent is not None and not isinstance(self.idempotent, bool):
-            raise PolicyError("idempotent", self.idempotent, "use True, False or None")
+            raise policy_error("idempotent", self.idempotent, "use True, False or None")
         if self.backoff is None or self.jitter is None:
-            raise PolicyError(
+            raise policy_error(
                 "backoff" if self.backoff is None else "jitter",
                 None,
                 "leave it out for the default",
@@ -134,10 +130,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             _check_duration(field, getattr(self, field), zero=False)
         _check_duration("max_retry_after", self.max_retry_after)
         if self.floor is None:
-            raise PolicyError("floor", None, "use seconds from 0; 0 allows waits of zero")
+            raise policy_error("floor", None, "use seconds from 0; 0 allows waits of zero")
         _check_duration("floor", self.floor)
         if not (_is_number(self.timeout_growth) and 1 <= self.timeout_growth <= 10):
-            raise PolicyError("timeout_growth", self.timeout_growth, "use a factor from 1 to 10")
+            raise policy_error("timeout_growth", self.timeout_growth, "use a factor from 1 to 10")
 
     def replace(self, **changes: Any) -> "Policy":
         """Return a copy of this policy with some fields changed."""
@@ -148,7 +144,7 @@ def _check_count(field: str, value: int | None, least: int) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise PolicyError(field, value, f"use a whole number from {least}, or None for no limit")
+        raise policy_error(field, value, f"use a whole number from {least}, or None for no limit")
 
 
 def _read_match(owner: msgspec.Struct, field: str) -> None:
@@ -158,14 +154,16 @@ def _read_match(owner: msgspec.Struct, field: str) -> None:
         try:
             msgspec.structs.force_setattr(owner, field, as_match(value))
         except (TypeError, ValueError) as error:
-            raise PolicyError(field, value, str(error)) from None
+            raise policy_error(field, value, str(error)) from None
 
 
 def _check_duration(field: str, value: float | None, zero: bool = True) -> None:
     if value is None:
         return
     if not (_is_number(value) and 0 <= value <= LONGEST_WAIT) or (value == 0 and not zero):
-        raise PolicyError(field, value, f"use seconds {'from 0' if zero else 'above 0'} as a number, at most ten years")
+        raise policy_error(
+            field, value, f"use seconds {'from 0' if zero else 'above 0'} as a number, at most ten years"
+        )
 
 
 def _is_number(value: object) -> bool:
@@ -175,13 +173,15 @@ def _is_number(value: object) -> bool:
 def _check_waits(backoff: Backoff | None, jitter: Jitter | None, max_wait: float | None) -> None:
     if backoff is not None:
         if not isinstance(backoff, Backoff) or backoff.kind not in get_args(BackoffKind):
-            raise PolicyError("backoff", backoff, "use constant(seconds), linear(seconds) or exponential(seconds)")
+            raise policy_error("backoff", backoff, "use constant(seconds), linear(seconds) or exponential(seconds)")
         _check_duration("backoff", backoff.base)
         if not (_is_number(backoff.factor) and 1 <= backoff.factor <= 1000):
-            raise PolicyError("factor", backoff.factor, "use a factor from 1 to 1000")
+            raise policy_error("factor", backoff.factor, "use a factor from 1 to 1000")
     if jitter is not None:
         if not isinstance(jitter, Jitter) or jitter.kind not in get_args(JitterKind):
-            raise PolicyError("jitter", jitter, f"use Jitter(kind), with kind one of {', '.join(get_args(JitterKind))}")
+            raise policy_error(
+                "jitter", jitter, f"use Jitter(kind), with kind one of {', '.join(get_args(JitterKind))}"
+            )
         _check_duration("jitter", -1 if jitter.amount is None else jitter.amount)
     _check_duration("max_wait", max_wait, zero=False)
 

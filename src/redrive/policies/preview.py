@@ -10,11 +10,11 @@ from typing import Literal
 
 import msgspec
 
+from redrive.errors import AttemptTimeoutError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
 from redrive.failures.http_status import status_verdict
 from redrive.failures.matching import Match, as_match, lineage, qualified_name
-from redrive.failures.signals import AttemptTimeout
 from redrive.policies.decide import decide
 from redrive.policies.decision import GiveUp, GiveUpKind, RetryAt
 from redrive.policies.history import History, attempt_timeout
@@ -30,8 +30,8 @@ CUT_ATTEMPT = Failure(
     category="transient",
     reason="the attempt was cut by its timeout, for the preview",
     kind="timeout",
-    type=qualified_name(AttemptTimeout),
-    lineage=lineage(AttemptTimeout),
+    type=qualified_name(AttemptTimeoutError),
+    lineage=lineage(AttemptTimeoutError),
 )
 """The failure of an attempt that exceeded its own timeout."""
 

@@ -6,10 +6,11 @@ of one dependency for all its callers. No lock is held while user code runs.
 
 import threading
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from redrive.errors import CircuitOpenError
 from redrive.resilience.seconds import check_seconds
 
 Phase = Literal["closed", "open", "half_open"]
@@ -108,20 +109,6 @@ class CircuitChange(msgspec.Struct, frozen=True):
     """Consecutive failures that caused the change."""
 
 
-class CircuitOpen(Exception):
-    """The call was not made because the dependency's circuit is open."""
-
-    def __init__(self, dependency: str, retry_in: float) -> None:
-        super().__init__(
-            f"the circuit of {dependency!r} is open after repeated failures; next probe in {max(0.0, retry_in):.3g} s"
-        )
-        self.dependency = dependency
-        self.retry_in = retry_in
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.dependency, self.retry_in), vars(self)
-
-
 class Circuit:
     """The circuit of one dependency, shared by all its callers. Safe for use from many threads."""
 
@@ -155,8 +142,8 @@ class Circuit:
         state = self.state
         return None if state.phase == "closed" else probe_due(self.settings, state)
 
-    def refusal(self, now: float) -> CircuitOpen:
-        return CircuitOpen(self.dependency, (self.probe_due() or now) - now)
+    def refusal(self, now: float) -> CircuitOpenError:
+        return CircuitOpenError(self.dependency, (self.probe_due() or now) - now)
 
     def _change(self, before: CircuitState, after: CircuitState, now: float) -> CircuitChange | None:
         if before.phase == after.phase:

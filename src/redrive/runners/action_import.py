@@ -12,9 +12,9 @@ from importlib.util import module_from_spec, spec_from_file_location, spec_from_
 from types import ModuleType
 from typing import Any
 
+from redrive.errors import UnknownDefinitionError
 from redrive.failures.redaction import redact
 from redrive.flows.action import Action, action_named
-from redrive.flows.registry import UnknownDefinition
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.runners.process_pool import ProcessPool
 from redrive.runners.process_protocol import LOADED_MAIN, NotImportable
@@ -30,7 +30,7 @@ def import_action(name: str, module_name: str, file: str | None, qualname: str) 
         raise NotImportable(name, f"{module_name} cannot be imported there: {redact(str(error))}") from error
     finally:
         ProcessPool.loading = ""
-    with suppress(UnknownDefinition):
+    with suppress(UnknownDefinitionError):
         action = action_named(name)
         function = action.function
         if (function.__module__, getattr(function, "__qualname__", "")) == (module.__name__, qualname):

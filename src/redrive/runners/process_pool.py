@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from redrive.failures.signals import AttemptLost, Permanent
+from redrive.errors import AttemptLostError, Permanent
 from redrive.flows.action import Action
 from redrive.flows.errors.error_classes import main_name
 from redrive.flows.errors.stored_error import rebuild_error
@@ -38,7 +38,7 @@ _START = "import sys; sys.path[:] = sys.argv[1:]; from redrive.runners.process_c
 _MESSAGES = msgspec.json.Decoder(Heartbeat | Returned | Raised)
 
 
-class ProcessDied(AttemptLost):
+class ProcessDied(AttemptLostError):
     """The process exited before the action returned: whether the action took effect is unknown."""
 
     def __init__(self, action: str, returncode: int) -> None:

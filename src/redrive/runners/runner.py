@@ -9,19 +9,18 @@ from redrive.calls.scope import CURRENT
 from redrive.determinism.clock import current_clock
 from redrive.determinism.event_loops import Late
 from redrive.determinism.thread_cut import CutShort
+from redrive.errors import AttemptTimeoutError, DeserializationError, Permanent, SerializationError
 from redrive.failures.failure import JudgedError
-from redrive.failures.signals import AttemptTimeout, Permanent
 from redrive.flows.action import Action
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.values.json_form import NotReadable, NotStorable
 from redrive.flows.values.signature import NOT_READ
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
 from redrive.runners.executors import ProcessExecutor, Result, ThreadExecutor, Values, time_limit
 from redrive.runners.http.settings import HttpSettings
 from redrive.runners.outcome_listener import OutcomeListener
 
-_POISON = (NotStorable, NotReadable)
+_POISON = (SerializationError, DeserializationError)
 
 CLEAN_UP = 3.0
 """How many seconds a coroutine has to end after its timeout; then the timeout is reported all the same."""
@@ -150,7 +149,7 @@ class Runner:
             self._listener.failed(attempt, error, poison=issubclass(kind, _POISON), failure=failure)
 
     def _report_timeout(self, attempt: Attempt) -> None:
-        self._listener.failed(attempt, AttemptTimeout(attempt.timeout or 0.0), timed_out=True)
+        self._listener.failed(attempt, AttemptTimeoutError(attempt.timeout or 0.0), timed_out=True)
 
     def _late(self, attempt: Attempt) -> Late:
         return Late(CLEAN_UP, partial(self._abandon, attempt))

@@ -8,12 +8,12 @@ import msgspec
 
 from redrive.client.app import App
 from redrive.determinism.clock import current_clock
+from redrive.errors import StoreUnavailableError
 from redrive.explain.log_line import LogLine, public_lines
 from redrive.flows.events import ENDINGS
 from redrive.server.api_keys import ApiKeys, Caller
 from redrive.server.problems import ProblemError
 from redrive.server.settings import ServerSettings
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED
 from redrive.worker.log_lines import lines_of
 
@@ -57,7 +57,7 @@ class EventStreams:
             last_sent = clock.monotonic()
             may_have_ended = True
             while not self._stopping.is_set():
-                with contextlib.suppress(StoreUnavailable):
+                with contextlib.suppress(StoreUnavailableError):
                     if not await self._keys.still_valid(caller):
                         return
                     events = await events_after(app, flow_id, after, PAGE_SIZE)

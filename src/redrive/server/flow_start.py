@@ -8,18 +8,21 @@ from msgspec import Meta
 from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.client.new_flows import LARGEST_PRIORITY
-from redrive.client.script_flows import start_script
-from redrive.client.starting import KeyTaken
+from redrive.errors import (
+    ArgumentsError,
+    GraphError,
+    InputError,
+    KeyTakenError,
+    PlanError,
+    ScriptError,
+    TypeHintError,
+    UnknownDefinitionError,
+)
 from redrive.failures.duration import read_duration
 from redrive.flows.action import action_named
 from redrive.flows.graphs.graph import graph_named
-from redrive.flows.graphs.notation.problems import GraphError
-from redrive.flows.graphs.plan import InputError, PlanError
-from redrive.flows.registry import UnknownDefinition
-from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.script import Script, script_named
-from redrive.flows.values.json_form import UnusableHints
-from redrive.flows.values.named_arguments import WrongArguments, call_by_names
+from redrive.flows.values.named_arguments import call_by_names
 from redrive.flows.workflows.workflow import Workflow, workflow_named
 from redrive.server.models import Name, RequestModel
 from redrive.server.problems import ProblemError, SingleProblem, json_pointer, unprocessable, unprocessable_all
@@ -67,9 +70,9 @@ async def start_flow(app: App, body: StartRequest, key: str | None) -> StartedFl
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
     try:
         handle = await _start(app, body, settings)
-    except KeyTaken:
+    except KeyTakenError:
         raise
-    except WrongArguments as error:
+    except ArgumentsError as error:
         text, path = split_message(str(error))
         raise ProblemError(422, text, pointer="/inputs" + json_pointer((error.name,) if error.name else path)) from None
     except InputError as error:
@@ -82,7 +85,7 @@ async def start_flow(app: App, body: StartRequest, key: str | None) -> StartedFl
     except ScriptError as error:
         # The registered script is wrong, not the request.
         raise ProblemError(422, str(error).replace("\n", "; "), pointer="/script") from None
-    except UnusableHints as error:
+    except TypeHintError as error:
         # The registered code is wrong, not the request.
         raise unprocessable(error, _pointer(kinds)) from None
     except (ValueError, TypeError) as error:
@@ -94,18 +97,18 @@ async def _start(app: App, body: StartRequest, settings: dict[str, Any]) -> Hand
     if isinstance(body.workflow, str):
         workflow: type[Workflow] = _registered(workflow_named, body.workflow, "/workflow")
         args, kwargs = call_by_names(workflow.signature, body.inputs, "inputs")
-        return await app.start(workflow, *args, **settings, **kwargs)
+        return await app.start(workflow.call(*args, **kwargs), **settings)
     if isinstance(body.action, str):
         action = _registered(action_named, body.action, "/action")
         args, kwargs = call_by_names(action.signature, body.inputs, "inputs")
-        return await app.submit(action(*args, **kwargs), **settings)
+        return await app.start(action(*args, **kwargs), **settings)
     if isinstance(body.script, str):
         script: Script = _registered(script_named, body.script, "/script")
-        return await start_script(app, script, body.inputs, _function(script, body), **settings)
+        return await app.start(script.call(body.inputs, function=_function(script, body)), **settings)
     goals = body.goals if isinstance(body.goals, list) else None
     if isinstance(body.graph, str):
         graph = _registered(graph_named, body.graph, "/graph")
-        return await app.start_graph(graph, body.inputs, goals=goals, **settings)
+        return await app.start(graph.call(body.inputs, goals=goals), **settings)
     return await app.start_goals(goals or [], body.inputs, **settings)
 
 
@@ -124,7 +127,7 @@ def _unreachable(error: PlanError) -> ProblemError:
 def _registered(find: Any, name: str, pointer: str) -> Any:
     try:
         return find(name)
-    except UnknownDefinition as error:
+    except UnknownDefinitionError as error:
         raise unprocessable(error, pointer) from None
 
 

@@ -6,11 +6,11 @@ from typing import Any
 from litestar import Litestar
 from litestar.types import Message, Receive, Send
 
+from redrive.errors import StoreError
 from redrive.server.api_keys import Caller
 from redrive.server.authentication import CALLER, Authenticator
 from redrive.server.problems import MEDIA_TYPE, ProblemError, problem_for
 from redrive.server.rate_limit import RateLimiter
-from redrive.stores.errors import StoreError
 
 UNLIMITED_PATHS = frozenset({"/healthz", "/readyz"})
 MONITORED_PATHS = UNLIMITED_PATHS | {"/metrics"}

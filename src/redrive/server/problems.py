@@ -10,15 +10,20 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from redrive.client.handle import FlowFinished, FlowNotFound, NotPossible
-from redrive.client.starting import KeyTaken
+from redrive.errors import (
+    DeserializationError,
+    FlowFinishedError,
+    FlowNotFoundError,
+    GraphError,
+    InvalidStateError,
+    KeyTakenError,
+    NotationError,
+    SerializationError,
+    StoreError,
+    UnknownDefinitionError,
+)
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
-from redrive.flows.graphs.notation.problems import GraphError
-from redrive.flows.registry import UnknownDefinition
-from redrive.flows.values.json_form import NotReadable, NotStorable
-from redrive.notation.errors import NotationError
-from redrive.stores.errors import StoreError
 
 log = logging.getLogger("redrive.server")
 
@@ -115,10 +120,10 @@ def problem_for(error: Exception) -> ProblemError:
     if isinstance(error, StoreError):
         detail = "the store is unavailable; try again in a moment"
         return ProblemError(503, detail, headers={"Retry-After": _RETRY_STORE_AFTER})
-    if isinstance(error, FlowNotFound):
+    if isinstance(error, FlowNotFoundError):
         return ProblemError(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
-    if isinstance(error, FlowFinished | NotPossible | KeyTaken | NotReadable):
-        pointer = "/key" if isinstance(error, KeyTaken) else ""
+    if isinstance(error, FlowFinishedError | InvalidStateError | KeyTakenError | DeserializationError):
+        pointer = "/key" if isinstance(error, KeyTakenError) else ""
         return ProblemError(409, str(error), pointer=pointer)
     if isinstance(error, HTTPException):
         return _from_litestar(error)
@@ -132,7 +137,7 @@ def unprocessable(error: Exception, pointer: str) -> ProblemError:
         return unprocessable_all(
             [SingleProblem(redact(str(one), _LONGEST_SINGLE), pointer + json_pointer(one.path)) for one in errors]
         )
-    if isinstance(error, UnknownDefinition | NotReadable | NotStorable | ValueError | TypeError):
+    if isinstance(error, UnknownDefinitionError | DeserializationError | SerializationError | ValueError | TypeError):
         return ProblemError(422, str(error), pointer=pointer)
     raise error
 

@@ -63,7 +63,7 @@ class Store(Registry, Protocol):
     """The store's address to show, without the password."""
 
     async def open(self) -> None:
-        """Connect and migrate the schema; StoreUnusable when a newer redrive has migrated it."""
+        """Connect and migrate the schema; StoreUnusableError when a newer redrive has migrated it."""
         ...
 
     async def close(self) -> None: ...
@@ -78,7 +78,7 @@ class Store(Registry, Protocol):
     # Leases
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
-        """Return a new lease for `ttl` seconds; StoreUnusable when a newer redrive has migrated the store."""
+        """Return a new lease for `ttl` seconds; StoreUnusableError when a newer redrive has migrated the store."""
         ...
 
     async def extend_lease(self, lease: Lease, ttl: float) -> bool:
@@ -106,7 +106,7 @@ class Store(Registry, Protocol):
     async def claim(
         self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
     ) -> Claimed:
-        """Take ownership of up to `limit` flows that are ready, or waiting and due; LeaseLost without a valid lease.
+        """Take ownership of up to `limit` flows that are ready, or waiting and due; LeaseLostError without a lease.
 
         Higher priority goes first, then the earlier wake-up. No two claims get the same flow, and no more flows of a
         queue are owned at once than its limit allows. The worker is listed with these definitions from then on.
@@ -114,10 +114,10 @@ class Store(Registry, Protocol):
         ...
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
-        """Write the batch if the lease is valid in the same transaction, else raise LeaseLost. Extends no lease.
+        """Write the batch if the lease is valid in the same transaction, else raise LeaseLostError. Extends no lease.
 
         Removes the unread messages of flows that end as completed or cancelled. StoreError, and nothing is written,
-        when a new flow is in a queue with a limit: such flows must be claimed. CommitUnknown when the outcome is
+        when a new flow is in a queue with a limit: such flows must be claimed. CommitUnknownError when the outcome is
         unknown; ask `committed` then.
         """
         ...
@@ -125,7 +125,7 @@ class Store(Registry, Protocol):
     async def committed(self, lease: Lease, batch: Batch) -> bool:
         """Return whether the last batch sent under the lease was committed; after False it never will be.
 
-        LeaseLost when the lease is gone.
+        LeaseLostError when the lease is gone.
         """
         ...
 

@@ -3,7 +3,7 @@
 from importlib import resources
 from typing import NamedTuple
 
-from redrive.stores.errors import StoreTooNew
+from redrive.errors import StoreTooNewError
 
 PRE_RELEASE_COLUMN = "mail"
 """A column of `flows` in the stores of pre-release versions, which this version refuses."""
@@ -26,7 +26,7 @@ def pending(migrations: list[Migration], version: int, where: str) -> list[Migra
     """Return the migrations that a schema of `version` lacks; refuse a schema from a newer redrive."""
     newest = migrations[-1].version
     if version > newest:
-        raise StoreTooNew(
+        raise StoreTooNewError(
             f"{where}: its schema has version {version}, and this redrive supports versions up to {newest};"
             " upgrade redrive, or use another store"
         )

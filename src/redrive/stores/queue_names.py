@@ -1,4 +1,4 @@
-"""Which names queues may have."""
+"""Which names a queue may have."""
 
 import functools
 import re
@@ -18,9 +18,11 @@ def _is_name(queue: str) -> bool:
 
 
 def is_queue(queue: object) -> bool:
+    """Whether `queue` is a valid name of a queue."""
     return isinstance(queue, str) and _is_name(queue)
 
 
 def check_queue(queue: str) -> None:
+    """ValueError when `queue` is not a valid name of a queue."""
     if not is_queue(queue):
         raise ValueError(f"queue: {QUEUE_NAME}")

@@ -1,11 +1,11 @@
 """The errors that every store raises alike."""
 
-from redrive.stores.errors import LeaseLost, StoreError, StoreUnusable
+from redrive.errors import LeaseLostError, StoreError, StoreUnusableError
 from redrive.stores.records import Lease
 
 
-def lease_lost(lease: Lease) -> LeaseLost:
-    return LeaseLost(f"the lease of {lease.worker} (epoch {lease.epoch}) has expired or was taken away")
+def lease_lost(lease: Lease) -> LeaseLostError:
+    return LeaseLostError(f"the lease of {lease.worker} (epoch {lease.epoch}) has expired or was taken away")
 
 
 def not_open(where: str) -> StoreError:
@@ -28,8 +28,8 @@ def flow_not_owned(lease: Lease, flow_id: str) -> StoreError:
     return StoreError(f"{lease.worker} does not own flow {flow_id}; nothing was written")
 
 
-def pre_release_layout(where: str) -> StoreUnusable:
-    return StoreUnusable(
+def pre_release_layout(where: str) -> StoreUnusableError:
+    return StoreUnusableError(
         f"{where}: this store was written by a pre-release version of redrive, and this version cannot read it;"
         " finish its flows with the version that wrote it, or open a new store"
     )

@@ -9,8 +9,8 @@
             assert clock.waits == [0.5, 1.0]
 
     def test_billing_survives():
-        assert run_flow(Billing, user="u1").waits == [60, 120]
-        crash_everywhere(Billing, user="u1")
+        assert run_flow(Billing.call(user="u1")).waits == [60, 120]
+        crash_everywhere(Billing.call(user="u1"))
 
 Clocks and dice apply to the current context, and to the tasks and threads that inherit it, so tests that run in
 parallel do not affect each other.

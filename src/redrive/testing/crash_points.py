@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Never, cast
 
+from redrive.errors import LeaseLostError
 from redrive.flows.driver import Handler
 from redrive.flows.events import (
     AnyEvent,
@@ -21,7 +22,6 @@ from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
-from redrive.stores.errors import LeaseLost
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, Lease
 from redrive.testing.virtual_clock import VirtualClock
@@ -130,7 +130,7 @@ class CrashPoint:
         self.witness.saw_durable(batch)
 
     async def _refuse(self, *_: Any) -> Never:
-        raise LeaseLost("the worker is dead")
+        raise LeaseLostError("the worker is dead")
 
 
 def watched_worker(

@@ -2,13 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from redrive.failures.signals import AttemptLost
+from redrive.errors import AttemptLostError
+from redrive.flows.action import ActionCall
+from redrive.flows.flow_call import FlowCall
 from redrive.stores.interface import Store
 from redrive.testing.crash_points import Execution, Side
 from redrive.testing.flow_outcome import FlowOutcome
-from redrive.testing.flows import FlowApp, Startable, flow_app, is_startable, run_now, start
+from redrive.testing.flows import FlowApp, flow_app, run_now
 
 Scenario = Callable[..., Awaitable[Any]]
 Stores = str | Callable[[], str | Store]
@@ -34,7 +36,7 @@ class CrashedRun:
 
 
 def crash_everywhere(
-    what: Startable | Scenario,
+    what: FlowCall[Any] | ActionCall[Any] | Scenario,
     /,
     *args: Any,
     store: Stores = "memory://",
@@ -68,9 +70,10 @@ def crash_everywhere(
                 error.add_note(f"the worker was killed right {crash[1]} commit {crash[0]}")
             raise
 
-    if not is_startable(what) and not callable(what):
+    is_call = isinstance(what, FlowCall | ActionCall)
+    if isinstance(what, type) or not (is_call or callable(what)) or (is_call and (args or kwargs)):
         raise TypeError(
-            f"{what!r} cannot be run; use what run_flow accepts, or a coroutine function that takes a FlowApp"
+            f"crash_everywhere takes a call (Billing.call(...)), or a coroutine function of a FlowApp, not {what!r}"
         )
     expected, first = run_now(run(None))
     runs: list[CrashedRun] = []
@@ -89,10 +92,12 @@ def crash_everywhere(
     return runs
 
 
-async def _run(app: FlowApp, what: Startable | Scenario, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if is_startable(what):
-        return await app.outcome(await start(app, what, *args, **kwargs))
-    return await cast("Scenario", what)(app, *args, **kwargs)
+async def _run(
+    app: FlowApp, what: FlowCall[Any] | ActionCall[Any] | Scenario, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if isinstance(what, FlowCall | ActionCall):
+        return await app.outcome(await app.start(what))
+    return await what(app, *args, **kwargs)
 
 
 def _compare(expected: Any, run: CrashedRun, commits: int) -> None:
@@ -105,7 +110,7 @@ def _compare(expected: Any, run: CrashedRun, commits: int) -> None:
 
 
 def _hint(outcome: Any) -> str:
-    if isinstance(outcome, FlowOutcome) and isinstance(outcome.error, AttemptLost):
+    if isinstance(outcome, FlowOutcome) and isinstance(outcome.error, AttemptLostError):
         return "An attempt that is lost with its worker counts: allow one attempt more than the workflow needs.\n"
     return ""
 

@@ -4,24 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeGuard, TypeVar, cast
-
-import msgspec
+from typing import Any, Self, TypeVar
 
 from redrive.assembly import store_at
 from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.dice import Dice
+from redrive.determinism.ids import ordered_id
 from redrive.flows.action import ActionCall, listen_for_unawaited_calls, unknown_actions
-from redrive.flows.graphs.graph import Graph
-from redrive.flows.scripts.script import Script
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.stored_inputs import required_actions
-from redrive.flows.workflows.workflow import Workflow
 from redrive.pipeline.durable import forgetting_pipelines
-from redrive.pipeline.pipeline import Pipeline
 from redrive.stores.interface import Store
-from redrive.stores.records import FINISHED, FlowRecord, FlowStatus, NewFlow
+from redrive.stores.records import FINISHED, FlowRecord, FlowStatus
 from redrive.testing.crash_points import CrashPoint, Side, Witness, watched_worker
 from redrive.testing.flow_outcome import FlowOutcome
 from redrive.testing.in_context import virtual_clock
@@ -48,14 +44,17 @@ class FlowApp(App):
 
     def __init__(self, store: Store, clock: VirtualClock, settings: WorkerSettings, same_ids: bool) -> None:
         """`same_ids`: flows have the same ids in every run, and with them the same `workflow.uuid()`."""
-        super().__init__(store, True, settings)
+        super().__init__(store, True, settings, self._same_id if same_ids else ordered_id)
         self.clock = clock
         self.witness = Witness()
-        self._same_ids = same_ids
         self._started = 0
         self._point: CrashPoint | None = None
         self._up = asyncio.Event()
         self._up.set()
+
+    def _same_id(self, now: float) -> str:
+        self._started += 1
+        return f"00000000-0000-7000-8000-{self._started:012}"
 
     async def kill(self) -> None:
         """Kill the worker as kill -9 would; nothing runs until `revive()`."""
@@ -192,7 +191,7 @@ class FlowApp(App):
 
     async def _live_once(self) -> None:
         point = CrashPoint(self.store, self.witness)
-        worker = watched_worker(point, self.settings, self._results.tell, self.clock)
+        worker = watched_worker(point, self.settings, self._results.flow_ended, self.clock)
         life = asyncio.get_running_loop().create_task(worker.run())
         point.kill = life.cancel
         self._point, self._worker = point, worker
@@ -216,7 +215,7 @@ class FlowApp(App):
         self._up.set()
 
     async def __aenter__(self) -> Self:
-        self.enter_loop()
+        self._affinity.bind()
         # Otherwise its worker would end, and a caller waiting for a result would wait forever.
         visible_loop()
         self._stop_listening = listen_for_unawaited_calls(self.witness.faults.append)
@@ -235,14 +234,6 @@ class FlowApp(App):
     def _raise_faults(self) -> None:
         if self.witness.faults:
             raise AssertionError("\n".join(self.witness.faults))
-
-    async def _add(
-        self, flow: NewFlow, connection: Any, read_result: Callable[[str], Any] | None = None
-    ) -> Handle[Any]:
-        if self._same_ids:
-            self._started += 1
-            flow = msgspec.structs.replace(flow, id=f"00000000-0000-7000-8000-{self._started:012}")
-        return await super()._add(flow, connection, read_result)
 
 
 @asynccontextmanager
@@ -271,11 +262,7 @@ async def flow_app(
             yield app
 
 
-Startable = type[Workflow] | str | ActionCall[Any] | Graph | Script | Pipeline
-"""What can be started as a flow: a workflow or its name, an action call (as a job), a graph, a script, a pipeline."""
-
-
-def run_flow(what: Startable, /, *args: Any, **kwargs: Any) -> FlowOutcome:
+def run_flow(call: FlowCall[Any] | ActionCall[Any]) -> FlowOutcome:
     """Run a flow to its end on a virtual clock: `run_flow(Billing, user="u1").result`.
 
     A job is `run_flow(charge("u1"))`. Graphs and scripts take their inputs as a dict: `run_flow(graph, {"n": 4})`.
@@ -284,25 +271,9 @@ def run_flow(what: Startable, /, *args: Any, **kwargs: Any) -> FlowOutcome:
 
     async def run() -> FlowOutcome:
         async with flow_app() as app:
-            return await app.outcome(await start(app, what, *args, **kwargs))
+            return await app.outcome(await app.start(call))
 
     return run_now(run())
-
-
-async def start(app: App, what: Startable, /, *args: Any, **kwargs: Any) -> Handle[Any]:
-    if isinstance(what, ActionCall):
-        return await app.submit(what, *args, **kwargs)
-    if isinstance(what, Graph):
-        return await app.start_graph(what, *args, **kwargs)
-    if isinstance(what, Script):
-        return await app.start_script(what, *args, **kwargs)
-    return await app.start(cast("type[Workflow]", what), *args, **kwargs)
-
-
-def is_startable(what: object) -> TypeGuard[Startable]:
-    if isinstance(what, type):
-        return issubclass(what, Workflow)
-    return isinstance(what, str | ActionCall | Graph | Script | Pipeline)
 
 
 def run_now(story: Coroutine[Any, Any, T]) -> T:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import Executor
 from redrive.flows.driver import Handler
 from redrive.flows.history import Item
-from redrive.flows.registry import UnknownDefinition
 from redrive.runners.attempt import Attempt, Beat
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
@@ -30,7 +30,7 @@ class AttemptDispatcher:
         self,
         log: FlowLog,
         item: Item,
-        handler: Handler | UnknownDefinition,
+        handler: Handler | UnknownDefinitionError,
         executor: Executor,
         values: dict[str, Any] | None,
     ) -> None:
@@ -54,7 +54,7 @@ class AttemptDispatcher:
             executor=executor,
         )
         self._slots.begin(attempt)
-        if isinstance(handler, UnknownDefinition):
+        if isinstance(handler, UnknownDefinitionError):
             self._listener.failed(attempt, handler, poison=True)
         else:
             self._runner.start(handler, attempt, bytes(item.args).decode() if values is None else values)

@@ -3,17 +3,16 @@
 from msgspec import structs
 
 from redrive.determinism.dice import Dice
+from redrive.errors import AttemptLostError, CircuitOpenError, DeadlineExceededError, Snooze
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
-from redrive.failures.signals import AttemptLost, DeadlineExceeded, Snooze
 from redrive.flows.errors.stored_error import StoredError, store_error
 from redrive.flows.events import ItemGaveUp
 from redrive.flows.history import Item
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.decide import is_retried
 from redrive.policies.decision import Because, GiveUp, GiveUpKind
-from redrive.resilience.circuit import CircuitOpen
 from redrive.worker.dependency_guard import SPREAD
 
 SHORTEST_SNOOZE = 0.1
@@ -25,21 +24,21 @@ def classify(error: BaseException, wall_now: float, *, timed_out: bool = False, 
     failure = DEFAULT_CLASSIFIER.failure_of(error, wall_now, timed_out)
     if poison:
         return structs.replace(failure, category="permanent", reason="no attempt can end otherwise", poison=True)
-    if isinstance(error, AttemptLost):
+    if isinstance(error, AttemptLostError):
         # The process that ran the action died; the same as when the worker dies.
         return structs.replace(failure, category="transient", reason=LOST, kind="lost")
     return failure
 
 
-def lost_attempt() -> tuple[AttemptLost, Failure]:
+def lost_attempt() -> tuple[AttemptLostError, Failure]:
     """The error and the failure of an attempt whose worker is gone."""
-    error = AttemptLost("the worker that made the attempt is gone")
+    error = AttemptLostError("the worker that made the attempt is gone")
     failure = Failure(
         category="transient",
         reason=LOST,
         kind="lost",
-        type=lineage(AttemptLost)[0],
-        lineage=lineage(AttemptLost),
+        type=lineage(AttemptLostError)[0],
+        lineage=lineage(AttemptLostError),
         message=str(error),
         error=error,
     )
@@ -53,7 +52,7 @@ def snooze_seconds(item: Item, error: BaseException, failure: Failure, dice: Dic
     """
     if isinstance(error, Snooze):
         seconds = error.seconds
-    elif isinstance(error, CircuitOpen) and is_retried(item.policy, failure):
+    elif isinstance(error, CircuitOpenError) and is_retried(item.policy, failure):
         seconds = error.retry_in + SPREAD * dice()
     else:
         return None
@@ -67,7 +66,7 @@ def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
     if last is not None:
         failure, error = last.failure, last.error
     else:
-        snoozed = DeadlineExceeded(deadline)
+        snoozed = DeadlineExceededError(deadline)
         failure, error = structs.replace(classify(snoozed, at), error=None, lineage=()), store_error(snoozed)
     left = began + deadline - at
     detail = f"the {deadline:g} s for all attempts were over when the next one could begin"

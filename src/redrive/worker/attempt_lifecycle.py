@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from redrive.determinism.dice import Dice
+from redrive.errors import AttemptTimeoutError
 from redrive.failures.failure import Failure
-from redrive.failures.signals import AttemptTimeout
 from redrive.flows.driver import Driver
 from redrive.flows.errors.error_details import kept_text
 from redrive.flows.errors.item_error import item_error
@@ -245,7 +245,7 @@ class AttemptLifecycle:
             return
         at = self._log.now()
         item.accepted = False
-        error = AttemptTimeout((item.timeout_at or 0.0) - item.attempt_began)
+        error = AttemptTimeoutError((item.timeout_at or 0.0) - item.attempt_began)
         self.fail(item, error, classify(error, at, timed_out=True), at)
 
     def _awaiting(self, number: int, delivery: str) -> Item | None:

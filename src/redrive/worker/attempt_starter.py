@@ -5,13 +5,13 @@ from collections.abc import Callable
 import msgspec
 
 from redrive.determinism.ids import random_token
+from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import Executor
 from redrive.flows.commands import ScheduleItem
 from redrive.flows.driver import Driver, Handler
 from redrive.flows.events import AttemptStarted, ItemDeferred, ItemQueued, ItemStarted
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.history import Item
-from redrive.flows.registry import UnknownDefinition
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.policies.history import cut_at
 from redrive.worker.attempt_dispatcher import AttemptDispatcher
@@ -185,7 +185,7 @@ class AttemptStarter:
             self._on_slot_unused()
         return False
 
-    def _begin(self, item: Item, handler: Handler | UnknownDefinition, executor: Executor, at: float) -> bool:
+    def _begin(self, item: Item, handler: Handler | UnknownDefinitionError, executor: Executor, at: float) -> bool:
         """Begin the next attempt in the slot acquired for it; False when it may not begin now."""
         if item.is_past_deadline(at):
             # The wait took too long. The item is due, and given up, in a turn of its own.
@@ -212,11 +212,11 @@ class AttemptStarter:
         log.journal.when_durable(self._dispatcher.dispatch, log, item, handler, executor, None)
         return True
 
-    def _handler(self, step: str) -> Handler | UnknownDefinition:
+    def _handler(self, step: str) -> Handler | UnknownDefinitionError:
         """The step's handler, or why this process has none: then the attempt fails once it is dispatched."""
         try:
             return self._driver.handler(step)
-        except UnknownDefinition as error:
+        except UnknownDefinitionError as error:
             return error
 
     # Wait
@@ -283,5 +283,5 @@ class AttemptStarter:
         return {item.number for item in items if item.state == "running" and not item.accepted}
 
 
-def _executor(handler: Handler | UnknownDefinition) -> Executor:
-    return "loop" if isinstance(handler, HttpHandler | UnknownDefinition) else handler.executor
+def _executor(handler: Handler | UnknownDefinitionError) -> Executor:
+    return "loop" if isinstance(handler, HttpHandler | UnknownDefinitionError) else handler.executor

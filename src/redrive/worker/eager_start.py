@@ -8,7 +8,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Sequence
 
-from redrive.stores.errors import CommitUnknown, StoreError, StoreUnusable
+from redrive.errors import CommitUnknownError, StoreError, StoreUnusableError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, Lease, NewFlow
 from redrive.worker.claimer import Claimer
@@ -116,8 +116,8 @@ async def was_added(store: Store, flow_id: str) -> bool:
     """Whether a flow was added whose worker ended before anyone knew."""
     try:
         return await retry_until_available(store, store.find_flow, flow_id) is not None
-    except StoreUnusable:
+    except StoreUnusableError:
         raise
     except StoreError as error:
         told = f"{error}; flow {flow_id} was being started, and may or may not have been added"
-        raise CommitUnknown(told) from None
+        raise CommitUnknownError(told) from None

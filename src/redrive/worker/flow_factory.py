@@ -53,7 +53,7 @@ class FlowFactory:
         self._after_inbox = after_inbox
 
     def create(self, record: FlowRecord) -> FlowRun:
-        """UnknownDefinition when this process does not know the flow's definition."""
+        """UnknownDefinitionError when this process does not know the flow's definition."""
         driver = driver_for(record.definition, record.id, record.input)
         log = FlowLog(record, self._journal, self._clock.wall)
         alarm = FlowAlarm(self._timer_queue)

@@ -4,10 +4,10 @@ import functools
 import math
 from collections.abc import Callable
 
+from redrive.errors import DeserializationError, TypeHintError
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowBegan, TimerFired
-from redrive.flows.values.json_form import NotReadable, UnusableHints
 from redrive.worker.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.attempt_starter import AttemptStarter
 from redrive.worker.command_handler import CommandHandler
@@ -80,9 +80,9 @@ class FlowRun:
             commands: list[Command]
             try:
                 commands = self.driver.start(at)
-            except NotReadable as error:
+            except DeserializationError as error:
                 commands = [EndFlow("failed", error=error)]
-            except UnusableHints as error:
+            except TypeHintError as error:
                 log.park(str(error))
                 return
             if not commands:

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
+from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, StoreUnavailableError, StoreUnusableError
 from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
-from redrive.stores.errors import CommitUnknown, LeaseLost, StoreError, StoreUnavailable, StoreUnusable
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
 from redrive.worker.batch_parts import parts_of
@@ -29,7 +29,7 @@ LARGE = 2**20
 """Bytes of events after which a new row begins: stores have limits, and actions may have large arguments."""
 LARGEST_COMMIT = 16 * 2**20
 """Bytes of events after which each flow gets a transaction of its own, so that the lease is renewed in between."""
-_NOT_ABOUT_ROWS = (StoreUnavailable, StoreUnusable, LeaseLost)
+_NOT_ABOUT_ROWS = (StoreUnavailableError, StoreUnusableError, LeaseLostError)
 """Errors about the store itself, not about the rows that it was given."""
 # Creates the named tuple in one step: there is one for each turn of every flow.
 _row = functools.partial(tuple.__new__, EventRow)
@@ -159,7 +159,7 @@ class Journal:
                 self._asleep.set_result(None)
 
     async def run(self) -> None:
-        """Write until cancelled. LeaseLost ends it: this worker may not write any more."""
+        """Write until cancelled. LeaseLostError ends it: this worker may not write any more."""
         loop = asyncio.get_running_loop()
         while True:
             if not self._has_work:
@@ -254,8 +254,8 @@ class Journal:
         """Commit, and retry while the store is unavailable or the outcome of the commit is unknown."""
         try:
             await self._commit(batch)
-        except StoreUnavailable as error:
-            self._outcome_unknown = isinstance(error, CommitUnknown)
+        except StoreUnavailableError as error:
+            self._outcome_unknown = isinstance(error, CommitUnknownError)
             await retry_until_available(self._store, self._commit_again, batch)
             log_recovery(self._store.address)
 
@@ -309,6 +309,6 @@ class Journal:
             self._outcome_unknown = False
         try:
             await self._commit(batch)
-        except CommitUnknown:
+        except CommitUnknownError:
             self._outcome_unknown = True
             raise

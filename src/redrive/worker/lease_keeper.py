@@ -3,8 +3,8 @@
 import asyncio
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.errors import LeaseLostError, StoreUnavailableError
 from redrive.failures.redaction import redact
-from redrive.stores.errors import LeaseLost, StoreUnavailable
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease
 from redrive.worker.store_outages import log_outage, log_recovery
@@ -27,20 +27,20 @@ class HeldLease:
         """The store has renewed the lease; it was asked at this time."""
         self.ends = asked + self.seconds
         """On the monotonic clock: after this, nothing may be written or called."""
-        self.not_renewed: StoreUnavailable | None = None
+        self.not_renewed: StoreUnavailableError | None = None
         """Why the store has not renewed it since then."""
 
-    def lost(self) -> LeaseLost:
+    def lost(self) -> LeaseLostError:
         """The error for a lease that has expired: another worker may own the flows, though nobody has said so yet."""
         why = redact(str(self.not_renewed)) if self.not_renewed is not None else "frozen, overloaded or cut off"
-        return LeaseLost(
+        return LeaseLostError(
             f"worker {self.lease.worker} lost its lease: it was not renewed within {self.seconds:g} s ({why}); "
             "another worker may have taken over its flows"
         )
 
 
 async def keep_lease(store: Store, held: HeldLease) -> None:
-    """Renew the lease until cancelled. LeaseLost when it is lost, or when the store does not answer in time."""
+    """Renew the lease until cancelled. LeaseLostError when it is lost, or when the store does not answer in time."""
     renew_every, ask_again_after = held.seconds / 3, min(LONGEST_PAUSE, held.seconds / 4)
     monotonic, pause, is_lost = SYSTEM_CLOCK.monotonic, renew_every, False
     while True:
@@ -50,7 +50,7 @@ async def keep_lease(store: Store, held: HeldLease) -> None:
             # A worker that is cut off hears nothing; others have taken over by then.
             async with asyncio.timeout(max(0.0, held.ends - asked)):
                 is_lost = not await store.extend_lease(held.lease, held.seconds)
-        except StoreUnavailable as error:
+        except StoreUnavailableError as error:
             log_outage(store.address, error)
             held.not_renewed = error
             pause, is_lost = ask_again_after, monotonic() >= held.ends

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.stores.interface import Store
 from redrive.worker.store_outages import log_outage
 
@@ -21,6 +21,6 @@ async def reap_leases(store: Store, lease_seconds: float, on_flows_released: Cal
             for gone in await store.reap_leases():
                 log.warning("worker %s is gone; %d of its flows are released", gone.worker, gone.flows)
                 on_flows_released()
-        except StoreUnavailable as error:
+        except StoreUnavailableError as error:
             log_outage(store.address, error)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + reap_every)

@@ -5,14 +5,14 @@ from collections.abc import Generator, Iterable, Sequence
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import Line, read_turn
-from redrive.flows.values.json_form import NotReadable
 from redrive.stores.records import EventRow
 
 
 def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]:
-    """Read all lines, in pieces. NotReadable when a newer version wrote some of them."""
+    """Read all lines, in pieces. DeserializationError when a newer version wrote some of them."""
     lines: list[Line] = []
     for index, part in enumerate(in_chunks(rows)):
         if index:
@@ -21,7 +21,7 @@ def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]
             try:
                 events = read_turn(body)
             except msgspec.MsgspecError as error:
-                raise NotReadable(
+                raise DeserializationError(
                     f"flow {flow_id}: a line of its log cannot be read by this version ({error}); upgrade redrive"
                 ) from None
             lines += [Line(seq, at, event) for seq, event in enumerate(events, start=last - len(events) + 1)]

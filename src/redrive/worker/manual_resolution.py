@@ -4,14 +4,13 @@ import logging
 
 from msgspec import UNSET, Raw, UnsetType
 
+from redrive.errors import DeserializationError, UnknownDefinitionError
 from redrive.failures.redaction import redact
 from redrive.flows.action import action_named
 from redrive.flows.events import CompletionRefused, Line, Redriven
 from redrive.flows.graphs.outputs import OutputError
 from redrive.flows.history import FlowHistory
 from redrive.flows.messages import CompleteItem, ManualResolution, Redrive, ResetItem, ResolveItem
-from redrive.flows.registry import UnknownDefinition
-from redrive.flows.values.json_form import NotReadable
 from redrive.worker.attempt_failures import gave_up_by_hand
 from redrive.worker.flow_run import FlowRun
 
@@ -88,8 +87,8 @@ def misfit(step: str, said: ManualResolution) -> str:
     if isinstance(said, CompleteItem):
         try:
             action_named(step).signature.read_result(bytes(said.result).decode())
-        except UnknownDefinition:
+        except UnknownDefinitionError:
             return ""
-        except NotReadable as error:
+        except DeserializationError as error:
             return f"the action does not return such a result: {redact(str(error.__cause__ or error), 300)}"
     return ""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.stores.interface import Store
 from redrive.worker.store_outages import log_outage
 
@@ -20,6 +20,6 @@ async def prune_finished(store: Store, keep: float, now: Callable[[], float]) ->
             while await store.prune(finished_before, PRUNED_AT_ONCE):
                 await SYSTEM_CLOCK.asleep_until(2 * monotonic() - began)
                 began = monotonic()
-        except StoreUnavailable as error:
+        except StoreUnavailableError as error:
             log_outage(store.address, error)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PRUNE_EVERY)

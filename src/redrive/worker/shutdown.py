@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.errors import StoreError
 from redrive.flows.history import Item
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
-from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable

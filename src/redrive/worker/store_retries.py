@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from redrive.calls.retrier import Retrier
 from redrive.determinism.clock import SYSTEM_CLOCK, use_clock
+from redrive.errors import StoreUnavailableError
 from redrive.failures.matching import Match
 from redrive.policies.backoff import Backoff
 from redrive.policies.policy import Policy
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.interface import Store
 from redrive.telemetry.stream import hooks_only
 from redrive.worker.store_outages import log_outage, log_outage_of
@@ -22,7 +22,7 @@ UNTIL_AVAILABLE = Policy(
     backoff=Backoff("exponential", 0.05),
     max_wait=1.0,
     deadline=None,
-    retry_on=Match(types=(StoreUnavailable,)),
+    retry_on=Match(types=(StoreUnavailableError,)),
 )
 
 
@@ -30,7 +30,7 @@ async def retry_until_available(store: Store, verb: Callable[..., Awaitable[T]],
     """Call a verb of the store; while the store is unavailable, call it again."""
     try:
         return await verb(*args)
-    except StoreUnavailable as error:
+    except StoreUnavailableError as error:
         log_outage(store.address, error)
     retrier = Retrier(UNTIL_AVAILABLE, independent=True, on_event=functools.partial(log_outage_of, store.address))
     # The store comes back in real time, whatever the clock of the flows says.

@@ -10,6 +10,7 @@ from typing import Any
 from redrive.calls.scope import CURRENT, UNOWNED
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
+from redrive.errors import StoreError
 from redrive.failures.traces import trace_of
 from redrive.flows.events import AnyEvent, FlowFailed
 from redrive.flows.registry import known_definitions
@@ -17,7 +18,6 @@ from redrive.resilience.dependencies import Dependencies
 from redrive.runners.attempt import Attempt
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
-from redrive.stores.errors import StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease, NewFlow, NewWorker
 from redrive.worker.attempt_dispatcher import AttemptDispatcher
@@ -62,7 +62,7 @@ def make_runner(listener: OutcomeListener, settings: WorkerSettings) -> Runner:
 
 
 class Worker:
-    """Works from `run()` until `stop()`. LeaseLost ends it when it may no longer write."""
+    """Works from `run()` until `stop()`. LeaseLostError ends it when it may no longer write."""
 
     def __init__(
         self,

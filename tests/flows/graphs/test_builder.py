@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from redrive import RetryPolicy
+from redrive.errors import GraphError
 from redrive.flows.action import action
 from redrive.flows.graphs.graph import Graph
 from redrive.flows.graphs.notation.graph_reading import read_graph
-from redrive.flows.graphs.notation.problems import GraphError
 from redrive.flows.graphs.plan import plan
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec
 from redrive.flows.stored_policy import read_stored_policy
@@ -79,7 +79,7 @@ async def kept_defaults(tax: float = 0, comma: bytes = b",", day: date = DAY, co
 
 def test_a_function_gets_its_defaults_as_it_has_them() -> None:
     graph = Graph("g").step("own", own_defaults).step("kept", kept_defaults)
-    assert run_flow(graph).result == {
+    assert run_flow(graph.call()).result == {
         "own": repr([math.inf, math.inf, b",", (1, 2), DAY, Colour.RED]),
         "kept": repr([0.0, b",", DAY, Colour.RED]),
     }
@@ -90,7 +90,7 @@ def test_a_function_gets_its_defaults_as_it_has_them() -> None:
 
 def test_what_has_a_default_that_is_left_to_the_function_may_still_be_given() -> None:
     graph = Graph("g").step("own", own_defaults, inputs={"limit": {"value": 3}, "pair": {"value": [4, 5]}})
-    assert "[3.0, inf, b',', [4, 5]," in run_flow(graph).result["own"]
+    assert "[3.0, inf, b',', [4, 5]," in run_flow(graph.call()).result["own"]
 
 
 def test_what_is_written_is_laid_over_the_parameters() -> None:

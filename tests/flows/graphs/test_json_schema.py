@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.graphs.order import ORDER
 
+from redrive.errors import GraphError
 from redrive.flows.graphs.notation.graph_reading import read_graph
 from redrive.flows.graphs.notation.json_schema import graph_schema
-from redrive.flows.graphs.notation.problems import GraphError
 from redrive.notation.formats import template, work_config
 from redrive.notation.source import load_document
 

@@ -5,9 +5,10 @@ from hypothesis import given
 from tests.flows.graphs.generated import graphs
 from tests.flows.graphs.steps import step
 
+from redrive.errors import InputError, PlanError
 from redrive.flows.graphs.edges import taken_by
 from redrive.flows.graphs.graph import Graph
-from redrive.flows.graphs.plan import InputError, PlanError, check_inputs, plan
+from redrive.flows.graphs.plan import check_inputs, plan
 from redrive.flows.graphs.spec import StepSpec
 from redrive.flows.graphs.step_index import StepIndex
 

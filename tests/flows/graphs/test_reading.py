@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.graphs.order import ORDER
 
+from redrive.errors import GraphError
 from redrive.flows.action import action_named
 from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH, read_graph
-from redrive.flows.graphs.notation.problems import MOST_SHOWN, GraphError
+from redrive.flows.graphs.notation.problems import MOST_SHOWN
 from redrive.flows.graphs.notation.step_reading import read_step
 from redrive.flows.graphs.notation.step_writing import step_as_data
 from redrive.flows.graphs.spec import ActionHandler, HttpHandler, InputSpec, StepSpec

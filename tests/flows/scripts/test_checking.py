@@ -147,7 +147,11 @@ def test_each_problem_says_what_is_wrong_and_what_to_write_instead(text: str, sa
         ),
         ("OSError", "ConnectionError", "except ConnectionError is never reached: except OSError in line 3"),
         ("IOError", "TimeoutError", "except TimeoutError is never reached: except OSError in line 3"),
-        ("TimeoutError", "AttemptTimeout", "except AttemptTimeout is never reached: except TimeoutError in line 3"),
+        (
+            "TimeoutError",
+            "AttemptTimeoutError",
+            "except AttemptTimeoutError is never reached: except TimeoutError in line 3",
+        ),
         ("NotFound", "(shop.NotFound)", "except shop.NotFound is never reached: except NotFound in line 3"),
         ("Exception", "", "this except is never reached: except Exception in line 3"),
         ("ValueError", "KeyError", None),

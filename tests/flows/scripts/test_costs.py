@@ -11,17 +11,9 @@ import pytest
 from tests.flows.scripts.driving import NONE, drive
 
 from redrive.cli.processes import loop_watchdog
+from redrive.errors import ScriptLimitError
 from redrive.expressions import limits
-from redrive.expressions.limits import (
-    MOST_STEPS,
-    Budget,
-    OutOfSteps,
-    Scope,
-    ScriptLimitError,
-    TooLarge,
-    TooMuch,
-    size_of,
-)
+from redrive.expressions.limits import MOST_STEPS, Budget, OutOfSteps, Scope, TooLarge, TooMuch, size_of
 from redrive.expressions.operations import ARITHMETIC, IN_PLACE
 from redrive.flows.scripts import compiler
 from redrive.flows.scripts.error_values import catches

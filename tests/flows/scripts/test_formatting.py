@@ -9,8 +9,8 @@ from tests.flows.scripts.examples import BRACKETS, ORDER
 from tests.flows.scripts.generated import scripts
 from tests.flows.scripts.printing import print_script
 
+from redrive.errors import ScriptError
 from redrive.flows.scripts import nodes
-from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.formatting import WIDTH, format_script
 from redrive.flows.scripts.layout import script_tokens
 from redrive.flows.scripts.parsing import parse

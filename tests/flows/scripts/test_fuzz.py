@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flows.scripts.examples import BRACKETS, ORDER
 
-from redrive.flows.scripts.errors import ScriptError
+from redrive.errors import ScriptError
 from redrive.flows.scripts.formatting import format_script
 from redrive.flows.scripts.parsing import parse
 

@@ -9,8 +9,9 @@ from hypothesis import assume, given
 from tests.flows.scripts.driving import ACTIONS, Driven, drive, work
 from tests.flows.scripts.programs import programs, run_python
 
+from redrive.errors import ScriptLimitError
 from redrive.expressions import limits
-from redrive.expressions.limits import OutOfSteps, ScriptLimitError, TooLarge
+from redrive.expressions.limits import OutOfSteps, TooLarge
 from redrive.flows.commands import EndFlow, ScheduleItem
 from redrive.flows.script_driver import script_driver
 from redrive.flows.scripts import nodes

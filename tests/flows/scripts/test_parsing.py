@@ -10,11 +10,12 @@ from tests.flows.scripts.generated import scripts
 from tests.flows.scripts.printing import print_expression, print_script
 from tests.notation.test_round_trips import policies
 
+from redrive.errors import ScriptError
 from redrive.expressions.nodes import ListDisplay, Literal, Position
 from redrive.expressions.parser import MOST_NESTING
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check_text
-from redrive.flows.scripts.errors import MOST_SHOWN, ScriptError
+from redrive.flows.scripts.errors import MOST_SHOWN
 from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_LINES
 from redrive.flows.scripts.parsing import parse
 from redrive.flows.scripts.script import Script
@@ -328,7 +329,7 @@ def test_only_so_many_problems_are_told_and_the_rest_is_counted() -> None:
     with pytest.raises(ScriptError) as raised:
         parse("x = = 1\n" * 80)
     assert len(raised.value.problems) == MOST_SHOWN
-    assert str(raised.value).splitlines()[-1] == f"<script>: and {80 - MOST_SHOWN} more problems"
+    assert str(raised.value).splitlines()[-1] == f"and {80 - MOST_SHOWN} more problems"
 
 
 def test_a_line_with_a_secret_in_it_is_not_shown() -> None:

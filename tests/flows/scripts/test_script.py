@@ -3,12 +3,10 @@
 import msgspec
 import pytest
 
-from redrive.flows.registry import SCRIPT, UnknownDefinition, known_definitions
+from redrive.errors import ArgumentsError, DeserializationError, ScriptError, SerializationError, UnknownDefinitionError
+from redrive.flows.registry import SCRIPT, known_definitions
 from redrive.flows.script_driver import script_driver
-from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.script import Script, register_script, script_named
-from redrive.flows.values.json_form import NotReadable, NotStorable
-from redrive.flows.values.named_arguments import WrongArguments
 
 TEXT = "fn main(order, lines=[]):\n    return order\nfn refund(order):\n    return None\n"
 
@@ -51,9 +49,9 @@ def test_problems_name_the_file_they_are_in_though_another_one_is_the_same() -> 
 
 
 def test_inputs_must_be_plain_data() -> None:
-    with pytest.raises(NotStorable, match="script orders: its inputs"):
+    with pytest.raises(SerializationError, match="script orders: its inputs"):
         Script("orders", TEXT).input_for({"order": {1: 2}})
-    with pytest.raises(WrongArguments):
+    with pytest.raises(ArgumentsError):
         Script("orders", TEXT).input_for({})
 
 
@@ -83,7 +81,9 @@ def test_registered_scripts_are_known_by_name_and_the_newest_counts() -> None:
     register_script(newer)
     assert script_named("shop.orders") is newer
     assert SCRIPT + "shop.orders" in known_definitions()
-    with pytest.raises(UnknownDefinition, match=r"no script is named 'shop\.order'; did you mean 'shop\.orders'\?"):
+    with pytest.raises(
+        UnknownDefinitionError, match=r"no script is named 'shop\.order'; did you mean 'shop\.orders'\?"
+    ):
         script_named("shop.order")
 
 
@@ -91,5 +91,5 @@ def test_registered_scripts_are_known_by_name_and_the_newest_counts() -> None:
     "stored", ["{}", '{"text": "x = = 1", "function": "main"}', '{"text": "x = 1", "function": "no"}']
 )
 def test_a_flow_whose_script_cannot_be_read_says_so(stored: str) -> None:
-    with pytest.raises(NotReadable):
+    with pytest.raises(DeserializationError):
         script_driver("orders", "flow-1", stored).start(0.0)

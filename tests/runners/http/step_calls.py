@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from redrive import Failure, Policy
+from redrive import Policy
+from redrive.failures import Failure
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.runners.attempt import Attempt

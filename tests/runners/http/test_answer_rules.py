@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.failures.signals import Permanent
+from redrive.errors import Permanent
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.http.answers import Accepted, Answer, outcome_of
 from redrive.runners.http.errors import HttpStepError, WorkFailed

@@ -11,8 +11,9 @@ import pytest
 from tests.http_handlers import BOMB, handlers
 from tests.runners.http.step_calls import DELIVERY, attempt_to_make, call, call_with, failure, http_runner, outcome
 
-from redrive import Policy, decide
+from redrive import Policy
 from redrive.determinism.dice import seeded_dice
+from redrive.policies import decide
 from redrive.policies.decision import RetryAt
 from redrive.policies.history import History
 from redrive.runners.http.answers import Accepted

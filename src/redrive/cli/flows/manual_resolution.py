@@ -23,13 +23,12 @@ def resolve_step(verb: str, flow: str, step: str, index: int, why: str, by: str,
     reason, name = required_reason(why), operator(by)
 
     async def send(app: "App") -> None:
-        from redrive.client.graph_flows import UnknownStep
-        from redrive.client.handle import FlowFinished, NotPossible
+        from redrive.errors import FlowFinishedError, InvalidStateError, UnknownStepError
 
         request: Any = getattr(app, f"{verb}_step")
         try:
             await request(flow, step, *outputs, index=None if index < 0 else index, by=name, why=reason)
-        except (UnknownStep, NotPossible, FlowFinished, ValueError) as error:
+        except (UnknownStepError, InvalidStateError, FlowFinishedError, ValueError) as error:
             raise BadInput(str(error)) from None
 
     with_app(store, send)

@@ -56,7 +56,7 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
     reason, name = required_reason(why), operator(by)
 
     async def resume(app: "App") -> list[str]:
-        from redrive.client.handle import FlowFinished, FlowNotFound
+        from redrive.errors import FlowFinishedError, FlowNotFoundError
         from redrive.stores.records import FlowQuery
 
         resumed: list[str] = []
@@ -66,7 +66,7 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
         ):
             for flow in page:
                 # It may have been cancelled or pruned meanwhile.
-                with contextlib.suppress(FlowFinished, FlowNotFound):
+                with contextlib.suppress(FlowFinishedError, FlowNotFoundError):
                     await app.handle(flow.id).resume(by=name, why=reason)
                     resumed.append(flow.id)
             before = page[-1].id

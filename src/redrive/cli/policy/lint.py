@@ -8,7 +8,7 @@ import typer
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.output import JsonOption, print_json, print_table
 from redrive.cli.policy.source import FileArgument, FromOption, TextOption, read_source
-from redrive.notation.errors import NotationError, printable, show_where
+from redrive.notation.errors import notation_error, printable, show_where
 from redrive.notation.linting.linter import RULES, lint_text
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
@@ -62,7 +62,9 @@ def _print_rules(as_json: bool) -> None:
 def _known_rules(ids: list[str]) -> set[str]:
     for name in ids:
         if name.upper() not in RULES:
-            raise NotationError("is not a rule", key="--ignore", value=name, allowed=", ".join(RULES), source="redrive")
+            raise notation_error(
+                "is not a rule", key="--ignore", value=name, allowed=", ".join(RULES), source="redrive"
+            )
     return {name.upper() for name in ids}
 
 

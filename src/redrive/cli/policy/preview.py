@@ -8,7 +8,7 @@ import typer
 from redrive.cli.output import JsonOption, print_json, print_table, print_warnings, warnings_as_data
 from redrive.cli.policy.source import FileArgument, FromOption, TextOption, read_source
 from redrive.notation.durations import write_duration
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.fields import FAILURE_FORMS
 from redrive.notation.formats.native import as_data
 from redrive.notation.read import read_policy
@@ -68,7 +68,7 @@ def _previews(reading: Reading, failure: str, rows: int) -> tuple[Preview, ...]:
     try:
         return (preview(reading.policy, read_failure(failure), rows),)
     except (ValueError, TypeError):
-        raise NotationError(
+        raise notation_error(
             "is not a failure", key="--failure", value=failure, allowed=f"timeout, {FAILURE_FORMS}", source="redrive"
         ) from None
 

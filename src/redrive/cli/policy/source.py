@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from redrive.notation.catalogue import READABLE
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.source import LARGEST_TEXT
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A file with the policy; - for standard input.")]
@@ -22,7 +22,7 @@ def read_source(file: str, text: str) -> tuple[str, str]:
     """Return the text, and the name that errors give it."""
     if bool(file) == bool(text):
         problem = "both FILE and --text are given" if file else "no policy is given"
-        raise NotationError(problem, key="FILE", value=file, allowed=_ONE_SOURCE, source="redrive")
+        raise notation_error(problem, key="FILE", value=file, allowed=_ONE_SOURCE, source="redrive")
     if text:
         return text, "<text>"
     source = "<stdin>" if file == STDIN else file
@@ -34,13 +34,13 @@ def _bytes_of(file: str, source: str) -> bytes:
     try:
         if file == STDIN:
             if sys.stdin is None:
-                raise NotationError("standard input is closed", allowed="a file, or --text '...'", source=source)
+                raise notation_error("standard input is closed", allowed="a file, or --text '...'", source=source)
             return sys.stdin.buffer.read(most)
         with Path(file).open("rb") as opened:
             return opened.read(most)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise NotationError(f"cannot be read: {reason}", allowed="a readable file", source=source) from None
+        raise notation_error(f"cannot be read: {reason}", allowed="a readable file", source=source) from None
 
 
 def _decoded(content: bytes, source: str) -> str:
@@ -48,6 +48,6 @@ def _decoded(content: bytes, source: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise NotationError(
+        raise notation_error(
             f"byte {error.start + 1} is not UTF-8", allowed="text in UTF-8", source=source, line=line
         ) from None

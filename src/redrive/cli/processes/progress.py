@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.errors import StoreUnavailableError
 from redrive.formatting.text import format_attempt_number, format_error
 from redrive.formatting.times import format_duration
 from redrive.policies.decision import RetryAt
-from redrive.stores.errors import StoreUnavailable
 from redrive.stores.records import FINISHED
 from redrive.telemetry.events import AttemptFailed, Event
 
@@ -63,7 +63,7 @@ class Progress:
         wake_at: float | None = None
         while True:
             if ticks % TICKS_PER_READ == 0:
-                with contextlib.suppress(StoreUnavailable):
+                with contextlib.suppress(StoreUnavailableError):
                     record = await app.find(self._flow_id)
                     wake_at = record.wake_at
                     if record.status in (*FINISHED, "parked"):

@@ -13,11 +13,11 @@ from redrive.cli.http_options import http_settings
 from redrive.cli.processes.event_loop import RELEASE_TIME, stop_on_signals
 from redrive.cli.processes.loop_watchdog import watch_loop
 from redrive.cli.processes.registered_definitions import count_definitions
+from redrive.errors import StoreError
 from redrive.formatting.text import format_count
 from redrive.server.api import Api
 from redrive.server.http_server import HttpServer, bind, url_of, wait_until_started
 from redrive.server.loopback import is_loopback_address
-from redrive.stores.errors import StoreError
 
 if TYPE_CHECKING:
     from redrive.client.app import App

@@ -17,7 +17,7 @@ from redrive.cli.processes.event_loop import RELEASE_TIME, exit_now, stop_on_sig
 from redrive.cli.processes.loop_watchdog import watch_loop
 from redrive.cli.processes.registered_definitions import count_definitions
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError, StoreUnavailable
+from redrive.errors import StoreError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -69,7 +69,7 @@ async def _joined(app: "App", working: "asyncio.Task[None]") -> bool:
     """Wait until the worker is registered in the store; False if it ended before."""
     while not working.done():
         # The worker itself waits for a store that is unavailable.
-        with contextlib.suppress(StoreUnavailable):
+        with contextlib.suppress(StoreUnavailableError):
             if await _is_registered(app):
                 return True
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + _POLL_EVERY)

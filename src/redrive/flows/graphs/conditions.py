@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
+from redrive.errors import ScriptLimitError
 from redrive.expressions import functions, nodes
 from redrive.expressions.hints import expression_hint, found_instead
-from redrive.expressions.limits import Budget, Scope, ScriptLimitError
+from redrive.expressions.limits import Budget, Scope
 from redrive.expressions.nodes import Node, Position, walk
 from redrive.expressions.parser import AN_OPERATOR, Dialect, Parser, TooDeep, Unreadable
 from redrive.expressions.tokens import Token, end_token, tokens_of

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from redrive.failures.signals import Permanent
+from redrive.errors import DeserializationError, GraphFailedError, NotationError, Permanent
 from redrive.flows.action import Executor, action_named
 from redrive.flows.commands import CancelItem, Command, EndFlow, ScheduleItem, SettleStep
 from redrive.flows.driver import NO_ACTIONS, Driver, Handler
@@ -14,9 +14,7 @@ from redrive.flows.graphs.progress import GraphProgress, StepStatus
 from redrive.flows.graphs.spec import ActionHandler, GraphInput, HttpHandler, StepSpec
 from redrive.flows.graphs.stored_graph import plan_actions, read_graph_input
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.flows.values.json_form import NotReadable
 from redrive.flows.values.signature import NOT_READ
-from redrive.notation.errors import NotationError
 from redrive.policies.policy import Policy
 
 LONGEST_CALLBACK = 3600.0
@@ -26,10 +24,6 @@ COMPENSATED = "compensated"
 """The kind of a dead letter whose completed work was compensated: it cannot be redriven from where it failed."""
 
 _encode = msgspec.json.encode
-
-
-class GraphFailed(RuntimeError):
-    """A goal of the graph cannot be reached any more, though no work item failed for good."""
 
 
 class GraphCancelled(Permanent):
@@ -98,7 +92,7 @@ class GraphDriver(Driver):
     def required_actions(self) -> frozenset[str]:
         try:
             return plan_actions(self._read_input().plan)
-        except NotReadable:
+        except DeserializationError:
             # The flow fails with this error when it starts.
             return NO_ACTIONS
 
@@ -156,7 +150,7 @@ class GraphDriver(Driver):
             return EndFlow("completed", result=_encode(move.outputs).decode())
         error = self._errors.get(move.failed) if move.failed is not None else None
         kind = COMPENSATED if self._has_compensated else "graph" if error is None else None
-        return EndFlow("failed", error=error or GraphFailed(move.why), kind=kind)
+        return EndFlow("failed", error=error or GraphFailedError(move.why), kind=kind)
 
     def _policy(self, spec: StepSpec) -> Policy:
         policy = self._policies.get(spec.name)
@@ -164,7 +158,7 @@ class GraphDriver(Driver):
             try:
                 policy = read_stored_policy(spec.policy)
             except NotationError as error:
-                raise NotReadable(f"the policy of step {spec.name} cannot be read: {error}") from None
+                raise DeserializationError(f"the policy of step {spec.name} cannot be read: {error}") from None
             if isinstance(spec.handler, HttpHandler) and spec.handler.mode == "async":
                 policy = policy if policy.attempt_timeout else policy.replace(attempt_timeout=LONGEST_CALLBACK)
             self._policies[spec.name] = policy

@@ -1,9 +1,11 @@
 """A graph of steps, read from a file or built in Python."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self
 
 from redrive.flows.action import Action
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.graphs.notation.input_reading import read_flow_inputs
 from redrive.flows.graphs.notation.names import read_name, read_names
 from redrive.flows.graphs.notation.problems import Problems
@@ -16,6 +18,9 @@ from redrive.flows.retry_policy import Retry, Timeout
 from redrive.notation.place import Place
 
 MOST_STEPS = 10_000
+
+
+NO_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Graph:
@@ -49,6 +54,15 @@ class Graph:
         declared = None if inputs is None else read_flow_inputs(inputs, self._place.at("inputs"), problems)
         problems.raise_found()
         self._set(name, description, goals, also, declared)
+
+    def call(
+        self, inputs: Mapping[str, Any] = NO_INPUTS, *, goals: Sequence[str] | None = None
+    ) -> FlowCall[dict[str, Any]]:
+        """The graph with its inputs, ready to be started; the flow's result is the outputs of the goals.
+
+        goals: by default those of the graph.
+        """
+        return FlowCall("graph", self, inputs, goals=goals)
 
     def _set(
         self,

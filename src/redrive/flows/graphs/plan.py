@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from redrive.errors import InputError, PlanError
 from redrive.flows.graphs.cycles import cycle_in_words, ordered
 from redrive.flows.graphs.edges import edges_of, taken_by
 from redrive.flows.graphs.graph import Graph
@@ -14,26 +15,6 @@ from redrive.notation.place import similar
 _MOST_HINTS = 10
 
 Steps = StepIndex | Iterable[StepSpec]
-
-
-class PlanError(ValueError):
-    """Goals that cannot be reached: one line for each reason."""
-
-    def __init__(self, lines: Sequence[str], missing: Sequence[str] = ()) -> None:
-        self.lines = tuple(lines)
-        self.missing = tuple(missing)
-        """The inputs that would have to be given."""
-        super().__init__("\n".join(lines))
-
-
-class InputError(ValueError):
-    """An input that a flow cannot be started with."""
-
-    def __init__(self, problem: str, pointer: str) -> None:
-        self.problem = problem
-        self.pointer = pointer
-        """The way to the value, as a JSON pointer below the inputs: "/lines/0"."""
-        super().__init__(f"inputs{pointer}: {problem}")
 
 
 def plan(

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from redrive.errors import DeserializationError
 from redrive.flows.graphs.spec import ActionHandler, GraphInput, Plan
-from redrive.flows.values.json_form import NotReadable
 
 _MOST_PLANS = 100
 # Many flows share few plans.
@@ -16,7 +16,7 @@ class _StoredInput(msgspec.Struct):
 
 
 def read_graph_input(text: str) -> GraphInput:
-    """The plan and the inputs; raises NotReadable."""
+    """The plan and the inputs; raises DeserializationError."""
     try:
         stored = msgspec.json.decode(text, type=_StoredInput)
         raw = bytes(stored.plan)
@@ -26,7 +26,7 @@ def read_graph_input(text: str) -> GraphInput:
                 _plans.clear()
             plan = _plans[raw] = msgspec.json.decode(raw, type=Plan)
     except msgspec.MsgspecError as error:
-        raise NotReadable(f"the graph of this flow cannot be read by this version: {error}") from None
+        raise DeserializationError(f"the graph of this flow cannot be read by this version: {error}") from None
     return GraphInput(plan=plan, inputs=stored.inputs)
 
 

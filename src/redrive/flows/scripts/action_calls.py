@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from redrive.errors import ArgumentsError, DeserializationError, UnknownDefinitionError
 from redrive.flows.action import action_named
-from redrive.flows.registry import UnknownDefinition
 from redrive.flows.scripts.nodes import ActionCall, PolicyBrackets
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
-from redrive.flows.values.json_form import JsonForm, NotReadable
-from redrive.flows.values.named_arguments import WrongArguments, call_by_names, with_more_names
+from redrive.flows.values.json_form import JsonForm
+from redrive.flows.values.named_arguments import call_by_names, with_more_names
 from redrive.flows.values.signature import Arguments
 from redrive.policies.policy import Policy
 
@@ -26,13 +26,13 @@ class ActionSite:
         """What to ask the engine for."""
         try:
             action = action_named(self._name)
-        except UnknownDefinition:
+        except UnknownDefinitionError:
             # The engine says that nobody here can run it, and logs that like any failure.
             return self._name, Arguments(*self._form.write(values)), self._policy(DURABLE_DEFAULT)
         signature = action.signature
         try:
             typed = signature.read_arguments(self._form.write(values)[0])
-        except NotReadable:
+        except DeserializationError:
             typed = self._read_otherwise(action, values)
         arguments = signature.call_with(lambda *args, **kwargs: signature.bind(args, kwargs), typed)
         return action.name, arguments, self._policy(action.policy)
@@ -42,7 +42,7 @@ class ActionSite:
         values = with_more_names(action.function, values)
         try:
             call_by_names(action.signature, values, "the call")
-        except WrongArguments as error:
+        except ArgumentsError as error:
             raise TypeError(f"action {self._name}: {error}") from None
         typed: dict[str, Any] = action.signature.read_arguments(self._form.write(values)[0])
         return typed

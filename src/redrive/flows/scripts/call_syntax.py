@@ -1,10 +1,11 @@
 """What scripts add to expressions: durations, action calls with their policies, and `spread`."""
 
+from redrive.errors import DurationError, NotationError
 from redrive.expressions import nodes as expressions
 from redrive.expressions.nodes import Node
 from redrive.expressions.parser import AN_OPERATOR, Dialect, Parser, Unreadable
 from redrive.expressions.tokens import Token
-from redrive.failures.duration import DurationError, read_duration
+from redrive.failures.duration import read_duration
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.errors import Problems
 from redrive.notation import errors as notation_errors
@@ -78,7 +79,7 @@ class CallSyntax:
         source = self._problems.source
         try:
             reading = read_text(token.text, source, Position(token.line, token.column))
-        except notation_errors.NotationError as error:
+        except NotationError as error:
             said = str(error).removeprefix(f"{notation_errors.show_where(error.source, error.line)}: ")
             said = said.replace(f" (column {error.column})", "")
             self._problems.add(error.line or token.line, error.column or token.column, f"policy: {said}")

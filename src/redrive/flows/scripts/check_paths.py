@@ -2,9 +2,9 @@
 
 import builtins
 
+from redrive import errors
 from redrive.expressions import nodes as expressions
 from redrive.expressions.nodes import walk
-from redrive.failures import signals
 from redrive.failures.matching import lineage
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.error_values import caught_names
@@ -14,7 +14,7 @@ from redrive.flows.scripts.nodes import assigned_in, blocks_of
 _EVERY = frozenset(("Exception", "BaseException", "builtins.Exception", "builtins.BaseException"))
 _CLASSES: dict[str, type] = {
     name: kind
-    for module in (builtins, signals)
+    for module in (builtins, errors)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, BaseException)
 }

@@ -4,10 +4,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from redrive.errors import ArgumentsError, DurationError
 from redrive.expressions import nodes as expressions
 from redrive.expressions.near_names import near_name
 from redrive.expressions.nodes import walk
-from redrive.failures.duration import DurationError, read_duration
+from redrive.failures.duration import read_duration
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.arguments import argument_problem
 from redrive.flows.scripts.builtins import BUILTINS
@@ -16,7 +17,7 @@ from redrive.flows.scripts.check_paths import PathChecker
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, error_meant
 from redrive.flows.scripts.errors import Problem, Problems
 from redrive.flows.scripts.parsing import read_script
-from redrive.flows.values.named_arguments import WrongArguments, check_names, with_more_names
+from redrive.flows.values.named_arguments import check_names, with_more_names
 from redrive.notation.linting.linter import lint
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class _NodeChecker:
         while True:
             try:
                 check_names(left, parameters, "the call")
-            except WrongArguments as error:
+            except ArgumentsError as error:
                 if error.name in left:
                     misspelt = True
                     del left[error.name]

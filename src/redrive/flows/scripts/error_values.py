@@ -4,9 +4,9 @@ import builtins
 from difflib import get_close_matches
 from typing import Any
 
-from redrive.failures import signals
+from redrive import errors
+from redrive.errors import Permanent
 from redrive.failures.matching import lineage
-from redrive.failures.signals import Permanent
 from redrive.notation.failure_names import RENAMED
 from redrive.policies.report import report_of
 
@@ -40,7 +40,7 @@ def caught_names(written: tuple[str, ...]) -> tuple[str, ...]:
 _KNOWN = sorted(
     {
         name
-        for module in (builtins, signals)
+        for module in (builtins, errors)
         for name, kind in vars(module).items()
         if isinstance(kind, type) and issubclass(kind, BaseException)
     }

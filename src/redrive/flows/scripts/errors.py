@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
+from redrive.errors import ScriptError
 from redrive.expressions.nodes import Position
 from redrive.failures.redaction import redact
 from redrive.notation.errors import printable
@@ -61,19 +62,6 @@ def _columns(text: str) -> int:
     return sum(
         0 if combining(char) or char in _JOINERS else 2 if east_asian_width(char) in "WF" else 1 for char in text
     )
-
-
-class ScriptError(ValueError):
-    """A script that cannot be run, with all its problems."""
-
-    def __init__(self, problems: Sequence[Problem], left_out: int = 0) -> None:
-        self.problems = tuple(problems)
-        """Ordered by position."""
-        self.left_out = left_out
-        lines = [str(one) for one in self.problems]
-        if left_out:
-            lines.append(f"{printable(self.problems[0].source, longest=400)}: and {left_out} more problems")
-        super().__init__("\n".join(lines))
 
 
 class Problems:

@@ -6,7 +6,8 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from redrive.determinism.clock import current_clock
-from redrive.expressions.limits import MOST_ELEMENTS, Scope, ScriptLimitError, TooLarge, reachable_size
+from redrive.errors import ScriptLimitError
+from redrive.expressions.limits import MOST_ELEMENTS, Scope, TooLarge, reachable_size
 from redrive.expressions.operations import CONTAINERS, looked_at, made, measured
 from redrive.failures.duration import read_duration
 from redrive.failures.known_errors.entries import attribute

@@ -4,7 +4,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.expressions.limits import Budget, Scope, ScriptLimitError
+from redrive.errors import ScriptLimitError
+from redrive.expressions.limits import Budget, Scope
 from redrive.expressions.nodes import walk
 from redrive.flows.scripts.compiler import compile_script
 from redrive.flows.scripts.execution import PLACE, call_function, note_place

@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from redrive.errors import ArgumentsError, DeserializationError, ScriptError
 from redrive.failures.redaction import redact
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.registry import SCRIPT, Registry
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check
-from redrive.flows.scripts.errors import ScriptError
 from redrive.flows.scripts.interpreter import Program, program_of
 from redrive.flows.scripts.parsing import parse
-from redrive.flows.values.json_form import JsonForm, NotReadable
-from redrive.flows.values.named_arguments import WrongArguments
+from redrive.flows.values.json_form import JsonForm
 
 LONGEST_NAME = 200
+
+
+NO_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class ScriptInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +51,12 @@ class Script:
         """The function that a flow runs: `main` or the only one by default."""
         return _function(self.parsed, self.name, name)
 
+    def call(self, inputs: Mapping[str, Any] = NO_INPUTS, *, function: str | None = None) -> FlowCall[Any]:
+        """The script with its inputs, ready to be started: by default its `main`, or its only function."""
+        return FlowCall("script", self, inputs, function=function)
+
     def input_for(self, inputs: Mapping[str, Any], function: str | None = None) -> str:
-        """The stored input of a flow; WrongArguments when the inputs do not fit the function's parameters.
+        """The stored input of a flow; ArgumentsError when the inputs do not fit the function's parameters.
 
         ScriptError when the checker finds errors: such a script would fail half way, with its first actions done.
         """
@@ -67,33 +75,33 @@ class Script:
 
 
 def check_inputs(function: nodes.Function, inputs: Mapping[str, Any]) -> None:
-    """WrongArguments unless each input is a parameter, and each parameter without a default has an input."""
+    """ArgumentsError unless each input is a parameter, and each parameter without a default has an input."""
     known = [one.name for one in function.parameters]
     for name in inputs:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"the inputs are: {', '.join(known) or 'none'}"
-            raise WrongArguments(f"no input is named {redact(name, 60)!r}; {hint}", name)
+            raise ArgumentsError(f"no input is named {redact(name, 60)!r}; {hint}", name)
     missing = [one.name for one in function.parameters if one.default is None and one.name not in inputs]
     if missing:
-        raise WrongArguments(f"the inputs lack {', '.join(missing)}", missing[0])
+        raise ArgumentsError(f"the inputs lack {', '.join(missing)}", missing[0])
 
 
 def read_stored(text: str) -> ScriptInput:
     try:
         return msgspec.json.decode(text, type=ScriptInput)
     except msgspec.MsgspecError as error:
-        raise NotReadable(f"the stored input of this script flow cannot be read: {error}") from None
+        raise DeserializationError(f"the stored input of this script flow cannot be read: {error}") from None
 
 
 def read_script_input(text: str, name: str) -> tuple[Program, ScriptInput]:
-    """The program and the stored input of a flow; NotReadable when it cannot be run."""
+    """The program and the stored input of a flow; DeserializationError when it cannot be run."""
     stored = read_stored(text)
     try:
         program = program_of(stored.text, name)
         check_inputs(_function(program.script, name, stored.function), stored.inputs)
     except ValueError as error:
-        raise NotReadable(f"script {name}: {error}") from None
+        raise DeserializationError(f"script {name}: {error}") from None
     return program, stored
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from redrive.errors import DeserializationError, SerializationError, TypeHintError
 from redrive.failures.redaction import redact
 
 LONGEST_JSON: Final = 8 * 1024 * 1024
@@ -24,18 +25,6 @@ _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _LEVELS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STORABLE = "use plain data, a dataclass, a msgspec Struct or another type that JSON can hold"
-
-
-class NotStorable(TypeError):
-    """A value cannot be written as what its type hint says."""
-
-
-class NotReadable(ValueError):
-    """A stored value does not fit the type hint that it is read with: no later attempt will read it either."""
-
-
-class UnusableHints(TypeError):
-    """The type hints of a function cannot be read, or JSON has no form for one: its code is to be mended."""
 
 
 class JsonForm:
@@ -57,7 +46,7 @@ class JsonForm:
             self._decode = msgspec.json.Decoder(hint, dec_hook=_read_foreign).decode
             self._encode = _encode_sorted if _may_hold_sets(hint) else _ENCODER.encode
         except Exception as error:
-            raise UnusableHints(
+            raise TypeHintError(
                 f"{where}: the type hint {shown_hint(hint)} cannot be stored: {redact(str(error))}"
             ) from error
 
@@ -66,14 +55,14 @@ class JsonForm:
         try:
             written = self._encode(value)
         except Exception as error:
-            raise NotStorable(f"{self._where} cannot be stored: {_why_unwritable(error)}") from error
+            raise SerializationError(f"{self._where} cannot be stored: {_why_unwritable(error)}") from error
         if len(written) > self._longest:
-            raise NotStorable(
+            raise SerializationError(
                 f"{self._where} cannot be stored: {len(written):,} bytes of JSON are more than the {self._longest:,} "
                 "allowed; store it elsewhere and pass a reference"
             )
         if len(written) > SHORT_JSON and is_too_deep(written):
-            raise NotStorable(
+            raise SerializationError(
                 f"{self._where} cannot be stored: it is nested deeper than the {DEEPEST_JSON} levels allowed; pass a "
                 "flat list, or text"
             )
@@ -83,7 +72,7 @@ class JsonForm:
             why = f"it does not fit its type hint {shown_hint(self._hint)}: {redact(str(error))}"
             if b"null" in written and (odd := _odd_number(msgspec.to_builtins(value, enc_hook=_write_foreign))):
                 why = odd
-            raise NotStorable(f"{self._where} cannot be stored: {why}") from error
+            raise SerializationError(f"{self._where} cannot be stored: {why}") from error
         try:
             if read == value:
                 return written.decode(), read
@@ -91,14 +80,14 @@ class JsonForm:
         except Exception as error:  # noqa: BLE001 - comparing runs user code, and may recurse too deeply
             lost = f"it cannot be compared with what was stored ({type(error).__name__})"
         if lost:
-            raise NotStorable(f"{self._where} cannot be stored: {lost}")
+            raise SerializationError(f"{self._where} cannot be stored: {lost}")
         return written.decode(), read
 
     def read(self, text: str) -> Any:
         try:
             return self._decode(text)
         except Exception as error:
-            raise NotReadable(
+            raise DeserializationError(
                 f"{self._where} cannot be read from the store: {redact(str(error))}; the type hint is "
                 f"{shown_hint(self._hint)} now"
             ) from error

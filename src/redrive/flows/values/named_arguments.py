@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import ArgumentsError, DeserializationError
 from redrive.failures.redaction import redact
-from redrive.flows.values.json_form import NotReadable
 from redrive.flows.values.signature import Signature
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -17,23 +17,14 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
-class WrongArguments(ValueError):
-    """What was given does not fit."""
-
-    def __init__(self, problem: str, name: str = "") -> None:
-        super().__init__(problem)
-        self.name = name
-        """The argument it is about, where it is about one."""
-
-
 def call_by_names(signature: Signature, data: Mapping[str, Any], what: str) -> Call:
     """Decode the object by the type hints of the signature. Errors call the object `what`."""
     parameters = signature.parameters
     check_names(data, parameters, what)
     try:
         values = signature.read_arguments(msgspec.json.encode(data).decode())
-    except NotReadable as error:
-        raise WrongArguments(f"{what} does not fit: {redact(str(error.__cause__ or error), 300)}") from None
+    except DeserializationError as error:
+        raise ArgumentsError(f"{what} does not fit: {redact(str(error.__cause__ or error), 300)}") from None
     return _as_call(signature, values, parameters)
 
 
@@ -45,16 +36,16 @@ def unknown_argument(name: str, known: list[str]) -> str:
 
 
 def check_names(data: Mapping[str, Any], parameters: list[inspect.Parameter], what: str) -> None:
-    """Raise WrongArguments for a name that is not a parameter, or for a required parameter without a value."""
+    """Raise ArgumentsError for a name that is not a parameter, or for a required parameter without a value."""
     known = [_STARS.get(one.kind, "") + one.name for one in parameters]
     for name in data:
         if name not in known:
-            raise WrongArguments(unknown_argument(name, known), name)
+            raise ArgumentsError(unknown_argument(name, known), name)
     missing = [
         one.name for one in parameters if one.default is one.empty and one.kind not in _STARS and one.name not in data
     ]
     if missing:
-        raise WrongArguments(f"{what} lacks {', '.join(missing)}", missing[0])
+        raise ArgumentsError(f"{what} lacks {', '.join(missing)}", missing[0])
 
 
 def with_more_names(function: Any, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, g
 
 import msgspec
 
-from redrive.flows.values.json_form import LONGEST_JSON, JsonForm, NotReadable, NotStorable, UnusableHints, shown_hint
+from redrive.errors import DeserializationError, SerializationError, TypeHintError
+from redrive.flows.values.json_form import LONGEST_JSON, JsonForm, shown_hint
 
 NOT_READ: Any = object()
 """Stands for a result that has not been decoded."""
@@ -84,7 +85,7 @@ class Signature:
             given = self._bound(args, kwargs)
         try:
             return Arguments(*form.write(given))
-        except NotStorable as error:
+        except SerializationError as error:
             refused = error
         self._bound(args, kwargs)
         for name, value in given.items():
@@ -101,7 +102,7 @@ class Signature:
         values: dict[str, Any] = form.read(encoded)
         if len(values) != len(stored := _KEYS.decode(encoded)):
             unknown = ", ".join(sorted(stored.keys() - values.keys()))
-            raise NotReadable(f"{self.what}: stored argument {unknown} is no longer one of its parameters")
+            raise DeserializationError(f"{self.what}: stored argument {unknown} is no longer one of its parameters")
         return values
 
     def call_with(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
@@ -199,7 +200,7 @@ class Signature:
             try:
                 self._hints = get_type_hints(self._function, include_extras=True)
             except Exception as error:
-                raise UnusableHints(f"{self.what}: its type hints cannot be read: {_why_unresolved(error)}") from error
+                raise TypeHintError(f"{self.what}: its type hints cannot be read: {_why_unresolved(error)}") from error
         hint = self._hints.get(name.lstrip("*"), Any)
         if hint is object or hint in (Never, NoReturn):
             return Any

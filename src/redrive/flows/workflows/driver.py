@@ -3,11 +3,11 @@
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from redrive.errors import DeserializationError
 from redrive.flows.action import action_named
 from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartTimer
 from redrive.flows.driver import NO_ACTIONS, Driver
 from redrive.flows.errors.item_error import as_exception
-from redrive.flows.values.json_form import NotReadable
 from redrive.flows.values.signature import NOT_READ
 from redrive.flows.workflows.loop import FlowLoop
 from redrive.flows.workflows.workflow import Workflow
@@ -19,7 +19,7 @@ class FlowCode(Protocol):
     def required_actions(self) -> frozenset[str]: ...
 
     def read_input(self) -> Any:
-        """The decoded input; raises NotReadable when it does not fit the code."""
+        """The decoded input; raises DeserializationError when it does not fit the code."""
         ...
 
     def call(self, values: Any) -> Coroutine[Any, Any, Any]:
@@ -62,7 +62,7 @@ class CodeDriver(Driver):
             future.command = None
             try:
                 future.set_result(self._code.read_result(command.step, result, read))
-            except NotReadable as error:
+            except DeserializationError as error:
                 future.set_exception(error)
         return self._turn(at)
 

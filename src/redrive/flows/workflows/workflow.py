@@ -3,26 +3,32 @@
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, cast, overload
 
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
 from redrive.flows.action import ActionCall, call_action
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.registry import WORKFLOW, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values.signature import Signature
 from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
 
-START_SETTINGS = frozenset(("key", "queue", "priority", "delay", "connection"))
-"""Keyword arguments of `app.start` that are not passed to `run`."""
-
+P = ParamSpec("P")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound="type[Workflow]")
 
 
+class _Runs(Protocol[P, T_co]):
+    """A class with a coroutine method `run`, whose parameters and result type `call` takes over."""
+
+    async def run(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+
+
 class Workflow:
-    """Write `async def run(self, ...)`, decorate the class with `@workflow`, and start it with `app.start(...)`.
+    """Write `async def run(self, ...)`, decorate the class with `@workflow`, and `app.start(Billing.call(...))` it.
 
     `run` is ordinary Python code, but its side effects belong in actions. After a crash it is replayed from its log and
     continues where it stopped.
@@ -33,6 +39,14 @@ class Workflow:
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} needs `async def run(self, ...)`")
+
+    @classmethod
+    def call(cls: type[_Runs[P, T]], *args: P.args, **kwargs: P.kwargs) -> FlowCall[T]:
+        """The workflow with the arguments of `run`, ready to be started."""
+        workflow = cast("type[Workflow]", cls)
+        if not hasattr(workflow, "workflow_name"):
+            raise TypeError(f"{cls.__name__} is not a workflow yet; decorate it with @workflow")
+        return FlowCall("workflow", workflow, workflow.signature.bind(args, kwargs))
 
     async def run_action(self, call: ActionCall[T], *, retry: Retry | None = None, timeout: Timeout | None = None) -> T:
         """Run an action: `await self.run_action(charge(user=user), retry=RetryPolicy(attempts=3))`.
@@ -112,12 +126,6 @@ def _check(cls: type[Workflow]) -> None:
     """Raise TypeError for a class whose flows could never run."""
     if cls.run is Workflow.run or not inspect.iscoroutinefunction(cls.run):
         raise TypeError(f"{cls.__name__} needs `async def run(self, ...)`")
-    for one in list(inspect.signature(cls.run).parameters.values())[1:]:
-        if one.name in START_SETTINGS and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-            raise TypeError(
-                f"{cls.__name__}.run has a parameter named {one.name!r}, but app.start(...) takes {one.name!r} as a "
-                f"setting and would never pass it on; rename the parameter, to flow_{one.name} for example"
-            )
     if cls.__init__ is object.__init__:
         return
     for one in list(inspect.signature(cls.__init__).parameters.values())[1:]:

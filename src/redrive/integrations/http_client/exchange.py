@@ -5,14 +5,13 @@ from typing import Any, TypeVar
 
 from redrive.calls import async_driver, sync_driver
 from redrive.calls.vetoes import carry_veto
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded, ResultRejected
+from redrive.errors import AttemptTimeoutError, CircuitOpenError, DeadlineExceededError, ResultRejectedError
 from redrive.integrations.http_client.http_guard import GuardedRequest, with_http_advice
 from redrive.policies.report import ATTRIBUTE, attach, report_of
-from redrive.resilience.circuit import CircuitOpen
 
 R = TypeVar("R")
-OwnError = AttemptTimeout | DeadlineExceeded | CircuitOpen
-OWN_ERRORS = (AttemptTimeout, DeadlineExceeded, CircuitOpen)
+OwnError = AttemptTimeoutError | DeadlineExceededError | CircuitOpenError
+OWN_ERRORS = (AttemptTimeoutError, DeadlineExceededError, CircuitOpenError)
 
 
 def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[[R], Any]) -> R:
@@ -37,7 +36,7 @@ def exchange(request: GuardedRequest[R], send: Callable[[], R], close: Callable[
 
     try:
         response: R = sync_driver.run_call(request.call, attempt).unwrap()
-    except ResultRejected as rejected:
+    except ResultRejectedError as rejected:
         response = _last_response(request, rejected)
     except BaseException as error:
         while latest:
@@ -66,7 +65,7 @@ async def exchange_async(
 
     try:
         response: R = (await async_driver.run_call(request.call, attempt)).unwrap()
-    except ResultRejected as rejected:
+    except ResultRejectedError as rejected:
         response = _last_response(request, rejected)
     except BaseException as error:
         while latest:
@@ -88,7 +87,7 @@ def carry_over(response: object, error: BaseException) -> None:
     carry_veto(response, error)
 
 
-def _last_response(request: GuardedRequest[R], rejected: ResultRejected) -> Any:
+def _last_response(request: GuardedRequest[R], rejected: ResultRejectedError) -> Any:
     request.end_with_response()
     response = rejected.result
     report = report_of(rejected)
@@ -101,9 +100,9 @@ def _as_client_error(request: GuardedRequest[Any], error: OwnError) -> Exception
     """Convert redrive's error to its subclass that code written for the client library catches too."""
     client = request.guard.client
     converted: OwnError
-    if isinstance(error, CircuitOpen):
+    if isinstance(error, CircuitOpenError):
         converted = client.circuit_open(error.dependency, error.retry_in)
-    elif isinstance(error, AttemptTimeout):
+    elif isinstance(error, AttemptTimeoutError):
         converted = client.attempt_timeout(error.seconds)
     else:
         converted = client.deadline_exceeded(error.seconds)

@@ -18,14 +18,13 @@ from redrive.calls.settings import PolicySettings, policy_from
 from redrive.determinism.clock import current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.ids import new_id
+from redrive.errors import AttemptTimeoutError, CircuitOpenError, DeadlineExceededError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Category, Failure
 from redrive.failures.matching import Match
 from redrive.failures.redaction import redact
-from redrive.failures.signals import AttemptTimeout, DeadlineExceeded
 from redrive.policies.policy import Policy
 from redrive.policies.report import Report
-from redrive.resilience.circuit import CircuitOpen
 from redrive.resilience.dependencies import Dependency
 from redrive.telemetry.stream import Listener
 
@@ -89,10 +88,10 @@ class ClientLibrary(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
     headers_of: Callable[[R], Mapping[str, str]]
     timeouts: tuple[type[Exception], ...]
     """The errors of the library's own timeouts."""
-    attempt_timeout: type[AttemptTimeout]
+    attempt_timeout: type[AttemptTimeoutError]
     """A subclass of redrive's error that code written for the library catches too; so are the next two."""
-    deadline_exceeded: type[DeadlineExceeded]
-    circuit_open: type[CircuitOpen]
+    deadline_exceeded: type[DeadlineExceededError]
+    circuit_open: type[CircuitOpenError]
 
 
 class HttpGuard(Generic[R]):

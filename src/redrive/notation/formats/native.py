@@ -4,15 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import DurationError, PolicyError
 from redrive.failures.matching import NOTHING, Match, as_match, match_as_texts, written_name
-from redrive.notation.durations import DurationError, write_duration
-from redrive.notation.errors import NotationError
+from redrive.notation.durations import write_duration
+from redrive.notation.errors import notation_error
 from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields
 from redrive.notation.place import Place
 from redrive.notation.reading import Reading
 from redrive.notation.wait_text import read_backoff, read_jitter, write_backoff, write_jitter
-from redrive.policies.policy import DEFAULT_POLICY, Policy, PolicyError, Rule
+from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule
 
 NAME = "native"
 KEYS = (
@@ -97,7 +98,7 @@ def as_data(policy: Policy) -> dict[str, Any]:
     try:
         return _fields_as_data(policy)
     except DurationError as error:
-        raise NotationError(f"cannot be written: {error}", allowed="durations from 1 ns") from None
+        raise notation_error(f"cannot be written: {error}", allowed="durations from 1 ns") from None
 
 
 def _fields_as_data(policy: Policy) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def failures_as_texts(match: Match, key: str) -> list[str]:
         readable, texts = False, []
     if not readable:
         what = "a predicate" if match.predicates else texts or list(match.names)
-        raise NotationError("cannot be written", key=key, value=what, allowed="class names, statuses, categories")
+        raise notation_error("cannot be written", key=key, value=what, allowed="class names, statuses, categories")
     return texts
 
 

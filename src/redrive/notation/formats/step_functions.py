@@ -7,8 +7,8 @@ JitterStrategy NONE. Errors that no retrier names are not retried.
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.failures.matching import ANYTHING, NOTHING, Match
-from redrive.notation.errors import NotationError
 from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import MOST_RULES, NOT_ALLOWED, Fields, positions_of
 from redrive.notation.place import Place

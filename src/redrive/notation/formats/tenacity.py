@@ -6,8 +6,8 @@ By default tenacity never stops, does not wait and retries every exception. Sett
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.failures.matching import ANYTHING, NOTHING, Match
-from redrive.notation.errors import NotationError
 from redrive.notation.failure_names import dotted_names, read_class_names
 from redrive.notation.fields import LARGEST_COUNT, NOT_ALLOWED, Fields
 from redrive.notation.formats.tenacity_arguments import Arguments

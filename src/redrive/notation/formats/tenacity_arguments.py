@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.notation.durations import read_duration, read_wait
-from redrive.notation.errors import NotationError
 from redrive.notation.fields import NOT_ALLOWED, Fields
 from redrive.notation.place import similar
 from redrive.notation.python_calls import Call, as_plain

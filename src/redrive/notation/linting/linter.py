@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.notation.documents import Found, find_policies
-from redrive.notation.errors import NotationError
 from redrive.notation.linting import limit_rules, wait_rules
 from redrive.notation.linting.findings import RULES, Finding, Subject
 from redrive.notation.linting.limit_rules import most_attempts

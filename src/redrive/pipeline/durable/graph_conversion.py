@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
+from redrive.errors import PipelineError, PolicyError
 from redrive.flows.graphs.graph import Graph
 from redrive.flows.graphs.spec import ActionHandler, InputSpec, StepSpec
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.pipeline.durable.stage_actions import DATA, REQUEST_ID, StageAction, compensation_action, stage_action
-from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.plan import Plan
-from redrive.policies.policy import PolicyError
 
 
 def graph_of(pipeline: str, plan: Plan) -> Graph:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.pipeline.errors import PipelineError
+from redrive.errors import PipelineError
 from redrive.pipeline.stage import StageSpec
 
 Specs = Mapping[str, StageSpec]

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from redrive.errors import PipelineError
 from redrive.flows.action import check_name_is_free, register_action
 from redrive.flows.graphs.graph import Graph, register_graph
 from redrive.pipeline.durable.graph_conversion import actions_of, graph_of
 from redrive.pipeline.durable.name_conflicts import check_same_or_reloaded
 from redrive.pipeline.durable.validation import durable_plan
-from redrive.pipeline.errors import PipelineError
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.pipeline import Pipeline
 from redrive.pipeline.plan import Plan

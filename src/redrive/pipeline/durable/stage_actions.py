@@ -7,14 +7,14 @@ import msgspec
 
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import CURRENT, owner_of
+from redrive.errors import Permanent
 from redrive.failures.redaction import redact
-from redrive.failures.signals import Permanent
 from redrive.flows.action import Action
 from redrive.flows.graphs.driver import GraphCancelled
 from redrive.flows.values.signature import Signature
 from redrive.pipeline.context import Feedback, StageContext, StageInputs
 from redrive.pipeline.coroutine_functions import not_awaitable
-from redrive.pipeline.errors import StageReported
+from redrive.pipeline.errors import StageReportedError
 from redrive.pipeline.output import StageOutput, StageStatus, as_output
 from redrive.pipeline.redacted_text import error_text
 from redrive.pipeline.sinks import NO_SINK, EventSink
@@ -59,7 +59,7 @@ def stage_action(name: str, spec: StageSpec, retrier: Retrier) -> StageAction:
             return None
         if output.status is StageStatus.CANCEL:
             raise GraphCancelled(redact(output.error) or "the stage cancelled the run")
-        raise StageReported.by(output, retry_on_fail=spec.retry_on_fail)
+        raise StageReportedError.by(output, retry_on_fail=spec.retry_on_fail)
 
     return StageAction(attempt, name, spec, retrier)
 

@@ -5,7 +5,7 @@ from redrive.resilience.circuit import CircuitSettings
 
 
 class CircuitBreakerInterceptor(StatelessInterceptor):
-    """Refuses attempts with CircuitOpen after consecutive failures, until a probe succeeds.
+    """Refuses attempts with CircuitOpenError after consecutive failures, until a probe succeeds.
 
     Each attempt counts once. All runs of a pipeline share the circuit of a stage; stages that declare the same
     `dependency` share its circuit, settings and retry budget. By default the circuit opens after 5 failures, or after

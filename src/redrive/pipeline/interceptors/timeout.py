@@ -7,7 +7,7 @@ from redrive.pipeline.stage import read_timeout_ms
 class TimeoutInterceptor(StatelessInterceptor):
     """Cuts each attempt after `timeout_ms`, or after the stage's own.
 
-    An attempt that is cut fails with AttemptTimeout, a TimeoutError, and is retried like other failures. After the
+    An attempt that is cut fails with AttemptTimeoutError, a TimeoutError, and is retried like other failures. After the
     first timeout, attempts get 1.5 times the time.
     """
 

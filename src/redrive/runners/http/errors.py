@@ -9,8 +9,8 @@ Permanent
     └── AddressRefused    the address must not be called
 """
 
+from redrive.errors import Permanent
 from redrive.failures.failure import Failure, JudgedError
-from redrive.failures.signals import Permanent
 
 
 class HttpStepError(JudgedError):

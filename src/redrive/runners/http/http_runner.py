@@ -11,9 +11,9 @@ from msgspec import structs
 from yarl import URL
 
 from redrive.determinism.clock import current_clock
+from redrive.errors import AttemptTimeoutError
 from redrive.failures.redaction import redact
 from redrive.failures.secret_text import HIDDEN
-from redrive.failures.signals import AttemptTimeout
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
 from redrive.runners.http.addresses import AddressRules, is_numeric_host
@@ -48,7 +48,7 @@ class HttpRunner:
         except Exception as error:  # noqa: BLE001 - every failure is classified
             if type(error) is TimeoutError:
                 # aiohttp raises it for the total timeout; its other timeouts have their own types.
-                error = AttemptTimeout(timeout_of(attempt, self._settings) or 0.0)
+                error = AttemptTimeoutError(timeout_of(attempt, self._settings) or 0.0)
             raise _without_tokens(_as_step_error(error, handler), attempt) from None
 
     async def close(self) -> None:

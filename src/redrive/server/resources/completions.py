@@ -4,7 +4,8 @@ from typing import Any
 
 from litestar import Request, Response, Router, post
 
-from redrive.client.completions import BadCompletion, CompletionOutcome
+from redrive.client.outcomes import OutcomeStatus
+from redrive.errors import InvalidOutcomeError
 from redrive.server.context import app_of
 from redrive.server.models import ResponseModel, json_response
 from redrive.server.operations import ResponseSpec, operation
@@ -15,7 +16,7 @@ LONGEST_TOKEN = 300
 
 
 class CompletionResponse(ResponseModel, frozen=True):
-    outcome: CompletionOutcome
+    outcome: OutcomeStatus
 
 
 @post(
@@ -42,8 +43,8 @@ async def complete(request: Request[Any, Any, Any]) -> Response[bytes]:
     if len(token) > LONGEST_TOKEN:
         raise _unknown()
     try:
-        outcome = await app_of(request).complete(token, body, request.headers.get("content-type", ""))
-    except BadCompletion as error:
+        outcome = await app_of(request).report_outcome(token, body, request.headers.get("content-type", ""))
+    except InvalidOutcomeError as error:
         raise ProblemError(422, str(error)) from None
     if outcome == "unknown":
         raise _unknown()

@@ -7,8 +7,8 @@ from litestar import Request, Response, Router, post
 from msgspec import Meta
 
 from redrive.client.app import App
-from redrive.client.graph_flows import UnknownStep
 from redrive.client.step_views import ItemView
+from redrive.errors import UnknownStepError
 from redrive.formatting.times import utc_datetime
 from redrive.server.authentication import operator_name
 from redrive.server.context import app_of
@@ -113,7 +113,7 @@ def _endpoint(name: str, kind: type[ResolutionRequest], summary: str, example: d
                 await app.reset_step(flow_id, step, **settings)
             else:
                 await app.resolve_step(flow_id, step, **settings)
-        except UnknownStep as error:
+        except UnknownStepError as error:
             raise ProblemError(404, str(error), parameter="step") from None
         except (ValueError, TypeError) as error:
             raise unprocessable(error, "/outputs") from None

@@ -129,7 +129,7 @@ class MemoryData:
         return worker if worker is not None and worker.expires_at_monotonic > SYSTEM_CLOCK.monotonic() else None
 
     def valid_holder(self, lease: Lease) -> Worker:
-        """Return the worker that holds the lease; LeaseLost when the lease is not valid."""
+        """Return the worker that holds the lease; LeaseLostError when the lease is not valid."""
         worker = self.holder(lease)
         if worker is None:
             raise lease_lost(lease)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.memory.data import MemoryData, Worker
 from redrive.stores.records import (
     FINISHED,

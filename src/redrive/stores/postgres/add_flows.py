@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.postgres.columns import FLOW, NEW_FLOW, flow_record, named, rows_of_json, selected, written
 from redrive.stores.postgres.identifiers import channel_of, literal, quoted
 from redrive.stores.records import FlowRecord, NewFlow

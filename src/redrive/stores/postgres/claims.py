@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_BY, LOCK_LIMITS, RAISE_CLAIM_FLOOR
 from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.postgres.connections import SharedConnection
@@ -61,7 +61,7 @@ class Claimer:
 
         try:
             answer = await self._connection.run(claim_all)
-        except (StoreUnavailable, asyncio.CancelledError):
+        except (StoreUnavailableError, asyncio.CancelledError):
             self._unanswered.setdefault(lease.epoch, []).append(number)
             raise
         self._unanswered.pop(lease.epoch, None)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.postgres.fair_lock import FairLock
 from redrive.stores.postgres.faults import (
     CLOSED_MIDWAY,
@@ -153,7 +153,7 @@ class SharedConnection:
         return not_open(self._server.address)
 
     def _closed(self) -> StoreError:
-        # Not StoreUnavailable: a closed store does not come back, so nobody should wait for it.
+        # Not StoreUnavailableError: a closed store does not come back, so nobody should wait for it.
         return StoreError(f"{self._server.address}: the store is closed")
 
 

@@ -1,7 +1,7 @@
 """Translates errors of PostgreSQL and its driver into store errors: one line, without secrets."""
 
+from redrive.errors import CommitUnknownError, StoreError, StoreUnavailableError, StoreUnusableError
 from redrive.failures.redaction import redact
-from redrive.stores.errors import CommitUnknown, StoreError, StoreUnavailable, StoreUnusable
 
 try:
     import asyncpg  # type: ignore[import-untyped]  # it has no annotations
@@ -50,23 +50,25 @@ _TRANSIENT = ("08", "53", "57", "55", "40", "25", "58", "XX")
 def connecting_failed(address: str, error: Exception) -> StoreError:
     state = _state_of(error)
     if state.startswith(_TRANSIENT) or (not state and isinstance(error, OUT_OF_SYNC)):
-        return StoreUnavailable(
+        return StoreUnavailableError(
             f"{address}: cannot connect ({_message(error)}); check that PostgreSQL is running and reachable there"
         )
     advice = _WHEN_CONNECTING.get(state) or _advice(state) or "check the address"
-    return StoreUnusable(f"{address}: cannot connect ({_message(error)}); {advice}")
+    return StoreUnusableError(f"{address}: cannot connect ({_message(error)}); {advice}")
 
 
 def statement_failed(address: str, error: Exception, lost: bool, writes: bool) -> StoreError:
     if lost:
         if writes:
-            return CommitUnknown(f"{address}: the connection was lost before the server answered ({_message(error)})")
-        return StoreUnavailable(f"{address}: the connection was lost ({_message(error)})")
+            return CommitUnknownError(
+                f"{address}: the connection was lost before the server answered ({_message(error)})"
+            )
+        return StoreUnavailableError(f"{address}: the connection was lost ({_message(error)})")
     state = _state_of(error)
     if state.startswith(_TRANSIENT):
-        return StoreUnavailable(f"{address}: temporarily unavailable ({_message(error)}); nothing was changed")
+        return StoreUnavailableError(f"{address}: temporarily unavailable ({_message(error)}); nothing was changed")
     if advice := _advice(state):
-        return StoreUnusable(f"{address}: {_message(error)}; {advice}")
+        return StoreUnusableError(f"{address}: {_message(error)}; {advice}")
     if state == _ABORTED_ITSELF:
         return StoreError(
             f"{address}: the worker does not own a flow that it changes, or adds a flow to a queue with a limit,"

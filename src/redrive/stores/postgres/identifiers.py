@@ -1,19 +1,21 @@
 """Checks and quotes what goes into SQL by name: the schema, the notification channel, literals."""
 
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 
 # PostgreSQL truncates names at 63 bytes, and the channel's name is five bytes longer than the schema's.
 _MAX_SCHEMA_BYTES = 58
 
 
 def checked_schema(schema: str) -> str:
-    """Return the schema's name; StoreUnusable when it cannot be used."""
+    """Return the schema's name; StoreUnusableError when it cannot be used."""
     if not schema or "\x00" in schema or len(schema.encode()) > _MAX_SCHEMA_BYTES or schema.startswith("pg_"):
-        raise StoreUnusable(
+        raise StoreUnusableError(
             f"schema {schema!r} is not allowed; use 1 to {_MAX_SCHEMA_BYTES} bytes that do not begin with pg_"
         )
     if schema == "$user":
-        raise StoreUnusable("schema '$user' is not allowed, since it means another schema for each user; use its name")
+        raise StoreUnusableError(
+            "schema '$user' is not allowed, since it means another schema for each user; use its name"
+        )
     return schema
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnavailable
+from redrive.errors import StoreUnavailableError
 from redrive.stores.migrations import PRE_RELEASE_COLUMN, Migration, load_migrations, pending
 from redrive.stores.postgres.faults import DRIVER_FAULTS, is_lock_timeout
 from redrive.stores.postgres.identifiers import quoted
@@ -77,7 +77,7 @@ async def migrate(connection: Any, schema: str, where: str) -> None:
         while not await _apply(connection, missing):
             blocker = await _describe_blocker(connection, schema)
             if SYSTEM_CLOCK.monotonic() - began >= GIVE_UP_AFTER:
-                raise StoreUnavailable(
+                raise StoreUnavailableError(
                     f"{where}: the schema cannot be migrated while a transaction uses its tables: "
                     f"{blocker}; end it, then try again"
                 )
@@ -91,7 +91,7 @@ async def migrate(connection: Any, schema: str, where: str) -> None:
 
 
 async def refuse_newer_schema(connection: Any, schema: str, where: str) -> None:
-    """Raise StoreTooNew when a newer redrive has migrated the schema since it was opened."""
+    """Raise StoreTooNewError when a newer redrive has migrated the schema since it was opened."""
     pending(load_migrations("redrive.stores.postgres"), await _version(connection, schema, where), where)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from redrive.determinism.dice import current_dice
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.postgres.faults import CLOSED_MIDWAY, DRIVER_FAULTS
 from redrive.stores.postgres.server import Server, close_quietly
 from redrive.stores.wake_listeners import WakeListeners

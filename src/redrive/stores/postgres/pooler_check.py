@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.postgres.faults import USE_SESSION_MODE
 from redrive.stores.postgres.server import Server, close_quietly
 
@@ -10,7 +10,7 @@ _SESSION = "SELECT pg_backend_pid()"
 
 
 async def refuse_shared_sessions(server: Server, connection: Any) -> None:
-    """Raise StoreUnusable when another connection gets the session of this one, which is still open.
+    """Raise StoreUnusableError when another connection gets the session of this one, which is still open.
 
     Settings of one (the schema, what a commit waits for) would apply to the other, and to strangers.
     """
@@ -24,6 +24,6 @@ async def refuse_shared_sessions(server: Server, connection: Any) -> None:
     finally:
         await close_quietly(other)
     if is_shared:
-        raise StoreUnusable(
+        raise StoreUnusableError(
             f"{server.address}: a connection pooler shares one session among several connections; {USE_SESSION_MODE}"
         )

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.postgres.address import public_address
 from redrive.stores.postgres.faults import CONNECTING_FAULTS, DRIVER_FAULTS, connecting_failed
 from redrive.stores.postgres.identifiers import quoted
@@ -63,7 +63,7 @@ class Server:
     async def connect(self, setup: str = "", command_timeout: bool = True) -> Any:
         """Open a connection; with `command_timeout`, the driver limits the time of each command."""
         if asyncpg is None:
-            raise StoreUnusable("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
+            raise StoreUnusableError("PostgreSQL needs the asyncpg driver: pip install 'redrive[postgres]'")
         try:
             connection = await _finish_connecting(
                 asyncpg.connect(
@@ -79,12 +79,12 @@ class Server:
         try:
             version: int = connection.get_server_version().major
             if version < MIN_SERVER_VERSION:
-                raise StoreUnusable(
+                raise StoreUnusableError(
                     f"{self.address}: the server is PostgreSQL {version}; use {MIN_SERVER_VERSION} or newer"
                 )
             encoding: str = connection.get_settings().server_encoding
             if encoding not in ENCODINGS:
-                raise StoreUnusable(
+                raise StoreUnusableError(
                     f"{self.address}: the database's encoding {encoding} cannot store all text;"
                     " create the database with ENCODING 'UTF8'"
                 )

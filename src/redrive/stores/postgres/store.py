@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from redrive.stores.errors import CommitUnknown
+from redrive.errors import CommitUnknownError
 from redrive.stores.postgres import list_statements, statements
 from redrive.stores.postgres.add_flows import add_flows_on, add_flows_on_sync, add_flows_steps, run_steps
 from redrive.stores.postgres.claims import Claimer
@@ -167,7 +167,7 @@ class PostgresStore:
                 lambda connection: connection.execute(statement, lease.epoch, fence, *parameters),
                 writes=True,
             )
-        except (CommitUnknown, asyncio.CancelledError):
+        except (CommitUnknownError, asyncio.CancelledError):
             self._unknown_commits.add(lease.epoch)
             raise
         if status.endswith(" 0"):

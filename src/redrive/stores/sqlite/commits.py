@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.records import NEVER_READS_AGAIN, Batch, FlowChange, Lease, NewFlow
 from redrive.stores.refusals import lease_lost, queue_has_limit
 from redrive.stores.sqlite.leases import check_lease

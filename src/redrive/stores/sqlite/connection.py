@@ -4,7 +4,7 @@ import os
 import sqlite3
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.sqlite.faults import is_busy
 
 WAL_PAGES = 2_000
@@ -17,11 +17,11 @@ def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
     """Open a connection to the file, creating the file when there is none."""
     folder = os.path.dirname(path) or "."
     if path in ("", ":memory:"):
-        raise StoreUnusable(f"{where}: not a file; use memory:// for a store in memory")
+        raise StoreUnusableError(f"{where}: not a file; use memory:// for a store in memory")
     if not os.path.isdir(folder):
-        raise StoreUnusable(f"{where}: folder {folder} does not exist; create it")
+        raise StoreUnusableError(f"{where}: folder {folder} does not exist; create it")
     if os.path.isdir(path):
-        raise StoreUnusable(f"{where}: this is a folder; name a file in it")
+        raise StoreUnusableError(f"{where}: this is a folder; name a file in it")
     connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=256)
     try:
         _use_write_ahead_log(connection, busy_timeout, where)
@@ -44,7 +44,7 @@ class OpenedFile:
         self._opened = (opened.st_ino, opened.st_dev)
 
     def check(self) -> None:
-        """Raise StoreUnusable when the path no longer leads to the file."""
+        """Raise StoreUnusableError when the path no longer leads to the file."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -53,7 +53,7 @@ class OpenedFile:
             # The statement that follows meets the same error and reports it.
             return
         if found is None or (found.st_ino, found.st_dev) != self._opened:
-            raise StoreUnusable(
+            raise StoreUnusableError(
                 f"{self._where}: the file was deleted, moved or replaced while it was in use;"
                 " put it back and open the store again"
             )
@@ -71,5 +71,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout: float, wh
             SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.monotonic() + _RETRY_AFTER)
             continue
         if mode != "wal":
-            raise StoreUnusable(f"{where}: this file system supports no write-ahead log; use a file on a local disk")
+            raise StoreUnusableError(
+                f"{where}: this file system supports no write-ahead log; use a file on a local disk"
+            )
         return

@@ -49,7 +49,7 @@ def extend_lease(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bo
 
 
 def check_lease(connection: sqlite3.Connection, lease: Lease) -> None:
-    """Raise LeaseLost unless the lease is valid."""
+    """Raise LeaseLostError unless the lease is valid."""
     if connection.execute(_VALID, (lease.epoch, SYSTEM_CLOCK.monotonic())).fetchone() is None:
         raise lease_lost(lease)
 

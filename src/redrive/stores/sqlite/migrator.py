@@ -3,7 +3,7 @@
 import sqlite3
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import StoreUnusable
+from redrive.errors import StoreUnusableError
 from redrive.stores.migrations import PRE_RELEASE_COLUMN, Migration, load_migrations, pending
 from redrive.stores.refusals import pre_release_layout
 
@@ -32,7 +32,7 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
 
 
 def refuse_newer_schema(connection: sqlite3.Connection, where: str) -> None:
-    """Raise StoreTooNew when a newer redrive has migrated the schema since it was opened."""
+    """Raise StoreTooNewError when a newer redrive has migrated the schema since it was opened."""
     pending(load_migrations("redrive.stores.sqlite"), _version(connection, where), where)
 
 
@@ -58,7 +58,7 @@ def _apply(connection: sqlite3.Connection, migration: Migration, where: str) -> 
     except sqlite3.OperationalError as error:
         if "already exists" not in str(error):
             raise
-        raise StoreUnusable(f"{where}: another program uses this file ({error}); use another file") from error
+        raise StoreUnusableError(f"{where}: another program uses this file ({error}); use another file") from error
     connection.execute(
         "INSERT INTO redrive_migrations VALUES (?, ?, ?)", (migration.version, migration.name, SYSTEM_CLOCK.wall())
     )

@@ -49,7 +49,7 @@ class SqliteStore:
     """Flows in the file at `path`, which other processes of this machine can use at the same time.
 
     A write waits up to `busy_timeout` seconds for other writers, or less while a worker has a short lease, and then
-    raises StoreUnavailable.
+    raises StoreUnavailableError.
     """
 
     def __init__(self, path: str, busy_timeout: float = 5.0) -> None:

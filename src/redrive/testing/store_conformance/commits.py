@@ -7,7 +7,7 @@ import contextlib
 import msgspec
 import pytest
 
-from redrive.stores.errors import LeaseLost, StoreError, StoreUnavailable
+from redrive.errors import LeaseLostError, StoreError, StoreUnavailableError
 from redrive.stores.records import (
     Batch,
     DeadQuery,
@@ -72,7 +72,7 @@ class CommitConformance:
         )
         with pytest.raises(StoreError) as raised:
             await store.commit(lease, refused)
-        assert not isinstance(raised.value, LeaseLost | StoreUnavailable)
+        assert not isinstance(raised.value, LeaseLostError | StoreUnavailableError)
         assert not await store.committed(lease, refused)
         assert await store.read_events(["a", "b"]) == {"a": kept.events, "b": []}
         assert await status_of(store, "b") == "running"
@@ -96,12 +96,12 @@ class CommitConformance:
             retries=[retry("a", 1)],
             dead=[letter("a")],
         )
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await store.commit(lease, batch)
         await other.reap_leases()
         successor = await acquire(other)
         assert await claim(other, successor) == ["a"]
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await store.commit(lease, batch)
         assert await other.read_events(["a"]) == {"a": []}
         assert (await found(other, "a")).owner == successor.epoch

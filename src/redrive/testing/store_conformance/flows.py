@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.records import Batch, DeadLetter, FlowQuery, HeartbeatRow, RetryQuery, RetryRow
 from redrive.testing.store_conformance.scenario import (
     NOW,

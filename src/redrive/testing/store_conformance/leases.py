@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.errors import LeaseLost
+from redrive.errors import LeaseLostError
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, FlowChange, Lease, NewWorker
 from redrive.testing.store_conformance.scenario import (
@@ -30,9 +30,9 @@ from redrive.testing.store_conformance.scenario import (
 async def is_fenced(store: Store, lease: Lease) -> None:
     """Check that the lease no longer allows anything."""
     assert not await store.extend_lease(lease, LONG)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLostError):
         await store.commit(lease, Batch(number=1, events=[event("a", 1)]))
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLostError):
         await store.claim(lease, [WORK], None, 10, NOW)
     assert await store.read_events(["a"]) == {"a": []}
 
@@ -122,7 +122,7 @@ class LeaseConformance:
         await expired(store, lease)
         assert len(await other.reap_leases()) == 1
         await is_fenced(store, lease)
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             await store.committed(lease, Batch(number=1))
         assert await status_of(store, "a") == "ready"
 

@@ -6,7 +6,7 @@ import asyncio
 import msgspec
 import pytest
 
-from redrive.stores.errors import StoreError
+from redrive.errors import StoreError
 from redrive.stores.records import KeyRow, StepRow
 from redrive.testing.store_conformance.flows import TEXTS
 from redrive.testing.store_conformance.scenario import NOW, Stores, scenario

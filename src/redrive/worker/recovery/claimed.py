@@ -6,12 +6,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from redrive.failures.signals import CrashLoop
+from redrive.errors import CrashLoopError, DeserializationError, UnknownDefinitionError
 from redrive.flows.action import unknown_actions
 from redrive.flows.history import fold
 from redrive.flows.messages import ManualResolution
-from redrive.flows.registry import UnknownDefinition
-from redrive.flows.values.json_form import NotReadable
 from redrive.stores.interface import Store
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Lease, Message
 from redrive.worker.faults import FaultHandler
@@ -99,7 +97,7 @@ class ClaimedFlows:
     def _create(self, record: FlowRecord) -> FlowRun | None:
         try:
             run = self._factory.create(record)
-        except UnknownDefinition:
+        except UnknownDefinitionError:
             # Unregistered since it was claimed; a worker that knows it takes it when this lease ends.
             return None
         self._flows.add(run)
@@ -109,7 +107,7 @@ class ClaimedFlows:
         """Load nothing else until it is known, durably, whether this flow takes its worker down."""
         crash_loop = None
         if record.lost_owners > ALONE:
-            crash_loop = CrashLoop(
+            crash_loop = CrashLoopError(
                 "one worker after the other was lost when it took the flow up, the last one when it took up nothing "
                 "else: the code of the flow ends the process that runs it, or holds it up for longer than a lease"
             )
@@ -139,7 +137,7 @@ class ClaimedFlows:
         self._journal.batch.flows.append(change)
         self._journal.wake()
 
-    async def _continue_all(self, records: Sequence[FlowRecord], crash_loop: CrashLoop | None = None) -> None:
+    async def _continue_all(self, records: Sequence[FlowRecord], crash_loop: CrashLoopError | None = None) -> None:
         """Continue flows from their logs, a few at a time: all logs together may not fit into memory."""
         messages: dict[str, list[Message]] = defaultdict(list)
         if any(record.messages_sent > record.messages_read for record in records):
@@ -153,7 +151,7 @@ class ClaimedFlows:
             most = min(2 * most, LOGS_AT_ONCE) if 2 * size <= READ_AT_ONCE else max(1, most // 2)
 
     async def _continue_part(
-        self, records: Sequence[FlowRecord], messages: dict[str, list[Message]], crash_loop: CrashLoop | None
+        self, records: Sequence[FlowRecord], messages: dict[str, list[Message]], crash_loop: CrashLoopError | None
     ) -> int:
         """Returns the size of their logs in bytes."""
         store, ids = self._store, [record.id for record in records]
@@ -181,7 +179,7 @@ class ClaimedFlows:
         rows: list[EventRow],
         heartbeats: list[HeartbeatRow],
         messages: list[Message],
-        crash_loop: CrashLoop | None,
+        crash_loop: CrashLoopError | None,
     ) -> None:
         try:
             pieces = self._replayer.replay(run, rows, heartbeats, messages, crash_loop=crash_loop)
@@ -196,7 +194,7 @@ class ClaimedFlows:
     async def _close_dead_letter(self, flow_id: str, rows: list[EventRow], messages: list[Message]) -> None:
         """A flow that failed before it read a manual resolution of one of its items is reopened: no dead letter."""
         resolutions = [said for said in map(read, messages) if isinstance(said, ManualResolution)]
-        with contextlib.suppress(NotReadable):
+        with contextlib.suppress(DeserializationError):
             # A log that cannot be read is parked later.
             if resolutions and rows and may_be_reopened(lines_of(rows[-1:])[-1].event):
                 items = fold(lines_of(rows)).items

@@ -5,15 +5,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
-from redrive.failures.signals import CrashLoop
+from redrive.errors import (
+    CrashLoopError,
+    DeserializationError,
+    NondeterminismError,
+    TypeHintError,
+    UnknownDefinitionError,
+)
 from redrive.flows.action import unknown_actions
 from redrive.flows.commands import EndFlow
 from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Line, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
 from redrive.flows.messages import Cancel, ManualResolution
-from redrive.flows.registry import UnknownDefinition
-from redrive.flows.replay import NonDeterminism, last_decisive_line, replay
-from redrive.flows.values.json_form import NotReadable, UnusableHints
+from redrive.flows.replay import last_decisive_line, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 from redrive.worker.attempt_failures import lost_attempt
 from redrive.worker.flow_run import FlowRun
@@ -46,7 +50,7 @@ class Replayer:
         heartbeats: list[HeartbeatRow],
         messages: list[Message],
         running_here: Collection[int] = (),
-        crash_loop: CrashLoop | None = None,
+        crash_loop: CrashLoopError | None = None,
     ) -> Iterator[None]:
         """Replay the flow's log, deliver its messages, and do what is due.
 
@@ -59,7 +63,7 @@ class Replayer:
             run.log.seq, run.log.last_at = rows[-1].seq, rows[-1].at
         try:
             lines = yield from reading_lines(rows)
-        except NotReadable as error:
+        except DeserializationError as error:
             park_unreplayable(run, [], str(error), messages)
             if run.log.history.ending is not None:
                 for number in items_named_in(rows):
@@ -91,10 +95,10 @@ class Replayer:
             told = yield from fold_in_chunks(lines)
         try:
             open_commands = yield from replay(lines, run.driver, run.log.history, _began_at(lines))
-        except (NonDeterminism, UnknownDefinition, UnusableHints) as error:
+        except (NondeterminismError, UnknownDefinitionError, TypeHintError) as error:
             park_unreplayable(run, lines, str(error), messages)
             return
-        except NotReadable as error:
+        except DeserializationError as error:
             _fail_with_messages(run, lines, error, messages)
             return
         _restore_heartbeats(run, heartbeats)
@@ -202,7 +206,7 @@ def _fail_without_code(run: FlowRun, lines: list[Line], error: Exception, kind: 
     run.commands.handle([EndFlow("failed", error=error, kind=kind)], at)
 
 
-def _fail_with_messages(run: FlowRun, lines: list[Line], error: NotReadable, messages: list[Message]) -> None:
+def _fail_with_messages(run: FlowRun, lines: list[Line], error: DeserializationError, messages: list[Message]) -> None:
     """Fail a flow whose input or results no longer fit its code, unless a message cancels it."""
     # All are read: an unread one would have the flow claimed again at once.
     words = [take(run, message) for message in messages]

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import GraphError, NotationError
 from redrive.flows.graphs.graph import MOST_STEPS, Graph
 from redrive.flows.graphs.notation.environments import in_environment, read_environments
 from redrive.flows.graphs.notation.input_reading import read_flow_inputs
 from redrive.flows.graphs.notation.names import read_name, read_names
-from redrive.flows.graphs.notation.problems import GraphError, Problems
+from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.graphs.notation.step_reading import read_named_step
 from redrive.flows.graphs.spec import StepSpec
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 from redrive.notation.source import load_document
@@ -42,7 +43,7 @@ def read_graph(
     problems = Problems()
     if not isinstance(data, Mapping):
         allowed = f"a mapping with the keys {', '.join(GRAPH_KEYS)}"
-        problems.add(NotationError("not a graph", allowed=allowed, source=place.source, line=place.line))
+        problems.add(notation_error("not a graph", allowed=allowed, source=place.source, line=place.line))
         raise GraphError(problems.found)
     environments = read_environments(data.get("environments", {}), place.at("environments"), problems)
     graph = _read(data, place, problems, imports)

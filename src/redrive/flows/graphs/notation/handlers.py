@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from redrive.errors import NotationError
 from redrive.flows.action import Action, action
 from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.graphs.spec import ActionHandler, Handler, HttpHandler, Mode
-from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place
 

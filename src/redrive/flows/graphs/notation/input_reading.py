@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import NotationError
 from redrive.flows.graphs.item_inputs import misfit
 from redrive.flows.graphs.notation.names import read_name
 from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.graphs.spec import InputSpec, ValueType
 from redrive.flows.graphs.value_types import VALUE_TYPES, fits, in_words, kind_of
-from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 

@@ -4,25 +4,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from redrive.errors import GraphError, NotationError
 from redrive.failures.secret_names import names_a_secret
-from redrive.notation.errors import NotationError, show_where
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 
 MOST_SHOWN = 50
 """How many problems are shown; the others are only counted."""
-
-
-class GraphError(ValueError):
-    """A graph or a step that cannot be meant: one line for each problem, with its place and what to write instead."""
-
-    def __init__(self, problems: Sequence[NotationError], left_out: int = 0) -> None:
-        self.problems = tuple(problems)
-        """Each with `source`, `line`, `key`, `path`, `problem` and `allowed`."""
-        lines = [str(one) for one in self.problems]
-        if left_out:
-            lines.append(f"{show_where(self.problems[0].source, None)}: and {left_out} more problems")
-        super().__init__("\n".join(lines))
 
 
 class Problems:

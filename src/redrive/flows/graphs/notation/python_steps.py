@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from redrive.errors import NotationError, PolicyError
 from redrive.flows.action import Action
 from redrive.flows.graphs.notation.handlers import action_of
 from redrive.flows.graphs.notation.problems import Problems
@@ -12,9 +13,8 @@ from redrive.flows.graphs.notation.step_writing import input_as_data
 from redrive.flows.graphs.spec import StepSpec
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.notation.errors import NotationError
 from redrive.notation.place import Place
-from redrive.policies.policy import Policy, PolicyError
+from redrive.policies.policy import Policy
 
 
 def step_from_python(

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from redrive.errors import NotationError
 from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.notation.errors import NotationError
 from redrive.notation.fields import Fields
 from redrive.notation.formats import native, template, work_config
 from redrive.notation.place import Place

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import GraphError, UnknownDefinitionError
 from redrive.flows.action import Action, action_named
 from redrive.flows.graphs.conditions import ConditionError, check_condition
 from redrive.flows.graphs.notation.handlers import HANDLER_KEYS, HTTP_ONLY, read_handler
 from redrive.flows.graphs.notation.input_reading import read_inputs, read_outputs
 from redrive.flows.graphs.notation.names import read_name, read_names
-from redrive.flows.graphs.notation.problems import GraphError, Problems
+from redrive.flows.graphs.notation.problems import Problems
 from redrive.flows.graphs.notation.signature_inputs import inputs_of_action, parameters_of_action
 from redrive.flows.graphs.notation.step_policy import POLICY_KEYS, read_step_policy
 from redrive.flows.graphs.spec import ActionHandler, Handler, InputSpec, StepSpec
 from redrive.flows.graphs.structure import flaws_of_step
-from redrive.flows.registry import UnknownDefinition
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
-from redrive.notation.errors import NotationError
+from redrive.notation.errors import notation_error
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 from redrive.policies.policy import Policy
@@ -44,7 +44,7 @@ def read_step(data: Any, place: Place | None = None, *, imports: bool = False) -
     problems = Problems()
     if not isinstance(data, Mapping):
         allowed = f"a mapping with the keys name, {', '.join(STEP_KEYS)}"
-        raise GraphError([NotationError("not a step", allowed=allowed, source=place.source, line=place.line)])
+        raise GraphError([notation_error("not a step", allowed=allowed, source=place.source, line=place.line)])
     name = ""
     with problems:
         if "name" not in data:
@@ -134,7 +134,7 @@ def _known_action(handler: Handler | None) -> Action[..., Any] | None:
         return None
     try:
         return action_named(handler.action)
-    except UnknownDefinition:
+    except UnknownDefinitionError:
         return None
 
 

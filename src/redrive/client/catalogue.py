@@ -1,0 +1,32 @@
+"""The catalogue: HTTP steps that are registered in the store, from which flows are planned by their goals."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from redrive.client.flow_access import FlowAccess
+from redrive.flows.graphs.notation.step_reading import read_step
+from redrive.flows.graphs.spec import StepSpec
+from redrive.stores.records import StepRow
+
+LARGEST_STEP = 64 * 1024
+
+
+class Catalogue:
+    """Registers steps and lists them."""
+
+    def __init__(self, flows: FlowAccess) -> None:
+        self._flows = flows
+
+    async def register(self, step: Mapping[str, Any] | StepSpec) -> bool:
+        """Add the step, or replace the one of the same name; True when there was none."""
+        spec = step if isinstance(step, StepSpec) else read_step(step)
+        body = msgspec.json.encode(spec).decode()
+        if len(body) > LARGEST_STEP:
+            raise ValueError(f"step {spec.name} takes {len(body):,} bytes; at most {LARGEST_STEP:,} are allowed")
+        row = StepRow(name=spec.name, body=body, updated_at=self._flows.now())
+        return await self._flows.store.put_step(row)
+
+    async def steps(self) -> list[StepSpec]:
+        return [msgspec.json.decode(row.body, type=StepSpec) for row in await self._flows.store.list_steps()]

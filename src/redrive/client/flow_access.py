@@ -1,0 +1,51 @@
+"""Reads flows from the store and leaves messages in their inboxes."""
+
+from redrive.client.loop_affinity import LoopAffinity
+from redrive.determinism.clock import Clock, whole_microseconds
+from redrive.errors import FlowNotFoundError
+from redrive.flows.events import Line
+from redrive.flows.messages import AnyMessage, write_message
+from redrive.flows.values.json_form import is_storable
+from redrive.stores.interface import Store
+from redrive.stores.records import FlowRecord, FlowStatus
+from redrive.worker.log_lines import lines_of
+
+
+class FlowAccess:
+    """The store of one app, usable only in the event loop that opened it."""
+
+    def __init__(self, store: Store, affinity: LoopAffinity, clock: Clock) -> None:
+        self._store = store
+        self._affinity = affinity
+        self._clock = clock
+
+    @property
+    def store(self) -> Store:
+        self._affinity.check()
+        return self._store
+
+    def check_loop(self) -> None:
+        """RuntimeError outside the event loop that opened the app."""
+        self._affinity.check()
+
+    def now(self) -> float:
+        """The time in epoch seconds, rounded to the microsecond as every store keeps it."""
+        return whole_microseconds(self._clock.wall())
+
+    async def find(self, flow_id: str) -> FlowRecord:
+        """Return the flow's row; FlowNotFoundError where there is none."""
+        record = await self.store.find_flow(flow_id) if is_storable(flow_id) else None
+        if record is None:
+            raise FlowNotFoundError(flow_id, self._store.address)
+        return record
+
+    async def log(self, flow_id: str) -> list[Line]:
+        """Return the flow's log, in order."""
+        return lines_of((await self.store.read_events([flow_id]))[flow_id])
+
+    async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
+        """Leave a message in the flow's inbox; return the status that the flow had."""
+        text = write_message(message)
+        if not is_storable(flow_id) or (status := await self.store.send(flow_id, text, self.now())) is None:
+            raise FlowNotFoundError(flow_id, self._store.address)
+        return status
