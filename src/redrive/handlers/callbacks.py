@@ -24,7 +24,7 @@ async def report_outcome(
 ) -> None:
     """Report the outputs of an asynchronous step, or the error it failed with; `retry` asks for another attempt.
 
-    The report is repeated while the engine cannot be reached. Raises OutcomeRefusedError when the attempt is not current
+    The report is repeated while the engine cannot be reached. OutcomeRefusedError when the attempt is not current
     any more: it took too long, and the engine has started another one.
     """
     kind = "application/json"

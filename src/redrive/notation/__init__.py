@@ -20,7 +20,6 @@ _HOMES = {
     "Notation": "catalogue",
     "read_duration": "durations",
     "write_duration": "durations",
-    "NotationError": "errors",
     "Finding": "linting.linter",
     "lint": "linting.linter",
     "lint_text": "linting.linter",
