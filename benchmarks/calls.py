@@ -27,7 +27,7 @@ ROUNDS, IMPORTS = 800, 25
 QUICK_ROUNDS, QUICK_IMPORTS = 150, 6
 
 MODULES = {name: name for name in SYSTEMS} | {"hyx": "hyx.retry", "asyncio": "asyncio"}
-NO_PLAIN_FUNCTIONS = "guards coroutine functions only"
+NO_PLAIN_FUNCTIONS = "it guards coroutine functions only"
 
 
 def main() -> None:
