@@ -56,6 +56,27 @@ BATCHES = pytest.mark.parametrize("more", [False, True], ids=["events", "more"])
 # The way to the server
 
 
+def test_a_connection_that_is_cut_while_its_session_is_set_up_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server was reached, so the address is right: a worker must connect again, not end."""
+    address, connect = shared_server().fresh_database(), asyncpg.connect
+
+    async def cut(*args: Any, **settings: Any) -> Any:
+        connection = await connect(*args, **settings)
+        connection.terminate()
+        return connection
+
+    async def scenario() -> None:
+        store = PostgresStore(address)
+        monkeypatch.setattr(asyncpg, "connect", cut)
+        with pytest.raises(StoreUnavailableError, match="cannot connect"):
+            await store.open()
+        monkeypatch.undo()
+        await store.open()
+        await store.close()
+
+    asyncio.run(scenario())
+
+
 @BATCHES
 def test_a_backend_that_is_terminated_in_mid_commit_leaves_nothing_and_work_goes_on(more: bool) -> None:
     async def play(scene: Scene) -> None:

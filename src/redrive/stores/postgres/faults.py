@@ -47,9 +47,10 @@ _ABORTED_ITSELF = "22012"
 _TRANSIENT = ("08", "53", "57", "55", "40", "25", "58", "XX")
 
 
-def connecting_failed(address: str, error: Exception) -> StoreError:
+def connecting_failed(address: str, error: Exception, connected: bool = False) -> StoreError:
+    """connected: the fault came while the session was set up, so that the address is right."""
     state = _state_of(error)
-    if state.startswith(_TRANSIENT) or (not state and isinstance(error, OUT_OF_SYNC)):
+    if state.startswith(_TRANSIENT) or (not state and (connected or isinstance(error, OUT_OF_SYNC))):
         return StoreUnavailableError(
             f"{address}: cannot connect ({_message(error)}); check that PostgreSQL is running and reachable there"
         )

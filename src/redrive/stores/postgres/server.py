@@ -6,7 +6,7 @@ from typing import Any
 
 from redrive.errors import StoreUnusableError
 from redrive.stores.postgres.address import public_address
-from redrive.stores.postgres.faults import CONNECTING_FAULTS, DRIVER_FAULTS, connecting_failed
+from redrive.stores.postgres.faults import CLOSED_MIDWAY, CONNECTING_FAULTS, DRIVER_FAULTS, connecting_failed
 from redrive.stores.postgres.identifiers import quoted
 
 try:
@@ -91,8 +91,8 @@ class Server:
             await connection.execute(self._session + setup, timeout=CONNECT_TIMEOUT)
         except BaseException as error:
             connection.terminate()
-            if isinstance(error, DRIVER_FAULTS):
-                raise connecting_failed(self.address, error) from None
+            if isinstance(error, (*DRIVER_FAULTS, CLOSED_MIDWAY)):
+                raise connecting_failed(self.address, error, connected=True) from None
             raise
         return connection
 
