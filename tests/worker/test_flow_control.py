@@ -758,10 +758,10 @@ def test_what_is_said_about_flows_must_be_text_and_is_refused_before_anything_ch
             for wrong, kind in ((None, TypeError), (3, TypeError), ("\udc80", ValueError), ("\x00", ValueError)):
                 why: Any = wrong
                 for tell in (handle.cancel, handle.pause, handle.resume):
-                    with pytest.raises(kind, match="why (must be a string|contains NUL)"):
+                    with pytest.raises(kind, match=r"why (must be a string|contains NUL)"):
                         await tell(by="ops", why=why)
                 for settle in (app.redrive, app.discard):
-                    with pytest.raises(kind, match="why (must be a string|contains NUL)"):
+                    with pytest.raises(kind, match=r"why (must be a string|contains NUL)"):
                         await settle(handle.id, by="ops", why=why)
                 with pytest.raises(ValueError, match="queue: use a name"):
                     await app.limit_queue(why, 1)

@@ -15,6 +15,7 @@ from redrive.determinism.ids import ordered_id
 from redrive.flows.action import ActionCall, listen_for_unawaited_calls, unknown_actions
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.stored_inputs import required_actions
+from redrive.flows.workflows.workflow import Workflow
 from redrive.pipeline.durable import forgetting_pipelines
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowRecord, FlowStatus
@@ -262,16 +263,16 @@ async def flow_app(
             yield app
 
 
-def run_flow(call: FlowCall[Any] | ActionCall[Any]) -> FlowOutcome:
-    """Run a flow to its end on a virtual clock: `run_flow(Billing, user="u1").result`.
+def run_flow(call: FlowCall[Any] | ActionCall[Any] | type[Workflow]) -> FlowOutcome:
+    """Run a flow to its end on a virtual clock: `run_flow(Billing.call(user="u1")).result`.
 
-    A job is `run_flow(charge("u1"))`. Graphs and scripts take their inputs as a dict: `run_flow(graph, {"n": 4})`.
-    Pipelines take `data=...`.
+    call: as in `app.start`: `run_flow(charge("u1"))` runs a job, `run_flow(graph.call({"n": 4}))` a graph. A workflow
+    without arguments may be given as its class.
     """
 
     async def run() -> FlowOutcome:
         async with flow_app() as app:
-            return await app.outcome(await app.start(call))
+            return await app.outcome(await app.start(call.call() if isinstance(call, type) else call))
 
     return run_now(run())
 

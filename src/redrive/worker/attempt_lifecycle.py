@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from redrive.determinism.dice import Dice
-from redrive.errors import AttemptTimeoutError
+from redrive.errors import AttemptTimeoutError, CircuitOpenError, Snooze
 from redrive.failures.failure import Failure
 from redrive.flows.driver import Driver
 from redrive.flows.errors.error_details import kept_text
@@ -120,7 +120,8 @@ class AttemptLifecycle:
         so_far = item.retry_history
         assert so_far is not None  # noqa: S101 - an attempt was made
         wanted = self._steps is None or self._steps.awaits_item(item.number)
-        snoozed = snooze_seconds(item, error, failure, self._dice) if wanted else None
+        may_snooze = wanted and isinstance(error, Snooze | CircuitOpenError)
+        snoozed = snooze_seconds(item, error, failure, self._dice) if may_snooze else None
         if snoozed is not None:
             self.return_attempt(item, at, at + snoozed, kept_text(str(error)))
         else:

@@ -12,13 +12,12 @@ from redrive.worker.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.attempt_starter import AttemptStarter
 from redrive.worker.command_handler import CommandHandler, Ending
 from redrive.worker.dependency_guard import DependencyGuard
-from redrive.worker.flow_alarm import FlowAlarm
 from redrive.worker.flow_log import FlowLog
 from redrive.worker.flow_run import FlowRun
 from redrive.worker.flow_timers import FlowTimers
 from redrive.worker.journal import Journal
 from redrive.worker.slots import ExecutionSlots
-from redrive.worker.timer_queue import TimerQueue
+from redrive.worker.timer_queue import Alarm, TimerQueue
 
 
 class FlowFactory:
@@ -56,7 +55,7 @@ class FlowFactory:
         """UnknownDefinitionError when this process does not know the flow's definition."""
         driver = driver_for(record.definition, record.id, record.input)
         log = FlowLog(record, self._journal, self._clock.wall)
-        alarm = FlowAlarm(self._timer_queue)
+        alarm = Alarm(self._timer_queue)
         timers = FlowTimers(log, driver)
         starter = AttemptStarter(
             log,

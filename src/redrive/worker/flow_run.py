@@ -11,9 +11,9 @@ from redrive.flows.events import FlowBegan, TimerFired
 from redrive.worker.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.attempt_starter import AttemptStarter
 from redrive.worker.command_handler import CommandHandler
-from redrive.worker.flow_alarm import FlowAlarm
 from redrive.worker.flow_log import FlowLog
 from redrive.worker.flow_timers import FlowTimers, TimerKind
+from redrive.worker.timer_queue import Alarm
 
 # A flow that waits longer than this leaves memory at once.
 SHORT_WAIT = 5.0
@@ -51,7 +51,7 @@ class FlowRun:
         starter: AttemptStarter,
         commands: CommandHandler,
         attempts: AttemptLifecycle,
-        alarm: FlowAlarm,
+        alarm: Alarm,
         keep_in_memory: Callable[["FlowRun"], bool],
         after_inbox: Callable[[Callable[[], None]], None],
     ) -> None:

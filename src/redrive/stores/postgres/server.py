@@ -91,7 +91,7 @@ class Server:
             await connection.execute(self._session + setup, timeout=CONNECT_TIMEOUT)
         except BaseException as error:
             connection.terminate()
-            if isinstance(error, (*DRIVER_FAULTS, CLOSED_MIDWAY)):
+            if isinstance(error, Exception) and isinstance(error, (*DRIVER_FAULTS, CLOSED_MIDWAY)):
                 raise connecting_failed(self.address, error, connected=True) from None
             raise
         return connection
