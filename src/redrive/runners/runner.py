@@ -39,7 +39,6 @@ class Runner:
         self._threads = ThreadExecutor(self._clock, threads)
         self._processes = ProcessExecutor(self._clock, processes)
         self._execute: dict[str, _Execute] = {
-            "loop": self._execute_in_loop,
             "thread": self._threads.execute,
             "process": self._processes.execute,
         }
@@ -52,10 +51,15 @@ class Runner:
 
     def start(self, handler: Handler, attempt: Attempt, arguments: Values) -> None:
         """Start the attempt; its outcome is reported unless it is cancelled."""
-        execute = self._execute_over_http if isinstance(handler, HttpHandler) else self._execute[handler.executor]
+        if isinstance(handler, HttpHandler):
+            work = self._run(self._execute_over_http, handler, attempt, arguments)
+        elif handler.executor == "loop":
+            work = self._run_in_loop(handler, attempt, arguments)
+        else:
+            work = self._run(self._execute[handler.executor], handler, attempt, arguments)
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-        self._running[attempt] = self._loop.create_task(self._run(execute, handler, attempt, arguments))
+        self._running[attempt] = self._loop.create_task(work)
 
     def cancel(self, attempt: Attempt) -> None:
         """Cancel the attempt, without a report. A thread cannot be stopped: it runs on, and its result is dropped."""
@@ -106,7 +110,8 @@ class Runner:
         finally:
             self._forget(attempt)
 
-    async def _execute_in_loop(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> Result:
+    async def _run_in_loop(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> None:
+        """The same as `_run` for coroutines, without a coroutine in between: most attempts are made here."""
         clock, signature = self._clock, action.signature
         enter_attempt(attempt)
         scope = scope_of(attempt, clock)
@@ -118,9 +123,14 @@ class Runner:
             else:
                 with time_limit(clock, attempt, self._late(attempt)):
                     result = await signature.call_with(action.function, values)
-            return signature.stored_result(result)
+            text, read = signature.stored_result(result)
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._report_error(attempt, error)
+        else:
+            self._listener.succeeded(attempt, text, read)
         finally:
             close_scope(scope)
+            self._forget(attempt)
 
     async def _execute_over_http(self, handler: HttpHandler, attempt: Attempt, arguments: Values) -> Result | None:
         """Return the outputs; None if the handler accepted the work and reports later."""

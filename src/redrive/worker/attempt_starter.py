@@ -21,6 +21,7 @@ from redrive.worker.flow_timers import FlowTimers
 from redrive.worker.retry_rows import retry_row
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.step_concurrency import StepConcurrency
+from redrive.worker.timer_queue import Alarm
 
 # A retry that is due sooner gets no row in the retry queue: it would be gone before anyone looked.
 WORTH_LISTING = 0.05
@@ -30,12 +31,12 @@ class AttemptStarter:
     """Each attempt needs a slot of the worker; a graph's step may also limit its items and name a dependency."""
 
     __slots__ = (
+        "_alarm",
         "_dispatcher",
         "_driver",
         "_guard",
         "_log",
         "_monotonic",
-        "_on_slot_unused",
         "_slots",
         "_timers",
         "active",
@@ -53,10 +54,10 @@ class AttemptStarter:
         slots: ExecutionSlots,
         guard: DependencyGuard,
         dispatcher: AttemptDispatcher,
+        alarm: Alarm,
         monotonic: Callable[[], float],
-        on_slot_unused: Callable[[], None],
     ) -> None:
-        """on_slot_unused: called when an item that waited for a slot does not begin, and the flow may be idle."""
+        """alarm: wakes the flow."""
         self._log = log
         self._driver = driver
         self._timers = timers
@@ -64,7 +65,7 @@ class AttemptStarter:
         self._guard = guard
         self._dispatcher = dispatcher
         self._monotonic = monotonic
-        self._on_slot_unused = on_slot_unused
+        self._alarm = alarm
         self.active = 0
         """Items that run here or wait for a slot."""
         self.waiting_for_slot: dict[int, None] = {}
@@ -182,7 +183,8 @@ class AttemptStarter:
                 return True
             self.active -= 1
             self.release_step(item, at)
-            self._on_slot_unused()
+            # The flow may be idle now. It looks in a turn of its own: the attempt that freed the slot may be in one.
+            self._alarm.set(at)
         return False
 
     def _begin(self, item: Item, handler: Handler | UnknownDefinitionError, executor: Executor, at: float) -> bool:

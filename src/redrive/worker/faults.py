@@ -37,8 +37,9 @@ class FaultHandler:
             "flow %s: the engine failed; the flow is left alone until this worker ends\n%s", run.id, trace_of(error)
         )
         run.log.released = True
-        run.driver.discard()
         self._flows.take_out(run)
+        run.driver.discard()
+        run.alarm.cancel()
 
     def _parked(self, run: FlowRun, error: BaseException, messages: Sequence[Message]) -> bool:
         problem = f"the engine failed on it: {redact(repr(error), 500)}; its worker's log says where"

@@ -1,6 +1,5 @@
 """Compose a flow's parts from the collaborators that all flows of a worker share."""
 
-import functools
 from collections.abc import Callable
 
 from redrive.determinism.clock import Clock
@@ -31,13 +30,13 @@ class FlowFactory:
         guard: DependencyGuard,
         dispatcher: AttemptDispatcher,
         timer_queue: TimerQueue,
-        on_wake: Callable[[FlowRun], None],
-        on_released: Callable[[FlowRun, float | None], None],
+        on_wake: Callable[[str], None],
+        on_released: Callable[[FlowLog, float | None], None],
         on_ended: Callable[[FlowLog, Ending], None],
         keep_in_memory: Callable[[FlowRun], bool],
         after_inbox: Callable[[Callable[[], None]], None],
     ) -> None:
-        """on_wake, on_released: called with the flow when its alarm goes off, and once its release is durable."""
+        """on_wake: called with the flow's id when its alarm goes off. on_released: called once a release is durable."""
         self._clock = clock
         self._dice = dice
         self._journal = journal
@@ -54,8 +53,8 @@ class FlowFactory:
     def create(self, record: FlowRecord) -> FlowRun:
         """UnknownDefinitionError when this process does not know the flow's definition."""
         driver = driver_for(record.definition, record.id, record.input)
-        log = FlowLog(record, self._journal, self._clock.wall)
-        alarm = Alarm(self._timer_queue)
+        log = FlowLog(record, self._journal, self._clock.wall, self._on_released)
+        alarm = Alarm(self._timer_queue, record.id, self._on_wake)
         timers = FlowTimers(log, driver)
         starter = AttemptStarter(
             log,
@@ -64,13 +63,9 @@ class FlowFactory:
             self._slots,
             self._guard,
             self._dispatcher,
+            alarm,
             self._clock.monotonic,
-            # In a turn of its own: the attempt that freed the slot may be in the middle of one.
-            on_slot_unused=lambda: alarm.set(log.now()),
         )
         commands = CommandHandler(log, driver, timers, starter, self._slots, self._on_ended)
         attempts = AttemptLifecycle(log, driver, timers, starter, commands, self._slots, self._dice)
-        run = FlowRun(log, driver, timers, starter, commands, attempts, alarm, self._keep_in_memory, self._after_inbox)
-        alarm.on_wake = functools.partial(self._on_wake, run)
-        log.on_released = functools.partial(self._on_released, run)
-        return run
+        return FlowRun(log, driver, timers, starter, commands, attempts, alarm, self._keep_in_memory, self._after_inbox)

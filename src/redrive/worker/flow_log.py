@@ -18,6 +18,7 @@ class FlowLog:
 
     __slots__ = (
         "_now",
+        "_on_released",
         "flow_id",
         "history",
         "is_stored",
@@ -25,13 +26,19 @@ class FlowLog:
         "last_at",
         "messages_read",
         "messages_taken",
-        "on_released",
         "record",
         "released",
         "seq",
     )
 
-    def __init__(self, record: FlowRecord, journal: Journal, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        record: FlowRecord,
+        journal: Journal,
+        now: Callable[[], float],
+        on_released: Callable[["FlowLog", float | None], None],
+    ) -> None:
+        """on_released: called once the release is durable, with the time at which the flow wakes by itself."""
         self.record = record
         self.flow_id = record.id
         self.journal = journal
@@ -45,9 +52,8 @@ class FlowLog:
         """False when the store refused to add the flow."""
         self.released = False
         """True once the flow is given back, or about to be: whatever comes in is for its next owner."""
-        self.on_released: Callable[[float | None], None]
-        """Called once the release is durable, with the time at which the flow wakes by itself."""
         self._now = now
+        self._on_released = on_released
 
     def now(self) -> float:
         """The flow's time: never before its last event, whatever the clocks of its owners say."""
@@ -91,7 +97,7 @@ class FlowLog:
             finished_at=finished_at,
         )
         self.journal.batch.flows.append(change)
-        self.journal.when_durable(self.on_released, wake_at if status == "waiting" else None)
+        self.journal.when_durable(self._on_released, self, wake_at if status == "waiting" else None)
 
     def park(self, problem: str) -> None:
         """Release a flow that cannot go on until someone fixes the problem."""

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
+from redrive.worker.flow_log import FlowLog
 from redrive.worker.flow_run import FlowRun
 
 
@@ -49,6 +50,14 @@ class FlowTable:
         run.driver.discard()
         run.alarm.cancel()
         self.on_removed()
+
+    def remove_released(self, log: FlowLog) -> None:
+        """Forget the flow whose release is durable, unless it was claimed again, or is not here, by now."""
+        run = self.by_id.get(log.flow_id)
+        if run is not None and run.log is log:
+            self.remove(run)
+        else:
+            self.on_removed()
 
     def take_out(self, run: FlowRun) -> None:
         """Hide a flow for the time in which nobody may speak to it."""

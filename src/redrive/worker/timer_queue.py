@@ -94,14 +94,16 @@ class TimerQueue:
 class Alarm:
     """One timer of a queue that can be set again: setting it replaces the one before."""
 
-    __slots__ = ("_queue", "_timer", "on_wake", "when")
+    __slots__ = ("_name", "_on_wake", "_queue", "_timer", "when")
 
-    def __init__(self, queue: TimerQueue) -> None:
+    def __init__(self, queue: TimerQueue, name: str, on_wake: Callable[[str], None]) -> None:
+        """on_wake: called with the name when it goes off; shared by all alarms of a worker."""
         self._queue = queue
+        self._name = name
+        self._on_wake = on_wake
         self._timer: Timer | None = None
         self.when = math.inf
         """When it goes off; infinity while it is not set."""
-        self.on_wake: Callable[[], None]
 
     def set(self, when: float) -> None:
         self.cancel()
@@ -117,4 +119,4 @@ class Alarm:
     def _fire(self) -> None:
         self._timer = None
         self.when = math.inf
-        self.on_wake()
+        self._on_wake(self._name)

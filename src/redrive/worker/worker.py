@@ -29,7 +29,6 @@ from redrive.worker.eager_start import EagerStart
 from redrive.worker.faults import FaultHandler, OnFault
 from redrive.worker.flow_factory import FlowFactory
 from redrive.worker.flow_log import FlowLog
-from redrive.worker.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.flow_telemetry import report_flow_failed
 from redrive.worker.heartbeats import Heartbeats
@@ -266,15 +265,18 @@ class Worker:
         self.claimer.wake()
         self.inbox_reader.wake()
 
-    def _wake_flow(self, run: FlowRun) -> None:
-        self.flows.mark_busy(run.id)
+    def _wake_flow(self, flow_id: str) -> None:
+        run = self.flows.by_id.get(flow_id)
+        if run is None:
+            return
+        self.flows.mark_busy(flow_id)
         try:
             run.wake()
         except Exception as error:  # noqa: BLE001 - a fault in one flow must not stop the others
             self.faults.engine_failed(run, error)
 
-    def _flow_released(self, run: FlowRun, wake_at: float | None) -> None:
-        self.flows.remove(run)
+    def _flow_released(self, flow_log: FlowLog, wake_at: float | None) -> None:
+        self.flows.remove_released(flow_log)
         if wake_at is not None:
             # Not every store tells its own worker when the flow wakes.
             self.claimer.claim_at(wake_at)

@@ -30,4 +30,6 @@ class MidReplay:
                 if not run.log.released:
                     self._flows.add(run)
             if run.log.released:
+                run.driver.discard()
+                run.alarm.cancel()
                 return
