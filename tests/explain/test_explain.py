@@ -380,7 +380,7 @@ def test_code_that_awaits_what_nobody_sets_is_found() -> None:
         return await app.explain(ID)
 
     explanation = told(scenario)
-    assert explanation.headline.startswith("parked: run waits for what nothing will bring")
+    assert explanation.headline.startswith("parked: run waits for something that will never happen")
     assert [step.command for step in explanation.next_steps] == [
         f"redrive flows resume {ID} --why WHY",
         f"redrive flows cancel {ID} --why WHY",

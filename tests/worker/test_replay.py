@@ -633,7 +633,7 @@ def test_code_that_waits_for_nothing_is_parked_and_says_so() -> None:
 
     outcome = run_flow(Stuck.call())
     assert outcome.status == "parked"
-    assert "waits for what nothing will bring" in (outcome.problem or "")
+    assert "waits for something that will never happen" in (outcome.problem or "")
 
 
 def test_code_that_waits_for_a_thread_is_told_to_put_it_into_an_action() -> None:
@@ -643,7 +643,7 @@ def test_code_that_waits_for_a_thread_is_told_to_put_it_into_an_action() -> None
             with ThreadPoolExecutor(1) as threads:
                 return await asyncio.wrap_future(threads.submit(int, "5"))
 
-    assert "what a thread or a library with its own threads brings: put that into an @action" in (
+    assert "the result of a thread: put such work into an @action" in (
         run_flow(WaitsForThread.call()).problem or ""
     )
 

@@ -109,7 +109,7 @@ def _state_of_items(items: Sequence[ItemView]) -> str:
 def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
     policy = item.policy
     state = "abandoned" if item.state == "cancelled" or (ended and item.is_open) else item.state
-    under_way = state == "running"
+    running = state == "running"
     most = None if policy.attempts is None else policy.attempts + attempts_before_redrive(item)
     answer = eligibility(
         attempts=item.attempt,
@@ -118,7 +118,7 @@ def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
         next_retry_at=item.retry_at,
         dependencies_satisfied=True,
         now=now,
-        running=under_way,
+        running=running,
     )
     done = state in ("completed", "abandoned")
     last = item.failures[-1].event if item.failures else None

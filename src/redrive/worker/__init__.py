@@ -1,1 +1,1 @@
-"""The durable engine: worker, journal, leases, timers, mail, recovery, dead letters."""
+"""The worker: claims flows, runs their attempts, keeps its lease, reads the inbox, and recovers lost flows."""

@@ -20,9 +20,9 @@ SHORT_WAIT = 5.0
 # Timers that fire in one turn; then other flows and the lease have theirs.
 DUE_AT_ONCE = 1000
 NOTHING_TO_WAIT_FOR = (
-    "run waits for what nothing will bring: no action runs, no retry waits and no timer is set. It may be an event "
-    "that nobody sets, or what a thread or a library with its own threads brings: put that into an @action. Mend the "
-    "code, then resume the flow"
+    "run waits for something that will never happen: no action runs, no retry waits and no timer is set. It may await "
+    "an event that is never set, or the result of a thread: put such work into an @action. Fix the code, then resume "
+    "the flow"
 )
 
 
@@ -132,7 +132,7 @@ class FlowRun:
             self.attempts.expire_callback(number, delivery)
             self.rest(self.log.now())
 
-    def go_on(self) -> None:
+    def begin_or_continue(self) -> None:
         """Begin or continue a flow, and release it when it has nothing to do."""
         if self.has_begun:
             self.resume_items()

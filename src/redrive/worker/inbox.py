@@ -43,7 +43,7 @@ class Inbox:
             run.starter.stop_waiting_for_slots()
         elif isinstance(said, Resume) and (run.log.history.paused or run.log.history.parked):
             run.log.append(at, Resumed(by=said.by, why=said.why))
-            run.go_on()
+            run.begin_or_continue()
         elif isinstance(said, Completion):
             run.attempts.complete_accepted(said)
         elif isinstance(said, ManualResolution):
@@ -85,7 +85,7 @@ def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
         run.log.append(at, CancelRequested(by=said.by, why=said.why, force=said.force))
         run.commands.handle(run.driver.cancel(at) if runs_code else [EndFlow("cancelled")], at)
     if was_paused and not run.log.released:
-        run.go_on()
+        run.begin_or_continue()
 
 
 def obey_pause(run: FlowRun, messages: list[Message]) -> None:

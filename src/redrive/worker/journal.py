@@ -120,10 +120,11 @@ class Journal:
         mine = [turn for turn in self._turns if turn.flow_id == flow_id]
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         self._size -= sum(turn.size for turn in mine)
-        mail, batch = [message for message, of in self.batch.messages_read.items() if of == flow_id], self.batch
-        for message in mail:
+        batch = self.batch
+        messages = [message for message, of in batch.messages_read.items() if of == flow_id]
+        for message in messages:
             del batch.messages_read[message]
-        return sum(len(turn.events) for turn in mine), mail
+        return sum(len(turn.events) for turn in mine), messages
 
     def when_durable(self, callback: Callable[..., None], *args: Any) -> None:
         """Call back once everything in the batch so far is durable."""

@@ -45,6 +45,6 @@ def items_named_in(rows: Iterable[EventRow]) -> set[int]:
     named: set[int] = set()
     for _, _, _, body in rows:
         with contextlib.suppress(msgspec.MsgspecError):
-            events = _naming.decode(body if body.startswith("[") else f"[{body}]")
+            events = _naming.decode(body)
             named.update(event.item for event in events if event.item is not None)
     return named

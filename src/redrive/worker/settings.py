@@ -1,4 +1,4 @@
-"""How a worker works."""
+"""The settings of a worker."""
 
 import os
 from collections.abc import Iterable
@@ -11,42 +11,42 @@ from redrive.notation.durations import write_duration
 from redrive.runners.http.settings import HttpSettings
 from redrive.stores.queue_names import QUEUE_NAME, is_queue
 
-# More would bring a machine down before it brought anything else.
+# Larger values would exhaust the machine.
 _MOST = {"concurrency": 1_000_000, "threads": 10_000, "processes": 1000, "flows": 1_000_000}
 _LEAST = {
-    # It is renewed three times as often, and each time the store has to answer in time.
+    # The lease is renewed at a third of this, and the store must answer in time.
     "lease": 0.5,
     "poll": 0.01,
     "grace": 0.0,
     "keep_finished": 0.0,
 }
-# A hundred years: who writes more has mistaken the unit.
+# A hundred years: a larger value is a mistaken unit.
 _LONGEST = 36_500 * 86_400.0
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Times may be given as seconds, as a timedelta, or as text such as "30s"; here they are seconds."""
+    """Durations may be given in seconds, as a timedelta, or as text such as "30s"; they are stored in seconds."""
 
     queues: tuple[str, ...] | None = None
-    """The queues whose flows it takes; None: all."""
+    """The queues whose flows it claims; None for all."""
     concurrency: int = 1000
-    """Coroutine actions that run at once."""
+    """How many coroutine actions run at once."""
     threads: int = 32
-    """Plain functions that run at once."""
+    """How many plain functions run at once, in threads."""
     processes: int = max(1, os.cpu_count() or 1)
-    """Actions in processes of their own that run at once."""
+    """How many actions run at once in processes of their own."""
     flows: int = 1000
-    """Flows in memory at once, those that wait for a little included."""
+    """How many flows are in memory at once, including those that wait briefly."""
     lease: float = 10.0
-    """Seconds without a sign of life after which another worker takes over."""
+    """Seconds after which a worker that does not renew its lease loses its flows to others."""
     poll: float = 1.0
-    """Seconds after which it looks for work though nobody called."""
+    """Seconds after which it looks for work even if the store did not call."""
     grace: float = 10.0
-    """Seconds that running attempts get when it is told to stop."""
+    """Seconds that running attempts have to finish when the worker is stopped."""
     keep_finished: float | None = None
-    """Seconds after which finished flows are removed; None: never."""
+    """Seconds after which finished flows are removed; None for never."""
     http: HttpSettings = HttpSettings()
-    """How steps are called over HTTP, and which addresses they may have."""
+    """How HTTP steps are called, and which addresses are allowed."""
 
     def __post_init__(self) -> None:
         for field, most in _MOST.items():

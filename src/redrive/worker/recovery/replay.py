@@ -181,7 +181,7 @@ def _log_revived(run: FlowRun, told: FlowHistory) -> None:
     """Log items that the flow's code had cancelled and, after a redrive, has not: only the code knows."""
     for item in run.log.history.items.values():
         if item.state == "waiting" and item.retry_at is not None and told.items[item.number].state == "cancelled":
-            reason = "what had it cancelled was undone"
+            reason = "a redrive rewound what had cancelled it"
             run.log.append(run.log.now(), ItemDeferred(item=item.number, until=item.retry_at, reason=reason))
 
 
@@ -195,7 +195,7 @@ def _fail_lost(run: FlowRun, lost: list[Item], before: FlowHistory) -> None:
             at = run.log.now()
             run.starter.active -= 1
             if before.items[item.number].state == "cancelled":
-                run.attempts.return_attempt(item, at, at, "what had stopped it was undone")
+                run.attempts.return_attempt(item, at, at, "a redrive rewound what had stopped it")
             else:
                 run.attempts.fail(item, *lost_attempt(), at)
 
