@@ -243,9 +243,9 @@ class AttemptStarter:
         dependency = self._driver.dependency(step)
         if dependency is None:
             return None
+        # Circuits run on the process's clock: the wall clock may be set, and a log may hold times of another host.
+        now = self._monotonic()
         try:
-            # Circuits run on the process's clock: the wall clock may be set, and a log may hold times of another host.
-            now = self._monotonic()
             self._guard.admit((self._log.flow_id, number), dependency, retry, now)
         except Deferred as deferred:
             return Deferred(at + deferred.until - now, deferred.reason)
