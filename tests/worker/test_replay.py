@@ -643,9 +643,7 @@ def test_code_that_waits_for_a_thread_is_told_to_put_it_into_an_action() -> None
             with ThreadPoolExecutor(1) as threads:
                 return await asyncio.wrap_future(threads.submit(int, "5"))
 
-    assert "the result of a thread: put such work into an @action" in (
-        run_flow(WaitsForThread.call()).problem or ""
-    )
+    assert "the result of a thread: put such work into an @action" in (run_flow(WaitsForThread.call()).problem or "")
 
 
 @pytest.mark.promise("P17")

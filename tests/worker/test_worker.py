@@ -102,3 +102,27 @@ def test_a_worker_that_is_told_to_stop_while_it_cannot_join_ends(monkeypatch: py
             assert done
 
     asyncio.run(scenario())
+
+
+@action(name="worker.one_slot")
+async def one_slot(number: int) -> int:
+    await asyncio.sleep(0)
+    return number
+
+
+@workflow(name="worker.SharesOneSlot")
+class SharesOneSlot(Workflow):
+    async def run(self) -> list[int]:
+        return await asyncio.gather(*(one_slot(number) for number in range(5)))
+
+
+@pytest.mark.promise("A13")
+def test_times_in_a_log_never_go_back_though_items_hand_their_slot_to_each_other() -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", concurrency=1) as app:
+            handle = await app.start(SharesOneSlot.call())
+            assert await handle.result(timeout=10) == [0, 1, 2, 3, 4]
+            times = [line.at for line in await app.read_lines(handle.id)]
+            assert times == sorted(times)
+
+    asyncio.run(scenario())

@@ -90,26 +90,28 @@ class AttemptLifecycle:
 
     def attempt_succeeded(self, attempt: Attempt, result: str, read: Any) -> float:
         """`read`: the decoded result, where it is known already. Returns the flow's time."""
-        at = self._log.now()
-        if self._slots.finish(attempt):
-            # Freed first, so that the flow's next item can have the slot.
+        finished = self._slots.finish(attempt)
+        if finished:
+            # Freed first, so that the flow's next item can have the slot. Another item may begin in it now.
             self._slots.free(attempt)
-            item = self._awaiting(attempt.item, attempt.delivery_token)
-            if item is not None:
-                self._starter.active -= 1
-                self.complete(item, result, at, read)
+        at = self._log.now()
+        item = self._awaiting(attempt.item, attempt.delivery_token) if finished else None
+        if item is not None:
+            self._starter.active -= 1
+            self.complete(item, result, at, read)
         return at
 
     def attempt_accepted(self, attempt: Attempt) -> float:
         """The handler has accepted the work and reports its outcome later. Returns the flow's time."""
-        at = self._log.now()
-        if self._slots.finish(attempt):
+        finished = self._slots.finish(attempt)
+        if finished:
             self._slots.free(attempt)
-            item = self._awaiting(attempt.item, attempt.delivery_token)
-            if item is not None:
-                self._starter.active -= 1
-                self._log.append(at, AttemptAccepted(item=item.number, attempt=item.attempt))
-                self.await_callback(item)
+        at = self._log.now()
+        item = self._awaiting(attempt.item, attempt.delivery_token) if finished else None
+        if item is not None:
+            self._starter.active -= 1
+            self._log.append(at, AttemptAccepted(item=item.number, attempt=item.attempt))
+            self.await_callback(item)
         return at
 
     # From a failed attempt to its retry

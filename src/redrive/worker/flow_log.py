@@ -63,6 +63,9 @@ class FlowLog:
 
     def append(self, at: float, event: AnyEvent) -> None:
         """Apply an event to the history and log it."""
+        if at < self.last_at:
+            # Within one turn, a slot that was freed may have let another item begin a moment later.
+            at = self.last_at
         self.history.apply(at, event)
         # The same as `append_applied`: this is called for every event of every flow.
         written = write_event(event)
