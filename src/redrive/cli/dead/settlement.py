@@ -1,4 +1,4 @@
-"""Settle dead letters: redrive or discard them."""
+"""`redrive dead redrive` and `redrive dead discard`: settle dead letters."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from redrive.cli.bad_input import BadInput
-from redrive.cli.dead.selection import Filters, Selection, select
-from redrive.cli.options import operator, required_reason
-from redrive.cli.output import print_json
+from redrive.cli.dead.selection import ErrorOption, Filters, KindOption, Selection, StepOption, select
+from redrive.cli.options import (
+    ByOption,
+    DefinitionOption,
+    QueueOption,
+    StoreOption,
+    WhyOption,
+    operator,
+    required_reason,
+)
+from redrive.cli.output import JsonOption, print_json
 from redrive.cli.store_access import with_app
 
 if TYPE_CHECKING:
@@ -19,7 +27,55 @@ EveryOption = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-def settle(
+def redrive_command(
+    flows: FlowsArgument = None,
+    definition: DefinitionOption = "",
+    step: StepOption = "",
+    kind: KindOption = "",
+    error: ErrorOption = "",
+    queue: QueueOption = "",
+    every: EveryOption = False,
+    why: WhyOption = "",
+    by: ByOption = "",
+    yes: YesOption = False,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Redrive dead flows: each continues at the step that failed. Select them by id, by filters, or all of them.
+
+    \b
+    redrive dead redrive 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'the bank is back'
+    redrive dead redrive --step charge --error ConnectionError --why 'the bank is back' --yes
+    """
+    filters = Filters(definition, step, kind, error, queue)
+    _settle("redrive", flows or [], filters, every, why, by, yes, store, as_json)
+
+
+def discard_command(
+    flows: FlowsArgument = None,
+    definition: DefinitionOption = "",
+    step: StepOption = "",
+    kind: KindOption = "",
+    error: ErrorOption = "",
+    queue: QueueOption = "",
+    every: EveryOption = False,
+    why: WhyOption = "",
+    by: ByOption = "",
+    yes: YesOption = False,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Discard dead letters: the flows stay failed, and are no longer listed as dead.
+
+    \b
+    redrive dead discard 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'ordered twice'
+    redrive dead discard --all --definition Newsletter --why 'too late for it now'
+    """
+    filters = Filters(definition, step, kind, error, queue)
+    _settle("discard", flows or [], filters, every, why, by, yes, store, as_json)
+
+
+def _settle(
     verb: Literal["redrive", "discard"],
     flows: list[str],
     filters: Filters,
