@@ -54,7 +54,7 @@ from redrive.policies.decision import Decision, RetryAt
 _OPEN = ("queued", "running", "waiting")
 _OUTCOMES: dict[str, Outcome] = {"timeout": "timed out", "lost": "lost"}
 # By name, so that flows without a graph need not load the module.
-_GRAPH_CANCELLED = "redrive.flows.graph_driver.GraphCancelled"
+_GRAPH_CANCELLED = "redrive.flows.graphs.driver.GraphCancelled"
 
 
 def build_timeline(lines: list[Line], *, has_ended: bool, has_owner: bool) -> list[Entry]:
