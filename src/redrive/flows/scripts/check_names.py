@@ -1,7 +1,6 @@
 """Finds variables that have no value where they are used, on any path through the script."""
 
 from redrive.expressions import nodes as expressions
-from redrive.expressions.near_names import near_name
 from redrive.expressions.nodes import children, walk
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
@@ -124,8 +123,7 @@ class NameChecker:
         elif name in BUILTINS:
             message = f"{name!r} is a function; write {BUILTINS[name].usage(name)}"
         else:
-            # A problem that is not reported needs no hint.
-            close = "" if self._problems.full else near_name(name, sorted(known | self._variables))
-            hint = f"did you mean {close!r}?" if close else "assign it first, or make it a parameter"
+            otherwise = "assign it first, or make it a parameter"
+            hint = self._problems.hint(name, sorted(known | self._variables), otherwise)
             message = f"nothing is named {name!r}; {hint}"
         self._problems.at(node.at, message, rule="unknown-name")

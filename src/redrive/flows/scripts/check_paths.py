@@ -1,23 +1,14 @@
 """Finds code that is never reached, and loops that never end."""
 
-import builtins
-
-from redrive import errors
 from redrive.expressions import nodes as expressions
 from redrive.expressions.nodes import walk
 from redrive.failures.matching import lineage
 from redrive.flows.scripts import nodes
-from redrive.flows.scripts.error_values import caught_names
+from redrive.flows.scripts.error_values import ERROR_CLASSES, caught_names
 from redrive.flows.scripts.errors import Problems
 from redrive.flows.scripts.nodes import assigned_in, blocks_of
 
 _EVERY = frozenset(("Exception", "BaseException", "builtins.Exception", "builtins.BaseException"))
-_CLASSES: dict[str, type] = {
-    name: kind
-    for module in (builtins, errors)
-    for name, kind in vars(module).items()
-    if isinstance(kind, type) and issubclass(kind, BaseException)
-}
 # A function may wait, raise, or change what the loop tests. An element may be the tested value under another name.
 _WAITS_OR_MAY_END_A_LOOP = (nodes.ActionCall, nodes.Sleep, expressions.Call, expressions.Index, expressions.Slice)
 
@@ -119,7 +110,7 @@ class PathChecker:
 def _caught_by(name: str) -> tuple[str, ...]:
     """The names with which an earlier handler catches errors of this name."""
     (current,) = caught_names((name,))
-    known = _CLASSES.get(current)
+    known = ERROR_CLASSES.get(current)
     return lineage(known) if known is not None else (current, current.rpartition(".")[2])
 
 
