@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from redrive.cli.bad_input import BadInput
-from redrive.cli.graph_files import read_steps
 from redrive.cli.options import StoreOption
 from redrive.cli.output import JsonOption, print_json, print_table
+from redrive.cli.source_files import read_steps
 from redrive.cli.store_access import with_app
 
 if TYPE_CHECKING:
