@@ -10,7 +10,6 @@ from redrive.expressions.nodes import walk
 from redrive.failures.duration import read_duration
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.builtins import BUILTINS
-from redrive.flows.scripts.check_names import NameChecker
 from redrive.flows.scripts.check_paths import PathChecker
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, error_meant
 from redrive.flows.scripts.errors import Problem, Problems
@@ -50,8 +49,7 @@ def _check(script: nodes.ScriptTree, actions: Actions, problems: Problems) -> No
         problems.at(first.at, message, "warning", "no-main")
     for function in script.functions.values():
         _NodeChecker(script, function, actions, problems).check()
-        NameChecker(function, problems).check()
-        PathChecker(problems).check(function)
+        PathChecker(function, problems).check()
 
 
 class _NodeChecker:
