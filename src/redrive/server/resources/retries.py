@@ -15,11 +15,9 @@ from redrive.stores.row_eligibility import eligibility_of
 
 
 class RetryResponse(ResponseModel, frozen=True):
-    """A row of the retry queue, as `app.retries()` returns it.
+    """A row of the retry queue, as `app.retries()` returns it, without the delivery token."""
 
-    Without the delivery token: whoever has it may complete the attempt, and reading is not enough for that.
-    """
-
+    # Whoever has the token may complete the attempt; reading is not enough for that.
     flow_id: str
     item: int
     step: str
