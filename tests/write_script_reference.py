@@ -18,8 +18,9 @@ from redrive.expressions.parser import MOST_NESTING
 from redrive.expressions.tokens import PATTERNS
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES
+from redrive.flows.scripts.execution import MOST_CALLS
 from redrive.flows.scripts.layout import KEYWORDS
-from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_CALLS, MOST_LINES
+from redrive.flows.scripts.parsing import LONGEST_SCRIPT, MOST_LINES
 from redrive.notation.formats.brackets import ANSWER_KEYS, SETTINGS
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import DEFAULT_POLICY

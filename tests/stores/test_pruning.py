@@ -10,8 +10,8 @@ from redrive.stores.interface import Store
 from redrive.stores.postgres.statements import MAX_EVENTS_PRUNED
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import Batch, EventRow, FlowChange, NewFlow, NewWorker
+from redrive.stores.sqlite.connection import PAGE
 from redrive.stores.sqlite.store import SqliteStore
-from redrive.stores.sqlite.wal_preallocation import PAGE
 from redrive.stores.sqlite.writes import MAX_PAGES_PRUNED
 
 LONG = f'"{"x" * MAX_PAGES_PRUNED * PAGE}"'

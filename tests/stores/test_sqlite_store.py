@@ -13,9 +13,8 @@ import pytest
 
 from redrive.stores.records import Batch, EventRow, FlowQuery, Lease, NewFlow, NewWorker, RetryQuery, RetryRow
 from redrive.stores.sqlite import claims
-from redrive.stores.sqlite.connection import WAL_PAGES
+from redrive.stores.sqlite.connection import PAGE, WAL_PAGES
 from redrive.stores.sqlite.store import PREALLOCATE_AFTER, SqliteStore
-from redrive.stores.sqlite.wal_preallocation import PAGE
 from redrive.testing.store_conformance import MakeStore, StoreConformance
 from redrive.testing.store_conformance.scenario import until
 

@@ -21,7 +21,7 @@ from redrive.flows.events import AttemptFailed, AttemptReturned, CancelRequested
 from redrive.flows.messages import Cancel, read_message
 from redrive.flows.scripts.script import Script
 from redrive.stores.records import DeadQuery, FlowQuery
-from redrive.stores.sqlite.wal_preallocation import PAGE
+from redrive.stores.sqlite.connection import PAGE
 from redrive.stores.sqlite.writes import MAX_PAGES_PRUNED
 from redrive.testing import flow_app
 from redrive.worker import pruner

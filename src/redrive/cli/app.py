@@ -1,31 +1,24 @@
 """Assemble the commands, and turn errors into a line on stderr and an exit code."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import redrive
-from redrive.cli import doctor, explain, script, serve, start, worker
+from redrive.cli import doctor, explain, keys, script, serve, start, steps, worker
 from redrive.cli import run as run_flow
 from redrive.cli.bad_input import BadFile, BadInput
-from redrive.cli.command_groups import ListByDefault
-from redrive.cli.dead import discard, show
 from redrive.cli.dead import list as list_dead
-from redrive.cli.dead import redrive as redrive_dead
+from redrive.cli.dead import settlement, show
 from redrive.cli.exit_codes import BAD_INPUT
-from redrive.cli.flows import cancel, complete, pause, reset, resolve, result, resume
 from redrive.cli.flows import list as list_flows
+from redrive.cli.flows import manual_resolution, requests, result
 from redrive.cli.flows import steps as flow_steps
-from redrive.cli.keys import add as add_key
-from redrive.cli.keys import list as list_keys
-from redrive.cli.keys import revoke
-from redrive.cli.policy import convert, lint, preview, schema
-from redrive.cli.steps import add as add_step
-from redrive.cli.steps import drop as drop_step
-from redrive.cli.steps import list as list_steps
+from redrive.cli.policy import convert, lint, preview
 from redrive.errors import NotationError
 from redrive.notation.errors import printable
 
@@ -48,92 +41,80 @@ def build() -> typer.Typer:
     app.command("worker")(worker.worker_command)
     app.command("serve")(serve.serve_command)
     app.command("start")(start.start_command)
-    app.add_typer(_flows(), name="flows")
+    _add_group(
+        app,
+        "flows",
+        "List flows, and cancel, pause or resume them. Without a command, list them with the options of "
+        "`list`:\n\n\b\nredrive flows\nredrive flows --status waiting --definition Billing",
+        list=list_flows.list_command,
+        cancel=requests.cancel_command,
+        pause=requests.pause_command,
+        resume=requests.resume_command,
+        result=result.result_command,
+        steps=flow_steps.steps_command,
+        reset=manual_resolution.reset_command,
+        complete=manual_resolution.complete_command,
+        resolve=manual_resolution.resolve_command,
+    )
     app.command("explain")(explain.explain_command)
-    app.add_typer(_dead(), name="dead")
-    app.add_typer(_steps(), name="steps")
-    app.add_typer(_keys(), name="keys")
+    _add_group(
+        app,
+        "dead",
+        "Dead letters, flows that failed for good: inspect, redrive or discard them. Without a command, list them "
+        "with the options of `list`:\n\n\b\nredrive dead\nredrive dead --kind exhausted --definition Billing",
+        list=list_dead.list_command,
+        show=show.show_command,
+        redrive=settlement.redrive_command,
+        discard=settlement.discard_command,
+    )
+    _add_group(
+        app,
+        "steps",
+        "The catalogue of steps that flows are planned from: list, add, drop.\n\n\b\nredrive steps",
+        list=steps.list_command,
+        add=steps.add_command,
+        drop=steps.drop_command,
+    )
+    _add_group(
+        app,
+        "keys",
+        "API keys of the HTTP server: list, add, revoke.\n\n\b\nredrive keys",
+        list=keys.list_command,
+        add=keys.add_command,
+        revoke=keys.revoke_command,
+    )
     app.command("doctor")(doctor.doctor_command)
-    app.add_typer(_policy(), name="policy")
-    app.add_typer(_script(), name="script")
+    _add_group(
+        app,
+        "policy",
+        "Preview, lint and convert retry policies, in any notation.",
+        preview=preview.preview_command,
+        lint=lint.lint_command,
+        convert=convert.convert_command,
+        schema=convert.schema_command,
+    )
+    _add_group(app, "script", "Format and check scripts.", fmt=script.fmt_command, check=script.check_command)
     return app
 
 
-def _flows() -> typer.Typer:
+class _ListByDefault(TyperGroup):
+    """A group that runs `list`, with any options given, when no command is named: `redrive flows --status ready`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] != "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def _add_group(app: typer.Typer, name: str, about: str, **commands: Callable[..., Any]) -> None:
+    """Add a group of commands. One with a `list` runs that by default; any other shows its help."""
+    lists = "list" in commands
     group = typer.Typer(
-        cls=ListByDefault,
-        help="List flows, and cancel, pause or resume them. Without a command, list them with the options of "
-        "`list`:\n\n\b\nredrive flows\nredrive flows --status waiting --definition Billing",
-        rich_markup_mode=None,
+        cls=_ListByDefault if lists else None, help=about, no_args_is_help=not lists, rich_markup_mode=None
     )
-    group.command("list")(list_flows.list_command)
-    group.command("cancel")(cancel.cancel_command)
-    group.command("pause")(pause.pause_command)
-    group.command("resume")(resume.resume_command)
-    group.command("result")(result.result_command)
-    group.command("steps")(flow_steps.steps_command)
-    group.command("reset")(reset.reset_command)
-    group.command("complete")(complete.complete_command)
-    group.command("resolve")(resolve.resolve_command)
-    return group
-
-
-def _dead() -> typer.Typer:
-    group = typer.Typer(
-        cls=ListByDefault,
-        help="Dead letters, flows that failed for good: inspect, redrive or discard them. Without a command, list them "
-        "with the options of `list`:\n\n\b\nredrive dead\nredrive dead --kind exhausted --definition Billing",
-        rich_markup_mode=None,
-    )
-    group.command("list")(list_dead.list_command)
-    group.command("show")(show.show_command)
-    group.command("redrive")(redrive_dead.redrive_command)
-    group.command("discard")(discard.discard_command)
-    return group
-
-
-def _steps() -> typer.Typer:
-    group = typer.Typer(
-        cls=ListByDefault,
-        help="The catalogue of steps that flows are planned from: list, add, drop.\n\n\b\nredrive steps",
-        rich_markup_mode=None,
-    )
-    group.command("list")(list_steps.list_command)
-    group.command("add")(add_step.add_command)
-    group.command("drop")(drop_step.drop_command)
-    return group
-
-
-def _keys() -> typer.Typer:
-    group = typer.Typer(
-        cls=ListByDefault,
-        help="API keys of the HTTP server: list, add, revoke.\n\n\b\nredrive keys",
-        rich_markup_mode=None,
-    )
-    group.command("list")(list_keys.list_command)
-    group.command("add")(add_key.add_command)
-    group.command("revoke")(revoke.revoke_command)
-    return group
-
-
-def _policy() -> typer.Typer:
-    policy = typer.Typer(
-        help="Preview, lint and convert retry policies, in any notation.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    policy.command("preview")(preview.preview_command)
-    policy.command("lint")(lint.lint_command)
-    policy.command("convert")(convert.convert_command)
-    policy.command("schema")(schema.schema_command)
-    return policy
-
-
-def _script() -> typer.Typer:
-    group = typer.Typer(help="Format and check scripts.", no_args_is_help=True, rich_markup_mode=None)
-    group.command("fmt")(script.fmt_command)
-    group.command("check")(script.check_command)
-    return group
+    for command, run_command in commands.items():
+        group.command(command)(run_command)
+    app.add_typer(group, name=name)
 
 
 @cache

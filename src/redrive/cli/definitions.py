@@ -8,10 +8,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.cli.bad_input import BadFile, BadInput
-from redrive.cli.graph_files import ENDINGS, load_graphs, read_graph_file
 from redrive.cli.modules import import_module
-from redrive.cli.script_files import ENDING as SCRIPT_ENDING
-from redrive.cli.script_files import load_scripts, read_script_file
+from redrive.cli.source_files import (
+    GRAPH_ENDINGS,
+    SCRIPT_ENDING,
+    load_graphs,
+    load_scripts,
+    read_graph_file,
+    read_script_file,
+)
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -73,7 +78,7 @@ def load(modules: Sequence[str], environment: str = "") -> None:
     """Register the definitions of modules, of files and folders with graphs, and of files with scripts."""
     from redrive.flows.registry import registered_counts
 
-    graphs = [one for one in modules if one.endswith(ENDINGS) or Path(one).is_dir()]
+    graphs = [one for one in modules if one.endswith(GRAPH_ENDINGS) or Path(one).is_dir()]
     scripts = [one for one in modules if one.endswith(SCRIPT_ENDING)]
     for module in modules:
         if module not in graphs and module not in scripts:
@@ -94,7 +99,7 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
 
     for name in imports or ():
         import_module(name)
-    if target.endswith(ENDINGS):
+    if target.endswith(GRAPH_ENDINGS):
         graph = read_graph_file(Path(target), environment)
         register_graph(graph)
         return Definition(graph, graph.name)

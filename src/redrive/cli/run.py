@@ -7,10 +7,9 @@ import typer
 from redrive.cli.arguments import InputOption, read_input
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import find
-from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, http_settings
 from redrive.cli.options import FunctionOption, KeyOption, StoreOption, read_seconds
-from redrive.cli.script_files import check_script_actions
+from redrive.cli.source_files import EnvOption, check_actions, check_script_actions
 from redrive.cli.store_access import find_store, refusals_as_bad_input
 
 

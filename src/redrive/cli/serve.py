@@ -6,11 +6,10 @@ import typer
 
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
-from redrive.cli.graph_files import EnvOption, GraphsOption, check_actions, load_graphs
 from redrive.cli.http_options import AllowOption, CallbackOption
-from redrive.cli.log_lines import log_to_stderr
 from redrive.cli.options import LogLevelOption, StoreOption, check_log_level
-from redrive.cli.script_files import check_registered_scripts
+from redrive.cli.source_files import EnvOption, GraphsOption, check_actions, check_registered_scripts, load_graphs
+from redrive.cli.stderr_logging import log_to_stderr
 from redrive.cli.store_access import find_store, refusals_as_bad_input
 
 

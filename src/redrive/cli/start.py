@@ -6,9 +6,9 @@ import typer
 
 from redrive.cli.arguments import InputOption, read_input
 from redrive.cli.definitions import find
-from redrive.cli.graph_files import EnvOption
 from redrive.cli.options import FunctionOption, KeyOption, StoreOption, read_seconds
 from redrive.cli.output import JsonOption, print_json
+from redrive.cli.source_files import EnvOption
 from redrive.cli.store_access import refusals_as_bad_input, with_app
 
 if TYPE_CHECKING:

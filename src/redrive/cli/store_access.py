@@ -24,7 +24,7 @@ def with_app(store: str, task: "Callable[[App], Coroutine[Any, Any, T]]", *, cre
     import asyncio  # loaded here, so that `redrive --help` is quick
 
     from redrive.assembly import open as open_app
-    from redrive.cli.warnings_on_stderr import warnings_on_stderr
+    from redrive.cli.stderr_logging import warnings_on_stderr
 
     with refusals_as_bad_input(), warnings_on_stderr():
         opened = find_store(store, creates=creates)

@@ -8,11 +8,10 @@ import typer
 from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
 from redrive.cli.exit_codes import STORE_TOO_NEW
-from redrive.cli.graph_files import EnvOption, check_actions
 from redrive.cli.http_options import AllowOption, CallbackOption, http_settings
-from redrive.cli.log_lines import log_to_stderr
 from redrive.cli.options import LogLevelOption, StoreOption, check_log_level, read_seconds
-from redrive.cli.script_files import check_registered_scripts
+from redrive.cli.source_files import EnvOption, check_actions, check_registered_scripts
+from redrive.cli.stderr_logging import log_to_stderr
 from redrive.cli.store_access import find_store, refusals_as_bad_input, with_app
 
 if TYPE_CHECKING:

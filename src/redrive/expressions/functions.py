@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from redrive.expressions.limits import ELEMENT_WORK, LONGEST_RANGE, MOST_DIGITS, MOST_ELEMENTS, Scope, TooLarge
-from redrive.expressions.near_names import near_name
+from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.operations import (
     CONTAINERS,
     charge_search,
@@ -35,8 +35,7 @@ class Function(NamedTuple):
         """What is wrong with the arguments of a call; None when they fit."""
         for one in named:
             if one not in self.signature.parameters:
-                close = near_name(one, self.signature.parameters)
-                hint = f"did you mean {close!r}?" if close else f"write {self.usage(name)}"
+                hint = did_you_mean(one, self.signature.parameters, f"write {self.usage(name)}")
                 return f"{name} has no argument {one!r}; {hint}"
         try:
             self.signature.bind(*range(positional), **dict.fromkeys(named))

@@ -15,3 +15,9 @@ def near_name(name: str, known: Iterable[str]) -> str:
         return ""
     likely = (one for one in known if abs(len(one) - len(name)) <= len(name))
     return next(iter(get_close_matches(name, [*islice(likely, _MOST_COMPARED)], n=1)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A question about the known name most like this one; `otherwise` when none is similar."""
+    close = near_name(name, known)
+    return f"did you mean {close!r}?" if close else otherwise

@@ -164,26 +164,21 @@ def _plain(operation: Pair) -> Operation:
     return lambda scope, left, right: bounded(operation(left, right))
 
 
-ARITHMETIC: dict[str, Operation] = {
-    "+": _adding(operator.add),
-    "-": _plain(operator.sub),
-    "*": _multiplying(operator.mul),
-    "/": _dividing(operator.truediv),
-    "//": _dividing(operator.floordiv),
-    "%": _dividing(operator.mod),
-    "**": _power(operator.pow),
+_OPERATORS: dict[str, tuple[Callable[[Pair], Operation], str]] = {
+    "+": (_adding, "add"),
+    "-": (_plain, "sub"),
+    "*": (_multiplying, "mul"),
+    "/": (_dividing, "truediv"),
+    "//": (_dividing, "floordiv"),
+    "%": (_dividing, "mod"),
+    "**": (_power, "pow"),
 }
+"""Sign -> what bounds it, and the name of Python's own operator."""
+ARITHMETIC = {sign: bounding(getattr(operator, name)) for sign, (bounding, name) in _OPERATORS.items()}
 _IADD = _adding(operator.iadd)
-IN_PLACE: dict[str, Operation] = {
-    "+": _add_in_place,
-    "-": _plain(operator.isub),
-    "*": _multiplying(operator.imul),
-    "/": _dividing(operator.itruediv),
-    "//": _dividing(operator.ifloordiv),
-    "%": _dividing(operator.imod),
-    "**": _power(operator.ipow),
-}
+IN_PLACE = {sign: bounding(getattr(operator, f"i{name}")) for sign, (bounding, name) in _OPERATORS.items()}
 """`left += right` and the like: Python's errors name the operator as it is written."""
+IN_PLACE["+"] = _add_in_place
 
 
 def _comparing(compare: Pair) -> Operation:

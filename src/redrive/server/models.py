@@ -1,11 +1,12 @@
 """Base types of request and response bodies, and types that many of them use."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Response
 from msgspec import Meta
 
+from redrive.formatting.times import utc_datetime
 from redrive.server.settings import LARGEST_PAGE
 from redrive.stores.queue_names import CONTROL_CHARACTERS
 
@@ -18,12 +19,24 @@ Limit = Annotated[int, Meta(ge=1, le=LARGEST_PAGE)]
 Cursor = Annotated[str, Meta(max_length=500)]
 
 
+ModelType = TypeVar("ModelType", bound="ResponseModel")
+
+
 class RequestModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request body or query; unknown fields are refused."""
 
 
 class ResponseModel(msgspec.Struct, frozen=True, kw_only=True):
     pass
+
+
+def response_of(kind: type[ModelType], record: Any, **more: Any) -> ModelType:
+    """Return the response with the record's fields of the same names, times as datetimes, and `more`."""
+    fields = {name: getattr(record, name) for name in kind.__struct_fields__ if name not in more}
+    for name, value in fields.items():
+        if value is not None and (name == "at" or name.endswith("_at")):
+            fields[name] = utc_datetime(value)
+    return kind(**fields, **more)
 
 
 class NoQuery(RequestModel, frozen=True):

@@ -16,8 +16,7 @@ from redrive.expressions.parser import MOST_NESTING
 from redrive.flows.scripts import nodes
 from redrive.flows.scripts.checking import check_text
 from redrive.flows.scripts.errors import MOST_SHOWN
-from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_LINES
-from redrive.flows.scripts.parsing import parse
+from redrive.flows.scripts.parsing import LONGEST_SCRIPT, MOST_LINES, parse
 from redrive.flows.scripts.script import Script
 from redrive.notation.meaning import differences, meaning_of
 from redrive.notation.read import read_policy

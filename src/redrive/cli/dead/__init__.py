@@ -1,1 +1,1 @@
-"""`redrive dead`: one file per command."""
+"""`redrive dead`: its commands, and what they share."""

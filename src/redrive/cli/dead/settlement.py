@@ -1,14 +1,23 @@
-"""Settle dead letters: redrive or discard them."""
+"""`redrive dead redrive` and `redrive dead discard`: settle dead letters."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from redrive.cli.bad_input import BadInput
-from redrive.cli.dead.selection import Filters, Selection, select
-from redrive.cli.options import operator, required_reason
-from redrive.cli.output import print_json
+from redrive.cli.dead.selection import ErrorOption, Filters, KindOption, Selection, StepOption, select
+from redrive.cli.options import (
+    ByOption,
+    DefinitionOption,
+    QueueOption,
+    StoreOption,
+    WhyOption,
+    operator,
+    required_reason,
+)
+from redrive.cli.output import JsonOption, print_json
 from redrive.cli.store_access import with_app
 
 if TYPE_CHECKING:
@@ -19,38 +28,47 @@ EveryOption = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-def settle(
-    verb: Literal["redrive", "discard"],
-    flows: list[str],
-    filters: Filters,
-    every: bool,
-    why: str,
-    by: str,
-    yes: bool,
-    store: str,
-    as_json: bool,
-) -> None:
-    """Redrive or discard the selected dead letters, and print how many were settled."""
-    reason, name = required_reason(why), operator(by)
-    if flows and (every or any(filters)):
-        raise BadInput("name flows, or select them with filters or --all, not both")
-    if not flows and not every and not any(filters):
-        raise BadInput("no dead letters are selected; name flows, use filters such as --step charge, or add --all")
-    selection = with_app(store, lambda app: select(app, flows, filters))
-    if not flows and selection.flow_ids and not yes:
-        _confirm(verb, len(selection.flow_ids))
+def _settling(verb: Literal["redrive", "discard"], about: str) -> Callable[..., None]:
+    """Return the command that redrives or discards the selected dead letters, and prints how many were settled."""
 
-    from redrive.client.dead_letters import close_in_parts  # loaded here: `redrive --help` is quick
+    def command(
+        flows: FlowsArgument = None,
+        definition: DefinitionOption = "",
+        step: StepOption = "",
+        kind: KindOption = "",
+        error: ErrorOption = "",
+        queue: QueueOption = "",
+        every: EveryOption = False,
+        why: WhyOption = "",
+        by: ByOption = "",
+        yes: YesOption = False,
+        store: StoreOption = "",
+        as_json: JsonOption = False,
+    ) -> None:
+        filters = Filters(definition, step, kind, error, queue)
+        reason, name = required_reason(why), operator(by)
+        if flows and (every or any(filters)):
+            raise BadInput("name flows, or select them with filters or --all, not both")
+        if not flows and not every and not any(filters):
+            raise BadInput("no dead letters are selected; name flows, use filters such as --step charge, or add --all")
+        selection = with_app(store, lambda app: select(app, flows or [], filters))
+        if not flows and selection.flow_ids and not yes:
+            _confirm(verb, len(selection.flow_ids))
 
-    async def settle_all(app: "App") -> list[str]:
-        settle_some = app.redrive if verb == "redrive" else app.discard
-        return await close_in_parts(settle_some, selection.flow_ids, by=name, why=reason)
+        from redrive.client.dead_letters import close_in_parts  # loaded here: `redrive --help` is quick
 
-    settled = with_app(store, settle_all) if selection.flow_ids else []
-    if as_json:
-        print_json({"settled": settled, "how": verb, "by": name, "why": reason})
-    else:
-        _report(verb, selection, settled)
+        async def settle_all(app: "App") -> list[str]:
+            settle_some = app.redrive if verb == "redrive" else app.discard
+            return await close_in_parts(settle_some, selection.flow_ids, by=name, why=reason)
+
+        settled = with_app(store, settle_all) if selection.flow_ids else []
+        if as_json:
+            print_json({"settled": settled, "how": verb, "by": name, "why": reason})
+        else:
+            _report(verb, selection, settled)
+
+    command.__doc__ = about
+    return command
 
 
 def _report(verb: str, selection: Selection, settled: list[str]) -> None:
@@ -84,3 +102,23 @@ def _count(number: int) -> str:
     from redrive.formatting.text import format_count
 
     return format_count(number, "dead letter")
+
+
+redrive_command = _settling(
+    "redrive",
+    """Redrive dead flows: each continues at the step that failed. Select them by id, by filters, or all of them.
+
+    \b
+    redrive dead redrive 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'the bank is back'
+    redrive dead redrive --step charge --error ConnectionError --why 'the bank is back' --yes
+    """,
+)
+discard_command = _settling(
+    "discard",
+    """Discard dead letters: the flows stay failed, and are no longer listed as dead.
+
+    \b
+    redrive dead discard 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'ordered twice'
+    redrive dead discard --all --definition Newsletter --why 'too late for it now'
+    """,
+)

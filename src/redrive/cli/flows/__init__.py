@@ -1,1 +1,1 @@
-"""`redrive flows`: one file per command."""
+"""`redrive flows`: its commands, and what they share."""

@@ -1,11 +1,12 @@
-"""Resolve a step of a flow manually: reset it, complete it, or resolve it without outputs."""
+"""`redrive flows reset`, `complete` and `resolve`: resolve a step of a flow manually."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from redrive.cli.bad_input import BadInput
-from redrive.cli.options import operator, required_reason
+from redrive.cli.options import ByOption, FlowArgument, StoreOption, WhyOption, operator, required_reason
 from redrive.cli.store_access import with_app
 
 if TYPE_CHECKING:
@@ -18,7 +19,60 @@ IndexOption = Annotated[
 ]
 
 
-def resolve_step(verb: str, flow: str, step: str, index: int, why: str, by: str, store: str, *outputs: Any) -> None:
+def reset_command(
+    flow: FlowArgument,
+    step: StepArgument,
+    index: IndexOption = -1,
+    why: WhyOption = "",
+    by: ByOption = "",
+    store: StoreOption = "",
+) -> None:
+    """Try a waiting or failed step again now, with a fresh allowance of attempts; the flow continues from there.
+
+    \b
+    redrive flows reset 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 charge --why 'the bank is back'
+    """
+    _send("reset", flow, step, index, why, by, store)
+
+
+def complete_command(
+    flow: FlowArgument,
+    step: StepArgument,
+    text: Annotated[str, typer.Option("--outputs", metavar="JSON", help="The outputs that the step would have had.")],
+    index: IndexOption = -1,
+    why: WhyOption = "",
+    by: ByOption = "",
+    store: StoreOption = "",
+) -> None:
+    """Complete a step manually, with the outputs that it would have had.
+
+    \b
+    redrive flows complete 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 charge --outputs '{"payment": "cash"}' --why paid
+    """
+    try:
+        outputs = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise BadInput(f"--outputs is not valid JSON: {error}; write --outputs '{{\"name\": ...}}'") from None
+    _send("complete", flow, step, index, why, by, store, outputs)
+
+
+def resolve_command(
+    flow: FlowArgument,
+    step: StepArgument,
+    index: IndexOption = -1,
+    why: WhyOption = "",
+    by: ByOption = "",
+    store: StoreOption = "",
+) -> None:
+    """Resolve a step manually, without outputs: steps that depend on it go on, steps that need its outputs are skipped.
+
+    \b
+    redrive flows resolve 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 mail --why 'called them'
+    """
+    _send("resolve", flow, step, index, why, by, store)
+
+
+def _send(verb: str, flow: str, step: str, index: int, why: str, by: str, store: str, *outputs: Any) -> None:
     """Leave a request to reset, complete or resolve the step in the flow's inbox."""
     reason, name = required_reason(why), operator(by)
 

@@ -1,5 +1,6 @@
 """`redrive flows result`: print the result of a flow."""
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,12 +32,10 @@ def result_command(
         from redrive.stores.records import FINISHED
 
         await app.find(flow)
-        try:
+        # How it ended is read from its log, whatever this raises.
+        with contextlib.suppress(Exception):
             await app.handle(flow).result(seconds)
-        except Exception:  # noqa: BLE001 - how it ended is read from its log, whatever it raised
-            record = await app.find(flow)
-        else:
-            record = await app.find(flow)
+        record = await app.find(flow)
         lines = await app.log(flow) if record.status in FINISHED else []
         ending = lines[-1].event if lines else None
         if isinstance(ending, FlowCompleted):

@@ -13,7 +13,6 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from redrive.client.app import App
     from redrive.client.step_views import StepView
 
 COLUMNS = ("step", "state", "item", "attempts", "eligible", "ready", "next attempt", "why")
@@ -25,11 +24,7 @@ def steps_command(flow: FlowArgument, store: StoreOption = "", as_json: JsonOpti
     \b
     redrive flows steps 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2
     """
-
-    async def find(app: "App") -> "list[StepView]":
-        return await app.steps_of(flow)
-
-    steps = with_app(store, find)
+    steps = with_app(store, lambda app: app.steps_of(flow))
     if as_json:
         print_json(msgspec.to_builtins(steps))
     elif not steps:

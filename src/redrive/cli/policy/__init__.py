@@ -1,1 +1,1 @@
-"""`redrive policy`: one file per command."""
+"""`redrive policy`: its commands, and what they share."""

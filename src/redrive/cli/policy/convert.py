@@ -1,4 +1,4 @@
-"""`redrive policy convert`: convert a policy to another notation."""
+"""`redrive policy convert` and `redrive policy schema`: policies in other notations, and the native one described."""
 
 from typing import Annotated
 
@@ -7,6 +7,7 @@ import typer
 from redrive.cli.output import JsonOption, print_json, print_warnings, warnings_as_data
 from redrive.cli.policy.source import FileArgument, FromOption, TextOption, read_source
 from redrive.notation.catalogue import WRITABLE
+from redrive.notation.formats.native_json_schema import native_schema
 from redrive.notation.read import read_policy
 from redrive.notation.write import write_lossy, write_policy
 
@@ -47,3 +48,12 @@ def convert_command(
         return
     print_warnings((*reading.warnings, *lost), source)
     typer.echo(written, nl=False)
+
+
+def schema_command(as_json: JsonOption = False) -> None:
+    """Print the JSON Schema of the native notation, for editors and for checks in CI.
+
+    \b
+    redrive policy schema > policy.schema.json
+    """
+    print_json(native_schema())

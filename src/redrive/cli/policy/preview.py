@@ -39,7 +39,8 @@ def preview_command(
     redrive policy preview --text '[RateLimitError -> retry: 10, backoff: 1m]'
     redrive policy preview policy.yaml --failure status:503
     """
-    reading = read_policy(*_text_and_notation(file, text, notation))
+    content, source = read_source(file, text)
+    reading = read_policy(content, notation, source)
     previews = _previews(reading, failure, rows)
     if as_json:
         print_json(
@@ -55,11 +56,6 @@ def preview_command(
     print_warnings(reading.warnings, reading.source)
     for one in previews:
         _print_preview(one, reading)
-
-
-def _text_and_notation(file: str, text: str, notation: str) -> tuple[str, str, str]:
-    content, source = read_source(file, text)
-    return content, notation, source
 
 
 def _previews(reading: Reading, failure: str, rows: int) -> tuple[Preview, ...]:

@@ -10,12 +10,11 @@ import typer
 from redrive.assembly import open as open_app
 from redrive.cli.definitions import Call, Definition
 from redrive.cli.exit_codes import FAILED, INTERRUPTED, TIMED_OUT
-from redrive.cli.graph_files import ENDINGS as GRAPH_ENDINGS
 from redrive.cli.processes.event_loop import stop_on_signals
 from redrive.cli.processes.progress import Progress
-from redrive.cli.script_files import ENDING as SCRIPT_ENDING
+from redrive.cli.source_files import GRAPH_ENDINGS, SCRIPT_ENDING
+from redrive.cli.stderr_logging import warnings_on_stderr
 from redrive.cli.store_access import store_option
-from redrive.cli.warnings_on_stderr import warnings_on_stderr
 from redrive.explain.text import explain_text
 from redrive.flows.events import FlowCompleted
 from redrive.stores.records import FINISHED

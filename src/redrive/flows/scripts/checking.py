@@ -1,18 +1,15 @@
 """Checks scripts before they run. Each problem has its position, and says what to write instead."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from redrive.errors import ArgumentsError, DurationError
 from redrive.expressions import nodes as expressions
-from redrive.expressions.near_names import near_name
 from redrive.expressions.nodes import walk
 from redrive.failures.duration import read_duration
 from redrive.flows.scripts import nodes
-from redrive.flows.scripts.arguments import argument_problem
 from redrive.flows.scripts.builtins import BUILTINS
-from redrive.flows.scripts.check_names import NameChecker
 from redrive.flows.scripts.check_paths import PathChecker
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, error_meant
 from redrive.flows.scripts.errors import Problem, Problems
@@ -52,8 +49,7 @@ def _check(script: nodes.ScriptTree, actions: Actions, problems: Problems) -> No
         problems.at(first.at, message, "warning", "no-main")
     for function in script.functions.values():
         _NodeChecker(script, function, actions, problems).check()
-        NameChecker(function, problems).check()
-        PathChecker(problems).check(function)
+        PathChecker(function, problems).check()
 
 
 class _NodeChecker:
@@ -94,7 +90,7 @@ class _NodeChecker:
             return
         action = self._actions.get(node.name)
         if action is None:
-            hint = self._near(
+            hint = self._problems.hint(
                 node.name, list(self._actions), "register it with @action, or name its module with --import"
             )
             self._problems.at(node.at, f"no action is named {node.name!r}; {hint}", rule="unknown-action")
@@ -126,7 +122,7 @@ class _NodeChecker:
         function, builtin = self._script.functions.get(node.name), BUILTINS.get(node.name)
         problem: str | None
         if function is not None:
-            problem = argument_problem(function, len(node.positional), named)
+            problem = function.problem(len(node.positional), named)
         elif builtin is not None:
             problem = builtin.problem(node.name, len(node.positional), named)
         else:
@@ -139,7 +135,7 @@ class _NodeChecker:
         if self._actions is not None and node.name in self._actions:
             message = f"{node.name!r} is an action; write @{node.name}(...)"
         else:
-            hint = self._near(
+            hint = self._problems.hint(
                 node.name, [*self._script.functions, *BUILTINS], f"an action is called with @: @{node.name}(...)"
             )
             message = f"no function is named {node.name!r}; {hint}"
@@ -151,7 +147,7 @@ class _NodeChecker:
             return
         name = node.value.name if isinstance(node.value, expressions.Name) else ""
         if name in self._caught:
-            hint = self._near(node.name, ERROR_ATTRIBUTES, f"it has {', '.join(ERROR_ATTRIBUTES)}")
+            hint = self._problems.hint(node.name, ERROR_ATTRIBUTES, f"it has {', '.join(ERROR_ATTRIBUTES)}")
             message = f"an error has no {node.name!r}; {hint}"
         else:
             message = f'only an error caught with `as` has attributes; for a dict write {name}["{node.name}"]'
@@ -168,7 +164,7 @@ class _NodeChecker:
 
     def _raise(self, node: nodes.Raise) -> None:
         if node.error is not None and node.error not in RAISABLE:
-            hint = self._near(
+            hint = self._problems.hint(
                 node.error, list(RAISABLE), "use Permanent, or one of Python's errors, such as ValueError"
             )
             self._problems.at(node.at, f"raise cannot name {node.error!r}; {hint}", rule="unknown-error")
@@ -176,10 +172,6 @@ class _NodeChecker:
     def _handler(self, node: nodes.Handler) -> None:
         for name in node.types:
             self._misspelt(name, node.at.line, node.at.column, "except")
-
-    def _near(self, name: str, known: Sequence[str], otherwise: str) -> str:
-        # A problem that is not reported needs no hint.
-        return "" if self._problems.full else near(name, known, otherwise)
 
     def _misspelt(self, name: str, line: int, column: int, where: str) -> None:
         meant = error_meant(name)
@@ -205,12 +197,6 @@ class _NodeChecker:
                 line, column = (found.line, found.column) if found else (node.at.line, node.at.column)
                 message = f"{finding.text}; {finding.instead}"
                 self._problems.add(line, column, message, finding.severity, finding.id)
-
-
-def near(name: str, known: Sequence[str], otherwise: str) -> str:
-    """A hint that names the similar known name, or else `otherwise`."""
-    close = near_name(name, known)
-    return f"did you mean {close!r}?" if close else otherwise
 
 
 def _is_constant(node: expressions.Node) -> bool:

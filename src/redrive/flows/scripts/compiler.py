@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from redrive.expressions.near_names import near_name
+from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.nodes import Attribute, Call, Name, Node, children, walk
 from redrive.expressions.translator import (
     SCOPE,
@@ -24,7 +24,6 @@ from redrive.expressions.translator import (
 )
 from redrive.flows.scripts import execution, nodes
 from redrive.flows.scripts.action_calls import ActionSite
-from redrive.flows.scripts.arguments import argument_problem
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, caught_names
 from redrive.flows.scripts.nodes import Block, Statement
@@ -321,10 +320,10 @@ def _expressions(module: _Module, variables: frozenset[str]) -> Translator:
         if called is None:
             if node.name in BUILTINS:
                 return translator.function_call(node)
-            close = near_name(node.name, (*module.functions, *BUILTINS))
-            hint = f"did you mean {close!r}?" if close else f"an action is called with @: @{node.name}(...)"
+            otherwise = f"an action is called with @: @{node.name}(...)"
+            hint = did_you_mean(node.name, (*module.functions, *BUILTINS), otherwise)
             return translator.refusal(NameError, f"no function is named {node.name!r}; {hint}")
-        problem = argument_problem(called, len(node.positional), [one.name for one in node.named])
+        problem = called.problem(len(node.positional), [one.name for one in node.named])
         if problem is not None:
             return translator.refusal(TypeError, problem, given)
         positional = zip(called.parameters, node.positional, strict=False)
@@ -334,8 +333,7 @@ def _expressions(module: _Module, variables: frozenset[str]) -> Translator:
     def attribute(node: Any, translator: Translator) -> ast.expr:
         if node.name in ERROR_ATTRIBUTES:
             return call("attribute", scope(), translator.expression(node.value), constant(node.name))
-        close = near_name(node.name, ERROR_ATTRIBUTES)
-        hint = f"did you mean {close!r}?" if close else f"an error has {', '.join(ERROR_ATTRIBUTES)}"
+        hint = did_you_mean(node.name, ERROR_ATTRIBUTES, f"an error has {', '.join(ERROR_ATTRIBUTES)}")
         return translator.refusal(AttributeError, f"nothing has an attribute {node.name!r}; {hint}")
 
     extensions: dict[type[Node], Extension] = {

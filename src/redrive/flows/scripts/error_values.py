@@ -37,17 +37,15 @@ def caught_names(written: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(RENAMED.get(name, name) for name in written)
 
 
-_KNOWN = sorted(
-    {
-        name
-        for module in (builtins, errors)
-        for name, kind in vars(module).items()
-        if isinstance(kind, type) and issubclass(kind, BaseException)
-    }
-    | {*RENAMED}
-    # Names that most programs use.
-    | {"NetworkError", "RateLimitError"}
-)
+ERROR_CLASSES: dict[str, type[BaseException]] = {
+    name: kind
+    for module in (builtins, errors)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+}
+"""Python's errors and those of redrive, by name."""
+# The last two are names that most programs use.
+_KNOWN = sorted({*ERROR_CLASSES, *RENAMED, "NetworkError", "RateLimitError"})
 
 
 def error_meant(name: str) -> str:

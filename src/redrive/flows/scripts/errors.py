@@ -1,11 +1,12 @@
 """Problems of a script: each with its position, the line itself and a caret."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
 from redrive.errors import ScriptError
+from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.nodes import Position
 from redrive.failures.redaction import redact
 from redrive.notation.errors import printable
@@ -81,6 +82,10 @@ class Problems:
     def full(self) -> bool:
         """No more are reported, so that the next one need not be put into words."""
         return len(self._found) >= MOST_SHOWN
+
+    def hint(self, name: str, known: Iterable[str], otherwise: str) -> str:
+        """Which known name was probably meant, or `otherwise`. A problem that is not reported needs no hint."""
+        return "" if self.full else did_you_mean(name, known, otherwise)
 
     @property
     def found(self) -> list[Problem]:

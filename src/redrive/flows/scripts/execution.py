@@ -13,7 +13,6 @@ from redrive.failures.duration import read_duration
 from redrive.failures.known_errors.entries import attribute
 from redrive.flows.scripts.builtins import BUILTINS, flow_loop
 from redrive.flows.scripts.error_values import RAISABLE, catches, error_attribute
-from redrive.flows.scripts.limits import MOST_CALLS
 from redrive.policies.backoff import LONGEST_WAIT
 
 PLACE = "script "
@@ -22,6 +21,8 @@ CODE_MODULE = f"{__name__}.code"
 """What the compiled code of scripts calls its module."""
 
 Code: TypeAlias = Callable[[Scope], Coroutine[Any, Any, Any]]
+MOST_CALLS = 100
+"""Calls of functions inside one another."""
 _BRANCH_STEPS = 5
 """To begin one of several calls at once."""
 _FAILURE_STEPS = 10

@@ -1,9 +1,10 @@
 """The syntax tree of a script: statements and functions around the expressions of `redrive.expressions`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.nodes import Argument, Call, Index, Name, Node
 from redrive.notation.reading import Reading
 from redrive.policies.policy import Policy
@@ -195,6 +196,21 @@ class Function(Node):
     def variables(self) -> frozenset[str]:
         """The function's own names: as in Python, all that it assigns anywhere."""
         return frozenset((*(one.name for one in self.parameters), *assigned_in(self.body)))
+
+    def problem(self, positional: int, named: Sequence[str]) -> str | None:
+        """What is wrong with the arguments of a call; None when they fit."""
+        parameters = [one.name for one in self.parameters]
+        takes = f"{self.name} takes {', '.join(parameters) or 'no arguments'}"
+        if positional > len(parameters):
+            return f"{takes}; this call has {positional} arguments"
+        for name in named:
+            if name not in parameters:
+                return f"{self.name} has no parameter {name!r}; {did_you_mean(name, parameters, takes)}"
+            if name in parameters[:positional]:
+                return f"{name!r} is given twice, by its position and by its name"
+        given = {*parameters[:positional], *named}
+        missing = [one.name for one in self.parameters if one.default is None and one.name not in given]
+        return f"{self.name} lacks {', '.join(missing)}" if missing else None
 
 
 @dataclass(frozen=True, slots=True)

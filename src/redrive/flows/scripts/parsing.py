@@ -12,7 +12,6 @@ from redrive.flows.scripts import nodes
 from redrive.flows.scripts.call_syntax import CallSyntax
 from redrive.flows.scripts.errors import Problems
 from redrive.flows.scripts.layout import Line, blocks, lines_of, script_tokens
-from redrive.flows.scripts.limits import LONGEST_SCRIPT, MOST_LINES
 from redrive.flows.scripts.nodes import Block, ScriptTree, Statement
 from redrive.flows.scripts.syntax_hints import (
     BLOCK_WORDS,
@@ -23,6 +22,9 @@ from redrive.flows.scripts.syntax_hints import (
 )
 
 MAIN = "main"
+LONGEST_SCRIPT = 250_000
+"""Characters."""
+MOST_LINES = 5_000
 _AUGMENTED = ("+=", "-=", "*=", "/=", "//=", "%=", "**=")
 _CONTINUED_BY = {
     **dict.fromkeys(("if", "elif"), ("elif", "else")),

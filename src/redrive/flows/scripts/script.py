@@ -1,13 +1,13 @@
 """A named script, as flows run it."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from redrive.errors import ArgumentsError, DeserializationError, ScriptError
+from redrive.expressions.near_names import did_you_mean
 from redrive.failures.redaction import redact
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.registry import SCRIPT, Registry
@@ -79,8 +79,7 @@ def check_inputs(function: nodes.Function, inputs: Mapping[str, Any]) -> None:
     known = [one.name for one in function.parameters]
     for name in inputs:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the inputs are: {', '.join(known) or 'none'}"
+            hint = did_you_mean(name, known, f"the inputs are: {', '.join(known) or 'none'}")
             raise ArgumentsError(f"no input is named {redact(name, 60)!r}; {hint}", name)
     missing = [one.name for one in function.parameters if one.default is None and one.name not in inputs]
     if missing:
@@ -113,8 +112,7 @@ def _function(script: nodes.ScriptTree, name: str, wanted: str | None) -> nodes.
         return script.entry
     found = script.functions.get(wanted)
     if found is None:
-        close = get_close_matches(wanted, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(known)}"
+        hint = did_you_mean(wanted, known, f"it has: {', '.join(known)}")
         raise ValueError(f"script {name} has no function {redact(wanted, 60)!r}; {hint}")
     return found
 

@@ -1,18 +1,21 @@
 """Register pipelines, so that workers of this process run their flows."""
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redrive.errors import PipelineError
 from redrive.flows.action import check_name_is_free, register_action
 from redrive.flows.graphs.graph import Graph, register_graph
 from redrive.pipeline.durable.graph_conversion import actions_of, graph_of
-from redrive.pipeline.durable.name_conflicts import check_same_or_reloaded
 from redrive.pipeline.durable.validation import durable_plan
 from redrive.pipeline.interceptors.base import BaseInterceptor
 from redrive.pipeline.pipeline import Pipeline
 from redrive.pipeline.plan import Plan
+from redrive.pipeline.stage import StageSpec
+
+Specs = Mapping[str, StageSpec]
 
 
 class _Registered(NamedTuple):
@@ -32,7 +35,7 @@ def register_pipeline(pipeline: Pipeline, interceptors: Iterable[BaseInterceptor
     plan = durable_plan(pipeline, interceptors)
     known = _registered.get(pipeline.name)
     if known is not None and known.pipeline is not pipeline:
-        check_same_or_reloaded(pipeline.name, known.plan.layout.specs, plan.layout.specs)
+        _check_same_or_reloaded(pipeline.name, known.plan.layout.specs, plan.layout.specs)
     graph = graph_of(pipeline.name, plan)
     actions = list(actions_of(pipeline.name, plan))
     for action in actions:
@@ -69,3 +72,47 @@ def forgetting_pipelines() -> Iterator[None]:
     finally:
         _registered.clear()
         _registered.update(before)
+
+
+def _check_same_or_reloaded(name: str, known: Specs, new: Specs) -> None:
+    """Raise PipelineError if flows of one pipeline would be carried out by stages of the other.
+
+    Two pipelines may share a name only if their stages are the same, or their module was reloaded.
+    """
+    differing = [one for one in {**known, **new} if _differ(known.get(one), new.get(one))]
+    in_both = [one for one in differing if one in known and one in new]
+    other = [one for one in in_both if not _is_reloaded(known[one], new[one])]
+    if not other and in_both:
+        # A reloaded module may add or remove stages.
+        return
+    first = next(iter(other or differing), None)
+    if first is None:
+        return
+    if first not in new:
+        how = f"with a stage {first!r} that this one does not have"
+    else:
+        how = f"with another stage {first!r}" if first in known else f"without a stage {first!r}"
+    raise PipelineError(
+        f"pipeline {name!r} is already registered {how}; create it once and use that, or rename this one: "
+        "pipeline.with_name(...)"
+    )
+
+
+def _differ(one: StageSpec | None, other: StageSpec | None) -> bool:
+    return one is not other and (one is None or other is None or not one.same_as(other))
+
+
+def _is_reloaded(known: StageSpec, new: StageSpec) -> bool:
+    """Whether the module of the stage was executed again: same name and module, but another class or function."""
+    one, other = _definition(known.stage), _definition(new.stage)
+    modules = {one.__module__, other.__module__}
+    # Local functions and lambdas are created anew each time: an equal name proves nothing.
+    same_name = one.__qualname__ == other.__qualname__ and "<" not in one.__qualname__
+    # The main program is loaded again when another module imports it.
+    return one is not other and same_name and (len(modules) == 1 or "__main__" in modules)
+
+
+def _definition(stage: Any) -> Any:
+    """Return the function, unwrapped, or the class of a stage."""
+    function = inspect.unwrap(getattr(stage, "__func__", stage))
+    return function if inspect.isfunction(function) else type(stage)

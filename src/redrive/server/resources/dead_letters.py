@@ -12,11 +12,19 @@ from redrive.client.app import App
 from redrive.client.dead_letters import close_in_parts
 from redrive.client.definition_names import full_name
 from redrive.flows.flow_end import DeadKind
-from redrive.formatting.times import utc_datetime
 from redrive.server.authentication import operator_name
 from redrive.server.context import app_of
 from redrive.server.cursors import decode_cursor, encode_cursor, invalid_cursor
-from redrive.server.models import Cursor, Limit, Name, OperatorRequest, RequestModel, ResponseModel, json_response
+from redrive.server.models import (
+    Cursor,
+    Limit,
+    Name,
+    OperatorRequest,
+    RequestModel,
+    ResponseModel,
+    json_response,
+    response_of,
+)
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
 from redrive.server.request_parsing import path_parameter, read_body, read_query
@@ -89,9 +97,7 @@ class Settled(ResponseModel, frozen=True):
 
 
 def _response(letter: DeadLetter) -> DeadLetterResponse:
-    fields = msgspec.structs.asdict(letter)
-    closed_at = None if letter.closed_at is None else utc_datetime(letter.closed_at)
-    return DeadLetterResponse(**fields | {"at": utc_datetime(letter.at), "closed_at": closed_at})
+    return response_of(DeadLetterResponse, letter)
 
 
 @get(

@@ -7,12 +7,10 @@ from litestar import Request, Response, Router, post
 from msgspec import Meta
 
 from redrive.client.app import App
-from redrive.client.step_views import ItemView
 from redrive.errors import UnknownStepError
-from redrive.formatting.times import utc_datetime
 from redrive.server.authentication import operator_name
 from redrive.server.context import app_of
-from redrive.server.models import OperatorRequest, ResponseModel, json_response
+from redrive.server.models import OperatorRequest, ResponseModel, json_response, response_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError, unprocessable
 from redrive.server.request_parsing import path_parameter, read_body
@@ -50,7 +48,7 @@ class StepResponse(ResponseModel, frozen=True):
     name: str
     state: str
     why: str | None
-    depends_on: list[str]
+    depends_on: tuple[str, ...]
     items: list[ItemResponse]
 
 
@@ -72,31 +70,9 @@ class StepRequested(ResponseModel, frozen=True):
 
 async def steps_of(app: App, flow_id: str) -> list[StepResponse]:
     return [
-        StepResponse(
-            name=step.name,
-            state=step.state,
-            why=step.why,
-            depends_on=list(step.depends_on),
-            items=[_item(item) for item in step.items],
-        )
+        response_of(StepResponse, step, items=[response_of(ItemResponse, item) for item in step.items])
         for step in await app.steps_of(flow_id)
     ]
-
-
-def _item(item: ItemView) -> ItemResponse:
-    return ItemResponse(
-        item=item.item,
-        index=item.index,
-        state=item.state,
-        attempts=item.attempts,
-        max_attempts=item.max_attempts,
-        next_retry_at=None if item.next_retry_at is None else utc_datetime(item.next_retry_at),
-        retry_eligible=item.retry_eligible,
-        ready=item.ready,
-        reason=item.reason,
-        error=item.error,
-        compensates=item.compensates,
-    )
 
 
 def _endpoint(name: str, kind: type[ResolutionRequest], summary: str, example: dict[str, Any]) -> Any:

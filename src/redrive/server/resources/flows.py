@@ -12,12 +12,20 @@ from redrive.client.definition_names import full_name
 from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
 from redrive.flows.events import FlowCompleted, FlowFailed
-from redrive.formatting.times import utc_datetime
 from redrive.server.authentication import operator_name
 from redrive.server.context import app_of
 from redrive.server.cursors import decode_cursor, encode_cursor
 from redrive.server.flow_start import StartRequest, start_flow
-from redrive.server.models import Cursor, Limit, Name, OperatorRequest, RequestModel, ResponseModel, json_response
+from redrive.server.models import (
+    Cursor,
+    Limit,
+    Name,
+    OperatorRequest,
+    RequestModel,
+    ResponseModel,
+    json_response,
+    response_of,
+)
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
 from redrive.server.request_parsing import path_parameter, read_body, read_header, read_query
@@ -86,25 +94,6 @@ class FlowRequested(ResponseModel, frozen=True):
     requested: str
 
 
-def flow_response(record: FlowRecord) -> FlowResponse:
-    return FlowResponse(**_fields(record))
-
-
-def _fields(record: FlowRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "definition": record.definition,
-        "status": record.status,
-        "queue": record.queue,
-        "priority": record.priority,
-        "key": record.key,
-        "created_at": utc_datetime(record.created_at),
-        "start_at": utc_datetime(record.start_at),
-        "wake_at": None if record.wake_at is None else utc_datetime(record.wake_at),
-        "finished_at": None if record.finished_at is None else utc_datetime(record.finished_at),
-    }
-
-
 @post(
     "/",
     opt=operation(
@@ -133,7 +122,7 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
         raise ProblemError(422, "the header Idempotency-Key and the body name different keys", pointer="/key")
     started = await start_flow(app_of(request), body, body.key or key)
     headers = {"Location": f"/v1/flows/{started.record.id}"}
-    return json_response(flow_response(started.record), 201 if started.is_new else 200, headers)
+    return json_response(response_of(FlowResponse, started.record), 201 if started.is_new else 200, headers)
 
 
 @get(
@@ -161,7 +150,7 @@ async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
     found = await app.flows(query)
     shown = found[: wanted.limit]
     following = encode_cursor(shown[-1].id) if len(found) > len(shown) else None
-    return json_response(FlowPage(flows=[flow_response(one) for one in shown], next=following))
+    return json_response(FlowPage(flows=[response_of(FlowResponse, one) for one in shown], next=following))
 
 
 @get(
@@ -179,7 +168,9 @@ async def show(request: Request[Any, Any, Any]) -> Response[bytes]:
     app = app_of(request)
     record = await app.find(flow_id)
     result, error = await _ending(app, record)
-    return json_response(FlowDetails(**_fields(record), steps=await steps_of(app, flow_id), result=result, error=error))
+    return json_response(
+        response_of(FlowDetails, record, steps=await steps_of(app, flow_id), result=result, error=error)
+    )
 
 
 async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, FlowError | None]:

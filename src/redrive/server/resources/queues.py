@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from redrive.client.app import LARGEST_LIMIT
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, RequestModel, ResponseModel, json_response
+from redrive.server.models import NoQuery, RequestModel, ResponseModel, json_response, response_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
 from redrive.server.request_parsing import path_parameter, read_body, read_query
@@ -45,7 +45,7 @@ class QueueLimit(RequestModel, frozen=True):
 )
 async def queues(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    return json_response(QueueList(queues=[_queue(one) for one in await app_of(request).queues()]))
+    return json_response(QueueList(queues=[response_of(QueueResponse, one) for one in await app_of(request).queues()]))
 
 
 @put(
@@ -70,13 +70,7 @@ async def limit(request: Request[Any, Any, Any]) -> Response[bytes]:
     await app.limit_queue(queue, wanted.limit)
     known = {one.name: one for one in await app.queues()}
     empty = QueueRecord(name=queue, limit=wanted.limit, ready=0, waiting=0, running=0)
-    return json_response(_queue(known.get(queue, empty)))
-
-
-def _queue(record: QueueRecord) -> QueueResponse:
-    return QueueResponse(
-        name=record.name, limit=record.limit, ready=record.ready, waiting=record.waiting, running=record.running
-    )
+    return json_response(response_of(QueueResponse, known.get(queue, empty)))
 
 
 router = Router("/v1/queues", route_handlers=[queues, limit])

@@ -3,13 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from litestar import Request, Response, Router, get
 
 from redrive.determinism.clock import current_clock
-from redrive.formatting.times import utc_datetime
 from redrive.server.context import app_of
-from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response
+from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.request_parsing import read_query
 from redrive.stores.records import RetryQuery, RetryRow, RetryStatus
@@ -19,6 +17,7 @@ from redrive.stores.row_eligibility import eligibility_of
 class RetryResponse(ResponseModel, frozen=True):
     """A row of the retry queue, as `app.retries()` returns it, without the delivery token."""
 
+    # Whoever has the token may complete the attempt; reading is not enough for that.
     flow_id: str
     item: int
     step: str
@@ -83,13 +82,8 @@ async def retries(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 def _retry(row: RetryRow, now: float) -> RetryResponse:
-    fields = msgspec.structs.asdict(row)
-    # Whoever has the token may complete the attempt; reading is not enough for that.
-    del fields["delivery_token"]
-    fields["scheduled_at"] = utc_datetime(row.scheduled_at)
-    fields["timeout_at"] = None if row.timeout_at is None else utc_datetime(row.timeout_at)
     state = eligibility_of(row, now)
-    return RetryResponse(**fields, retry_eligible=state.retry_eligible, ready=state.ready, reason=state.reason)
+    return response_of(RetryResponse, row, retry_eligible=state.retry_eligible, ready=state.ready, reason=state.reason)
 
 
 router = Router("/v1/retries", route_handlers=[retries])

@@ -6,9 +6,8 @@ from typing import Any
 from litestar import Request, Response, Router, get
 
 from redrive.explain.store_reader import all_workers
-from redrive.formatting.times import utc_datetime
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, ResponseModel, json_response
+from redrive.server.models import NoQuery, ResponseModel, json_response, response_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.request_parsing import read_query
 
@@ -16,8 +15,8 @@ from redrive.server.request_parsing import read_query
 class WorkerResponse(ResponseModel, frozen=True):
     name: str
     """Host and process id."""
-    definitions: list[str]
-    queues: list[str] | None
+    definitions: tuple[str, ...]
+    queues: tuple[str, ...] | None
     """null: all queues."""
     joined_at: datetime
     expires_at: datetime
@@ -43,19 +42,8 @@ class WorkerList(ResponseModel, frozen=True):
 )
 async def workers(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    shown = [
-        WorkerResponse(
-            name=worker.name,
-            definitions=list(worker.definitions),
-            queues=None if worker.queues is None else list(worker.queues),
-            joined_at=utc_datetime(worker.joined_at),
-            expires_at=utc_datetime(worker.expires_at),
-            alive=worker.alive,
-            flows=worker.flows,
-        )
-        for worker in await all_workers(app_of(request).store)
-    ]
-    return json_response(WorkerList(workers=shown))
+    found = await all_workers(app_of(request).store)
+    return json_response(WorkerList(workers=[response_of(WorkerResponse, worker) for worker in found]))
 
 
 router = Router("/v1/workers", route_handlers=[workers])

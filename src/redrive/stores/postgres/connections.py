@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError
-from redrive.stores.postgres.fair_lock import FairLock
 from redrive.stores.postgres.faults import (
     CLOSED_MIDWAY,
     DRIVER_FAULTS,
@@ -48,7 +47,7 @@ class SharedConnection:
         self._unlimited_use = unlimited_use
         self._plan_lifetime = plan_lifetime
         self._plans_expire_at = math.inf
-        self._lock = FairLock()
+        self._lock = asyncio.Lock()
         self._connection: Any = None
         self._refusal: Callable[[], StoreError] | None = self._not_open
         self._in_use_since: float | None = None
@@ -57,10 +56,7 @@ class SharedConnection:
 
     async def run(self, use: Callable[[Any], Awaitable[T]], writes: bool = False) -> T:
         """Call `use` with the connection, reopening it if needed; driver errors are raised as store errors."""
-        if self._lock.locked:
-            await self._lock.wait()
-        self._lock.locked = True
-        try:
+        async with self._lock:
             self.check_open()
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._server.connect(self._setup, command_timeout=self._unlimited_use)
@@ -85,9 +81,8 @@ class SharedConnection:
                 if not self._connection.is_closed():
                     raise
                 raise self._failed(ConnectionError("closed in the middle of a statement"), True, writes) from None
-        finally:
-            self._in_use_since = None
-            self._lock.release()
+            finally:
+                self._in_use_since = None
 
     def _check_timeout(self) -> None:
         """Terminate the connection when its use has taken too long; the user sees a lost connection."""
@@ -119,20 +114,17 @@ class SharedConnection:
         return lost
 
     async def disconnect(self) -> None:
-        if self._lock.locked:
-            await self._lock.wait()
-        self._lock.locked = True
-        try:
+        async with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
             if self._connection is not None and not self._connection.is_closed():
                 await close_quietly(self._connection)
-        finally:
-            self._lock.release()
 
     def open(self) -> None:
         """Allow uses from now on; the first one connects."""
+        # A new one: a store may be opened again in another event loop.
+        self._lock = asyncio.Lock()
         self._refusal = None
 
     def refuse(self) -> None:

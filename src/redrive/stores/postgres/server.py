@@ -1,12 +1,18 @@
-"""Connects to the server and sets up the session."""
+"""Connects to the server, sets up the session, and refuses poolers that share it."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from redrive.errors import StoreUnusableError
-from redrive.stores.postgres.address import public_address
-from redrive.stores.postgres.faults import CLOSED_MIDWAY, CONNECTING_FAULTS, DRIVER_FAULTS, connecting_failed
+from redrive.stores.postgres.faults import (
+    CLOSED_MIDWAY,
+    CONNECTING_FAULTS,
+    DRIVER_FAULTS,
+    USE_SESSION_MODE,
+    connecting_failed,
+)
 from redrive.stores.postgres.identifiers import quoted
 
 try:
@@ -26,6 +32,8 @@ MIN_SERVER_VERSION = 14
 ENCODINGS = ("UTF8", "SQL_ASCII")
 """The encodings that can store any text; SQL_ASCII stores the bytes as they are."""
 
+_EXAMPLE = "write postgresql://user@host:5432/database, and / ? # @ in a password or a name as %2F %3F %23 %40"
+_SESSION_ID = "SELECT pg_backend_pid()"
 # The locking rules that the statements rely on are those of READ COMMITTED, whatever the database's default is.
 _SESSION = """
 SET standard_conforming_strings TO on;
@@ -97,6 +105,28 @@ class Server:
         return connection
 
 
+def public_address(url: str) -> str:
+    """Return the address without the password; StoreUnusableError when it is not an address of PostgreSQL."""
+    try:
+        parts = urlsplit(url)
+        hosts = parts.netloc.rpartition("@")[2].lower()
+        for host in hosts.split(","):
+            # Reading the port parses it.
+            _ = urlsplit(f"//{host}").port
+    except ValueError:
+        # The error quotes the host or the port, which may be part of a password, so it is not shown.
+        raise StoreUnusableError(f"the PostgreSQL address has an invalid host or port; {_EXAMPLE}") from None
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise StoreUnusableError(f"{parts.scheme or 'nothing'}:// is not an address of PostgreSQL; {_EXAMPLE}")
+    # An @ outside the settings means that the host comes later, and that a password precedes it.
+    beyond = (parts.path, *(field for field in parts.query.split("&") if "=" not in field), parts.fragment)
+    if any("@" in part for part in beyond):
+        raise StoreUnusableError(f"the PostgreSQL address has an @ after its host; {_EXAMPLE}")
+    hosts = hosts or parse_qs(parts.query).get("host", [""])[0]
+    user = f"{parts.username}@" if parts.username else ""
+    return f"postgresql://{user}{hosts}{parts.path}"
+
+
 async def _finish_connecting(connect: Coroutine[Any, Any, Any]) -> Any:
     """Await the connection; when cancelled, let the driver finish for a moment.
 
@@ -121,3 +151,23 @@ async def close_quietly(connection: Any) -> None:
         await connection.close(timeout=CLOSE_TIMEOUT)
     except DRIVER_FAULTS:
         connection.terminate()
+
+
+async def refuse_shared_sessions(server: Server, connection: Any) -> None:
+    """Raise StoreUnusableError when another connection gets the session of this one, which is still open.
+
+    Settings of one (the schema, what a commit waits for) would apply to the other, and to strangers.
+    """
+    if await connection.fetchval(_SESSION_ID) == connection.get_server_pid():
+        # The server announced the same process id at connect, so there is no pooler in between.
+        return
+    other = await server.connect()
+    try:
+        # A pooler lends the session first that was returned last.
+        is_shared = await connection.fetchval(_SESSION_ID) == await other.fetchval(_SESSION_ID)
+    finally:
+        await close_quietly(other)
+    if is_shared:
+        raise StoreUnusableError(
+            f"{server.address}: a connection pooler shares one session among several connections; {USE_SESSION_MODE}"
+        )

@@ -16,8 +16,7 @@ from redrive.stores.postgres.connections import PLAN_LIFETIME, ConnectionPool, S
 from redrive.stores.postgres.identifiers import channel_of, checked_schema, literal
 from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
 from redrive.stores.postgres.notifications import NotificationListener
-from redrive.stores.postgres.pooler_check import refuse_shared_sessions
-from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server
+from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
 from redrive.stores.records import (
     Batch,
     Claimed,

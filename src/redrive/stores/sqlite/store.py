@@ -32,10 +32,9 @@ from redrive.stores.records import (
 from redrive.stores.sqlite import leases, reads, registry, writes
 from redrive.stores.sqlite.claims import claim
 from redrive.stores.sqlite.commits import commit, committed
-from redrive.stores.sqlite.connection import OpenedFile, connect
+from redrive.stores.sqlite.connection import OpenedFile, connect, preallocate_wal
 from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.sqlite.migrator import migrate, refuse_newer_schema
-from redrive.stores.sqlite.wal_preallocation import preallocate_wal
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 from redrive.stores.wake_listeners import WakeListeners
 

@@ -1,1 +1,0 @@
-"""`redrive keys`: one file per command."""

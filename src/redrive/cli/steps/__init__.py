@@ -1,1 +1,0 @@
-"""`redrive steps`: one file per command."""
