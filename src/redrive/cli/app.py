@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import redrive
-from redrive.cli import doctor, explain, script, serve, start, worker
+from redrive.cli import demo, doctor, explain, script, serve, start, worker
 from redrive.cli import run as run_flow
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.command_groups import ListByDefault
@@ -54,6 +54,7 @@ def build() -> typer.Typer:
     app.add_typer(_steps(), name="steps")
     app.add_typer(_keys(), name="keys")
     app.command("doctor")(doctor.doctor_command)
+    app.command("demo")(demo.demo_command)
     app.add_typer(_policy(), name="policy")
     app.add_typer(_script(), name="script")
     return app
