@@ -63,6 +63,15 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
 
 
+def test_every_room_and_every_file_on_the_way_of_an_attempt_is_there() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    house = ROOT / "src" / "redrive"
+    rooms = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    assert {*rooms} == {path.name for path in house.iterdir() if path.name[0] not in "_." and path.name != "py.typed"}
+    for path in re.findall(r"`(\w+/[\w/.]*)`", page.partition("## Follow")[2].partition("\n## ")[0]):
+        assert (house / path).exists(), path
+
+
 def test_every_rule_of_the_linter_is_explained() -> None:
     """Ids, severities and titles are those of the linter, in its order."""
     page = (ROOT / "docs" / "lint-rules.md").read_text(encoding="utf-8")
