@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.readme_blocks import DEMO, README, Block, blocks, check_output
-from tests.wheel_install import WheelInstall
+from tests.wheel_install import ROOT, WheelInstall
 
 MOST_LINES = 250
 INSTALL = "pip install"
@@ -38,10 +38,14 @@ def paste(block: Block, install: WheelInstall, folder: Path) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[Block, Outcome]:
-    """All blocks at once: most of their time is waiting for the next attempt."""
+def install(tmp_path_factory: pytest.TempPathFactory) -> WheelInstall:
+    return WheelInstall(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def outcomes(install: WheelInstall, tmp_path_factory: pytest.TempPathFactory) -> dict[Block, Outcome]:
+    """Run all blocks at once: most of their time is waiting for the next attempt."""
     folder = tmp_path_factory.mktemp("readme")
-    install = WheelInstall(folder)
     done = {INSTALLING: paste(INSTALLING, install, folder / "install")}
     with ThreadPoolExecutor(4) as pool:
         ran = pool.map(lambda block: paste(block, install, folder / f"line-{block.line}"), RUN)
@@ -57,6 +61,16 @@ def test_a_block_runs_as_pasted_and_prints_what_is_shown(block: Block, outcomes:
     elif block != INSTALLING:
         assert block.output, "show below the block what it prints"
         check_output(block.output, outcome.printed)
+
+
+def test_the_blocks_use_the_wheel_and_nothing_but_its_dependencies(
+    outcomes: dict[Block, Outcome], install: WheelInstall, tmp_path: Path
+) -> None:
+    script = "import importlib.util as find, redrive; print(redrive.__file__, find.find_spec('aiohttp'))"
+    where, extra = install.run(["python", "-c", script], tmp_path).stdout.split()
+    assert "site-packages" in where
+    assert not Path(where).is_relative_to(ROOT)
+    assert extra == "None"
 
 
 def test_the_readme_has_no_hidden_set_up_and_stays_short() -> None:
