@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: $(STAMP) ## an order that survives a flaky service and a killed worker
-	@$(BIN)/python -m examples.demo
+	@$(BIN)/redrive demo
 
 test: $(STAMP) ## all tests
 	@$(BIN)/python -m pytest -n 4 --dist loadfile

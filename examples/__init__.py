@@ -1,1 +1,1 @@
-"""Examples that run: `make demo` (or `python -m examples.demo`), and `python -m examples.guarded_calls`."""
+"""Examples that run: `python -m examples.guarded_calls`, and handlers of HTTP steps in Python and JavaScript."""

@@ -5,12 +5,48 @@ import time
 from typing import Any
 from urllib.request import urlopen
 
+from rich.markup import escape
+
 import redrive
-from examples.terminal import console, quote, say, scene, show_event, stop_waiting
+from redrive.demo.terminal import console, keep_showing, say, scene, stop_showing
+from redrive.policies import RetryAt
+from redrive.telemetry.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged, Event, FallbackUsed
 from redrive.testing import FlakyServer, Reply
 
 # Short, so that the demo need not wait for the default of 30 s until the circuit closes again.
 COOLDOWN = 1.0
+
+
+def show_event(event: Event) -> None:
+    """Show an event as it happens, for `redrive.listen(show_event)`."""
+    stop_showing()
+    if isinstance(event, AttemptFailed):
+        failure, because = event.failure, event.decision.because
+        declared = isinstance(event.decision, RetryAt) and failure.category != "transient"
+        reason = (
+            f"declared: the policy names {because.matched}" if declared else f"{failure.category}: {failure.reason}"
+        )
+        say(f"[red]attempt {event.attempt} of {event.attempts} failed[/]: {escape(failure.message or failure.type)}")
+        say(f"  [dim]{escape(reason)}[/]")
+        if isinstance(event.decision, RetryAt):
+            source = " as Retry-After asks" if because.retry_after else ""
+            say(f"  [yellow]next attempt in {because.wait:.2f} s{source}[/]")
+            count_down(because.wait)
+        else:
+            say(f"  [red]giving up ({event.decision.kind})[/]: {escape(because.detail)}")
+    elif isinstance(event, CallRecovered):
+        say(f"[green]succeeded at attempt {event.attempts}[/] after {event.elapsed:.2f} s")
+    elif isinstance(event, CallRefused):
+        say(f"[red]refused without a call[/]: the next probe may go in {event.retry_in:.2f} s")
+    elif isinstance(event, FallbackUsed):
+        say(f"[green]answered by the fallback[/]: {event.fallback}")
+    elif isinstance(event, CircuitChanged):
+        say(f"[magenta]circuit of {event.dependency}: {event.before} -> {event.after}[/]")
+
+
+def count_down(seconds: float) -> None:
+    until = time.perf_counter() + seconds
+    keep_showing(lambda: f"waiting {max(0.0, until - time.perf_counter()):.1f} s")
 
 
 def get(url: str) -> Any:
@@ -122,9 +158,9 @@ def main() -> None:
         report = nested_layers()
     finally:
         stop()
-        stop_waiting()
+        stop_showing()
     console.print("\n[bold cyan]The report of the last error[/]: redrive.report_of(error)")
-    quote(str(report))
+    console.print(escape(str(report)))
     console.print("\n[bold]Try next[/]: redrive policy preview --text 'attempts: 5', README.md, docs/guard-a-call.md")
 
 

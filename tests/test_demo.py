@@ -1,24 +1,16 @@
-"""`make demo` and the other examples run to their end, without a terminal too, and show what they are about."""
+"""`redrive demo` and the examples run to their end, without a terminal too, and show what they are about."""
 
 import gc
 import importlib
 import re
 import warnings
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.readme_blocks import DEMO, blocks, check_output
+from tests.wheel_install import ROOT, WheelInstall
 
 from redrive.testing import no_waits
-
-ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture
-def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT)
-    assert not importlib.import_module("examples.terminal").console.is_terminal
-    return importlib.import_module(f"examples.{request.param}")
 
 
 def in_order(shown: str, *lines: str) -> None:
@@ -31,16 +23,22 @@ def in_order(shown: str, *lines: str) -> None:
 
 
 @pytest.mark.promise("A12", "A14", "R9")
-@pytest.mark.parametrize("example", ["demo"], indirect=True)
-def test_the_demo_kills_its_worker_and_the_order_goes_on(
-    example: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    example.main()
-    shown = capsys.readouterr().out
+def test_the_demo_kills_its_worker_and_the_order_goes_on(tmp_path: Path) -> None:
+    """From the wheel, with none of its extras, in an empty folder."""
+    [block] = [block for block in blocks() if DEMO in block.body]
+    install = WheelInstall(tmp_path / "install")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    assert install.run(["pip", "install", "redrive"], folder).returncode == 0
+    finished = install.run(["bash", "-c", block.body], folder)
+    shown = finished.stdout
+    assert finished.returncode == 0, shown
+    assert [*folder.iterdir()] == []
+    check_output(block.output or "", shown)
     in_order(
         shown,
         "reserve: attempt 1 succeeded",
-        "charge: attempt 1 of 6 failed: 503",
+        "charge: attempt 1 of 6 failed: HTTP Error 503",
         "attempt 2 in 1.00 s, as Retry-After asks",
         "charge: attempt 2 of 6 failed: [Errno",
         "charge: attempt 3 begins",
@@ -48,7 +46,7 @@ def test_the_demo_kills_its_worker_and_the_order_goes_on(
         "charge: attempt 3 of 6 was lost",
         "charge: attempt 4 of 6 failed: the attempt took longer than its 2 s",
         "charge: attempt 5 succeeded",
-        "add_gift: attempt 1 of 3 failed: 404",
+        "add_gift: attempt 1 of 3 failed: HTTP Error 404",
         "no retry (permanent): the workflow's own code handles it",
         "the flow is complete",
         "/reserve  1 call, 1 idempotency key: recorded before the kill, and not run again",
@@ -62,7 +60,7 @@ def test_the_demo_kills_its_worker_and_the_order_goes_on(
         "1. reserve(",
         "2. charge(",
         "attempt 1 of 6 failed after",
-        "retry_on matches ClientError; Retry-After asked for 1s",
+        "retry_on matches OSError; Retry-After asked for 1s",
         "attempt 3 of 6 was lost with its worker",
         "attempt 4 of 6 timed out after",
         "attempt 5 completed after",
@@ -76,10 +74,11 @@ def test_the_demo_kills_its_worker_and_the_order_goes_on(
         assert re.search(rf"{path} +1 call, 1 idempotency key$", shown, re.MULTILINE), shown
 
 
-@pytest.mark.parametrize("example", ["guarded_calls"], indirect=True)
 def test_the_guarded_calls_show_every_scene(
-    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    example = importlib.import_module("examples.guarded_calls")
     monkeypatch.setattr(example, "COOLDOWN", 0.05)
     with no_waits() as clock, warnings.catch_warnings():
         # urllib leaves the socket of an error that nobody closes to the garbage collector.

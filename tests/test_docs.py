@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# tests/test_readme.py runs the README, each of its blocks alone.
+run_pages = pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
 
 
 def run_docs(*options: str) -> "subprocess.CompletedProcess[str]":
@@ -24,7 +26,7 @@ def run_docs(*options: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)  # noqa: S603 - our own command
 
 
-@pages
+@run_pages
 def test_code_runs_and_commands_print_what_is_shown(page: Path) -> None:
     finished = run_docs(str(page))
     assert finished.returncode == 0, finished.stderr
@@ -59,6 +61,15 @@ def test_measured_figures_have_the_command_beside_them(page: Path) -> None:
 def test_every_page_is_reached_from_the_readme() -> None:
     linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+
+
+def test_every_room_and_every_file_on_the_way_of_an_attempt_is_there() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    house = ROOT / "src" / "redrive"
+    rooms = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    assert {*rooms} == {path.name for path in house.iterdir() if path.name[0] not in "_." and path.name != "py.typed"}
+    for path in re.findall(r"`(\w+/[\w/.]*)`", page.partition("## Follow")[2].partition("\n## ")[0]):
+        assert (house / path).exists(), path
 
 
 def test_every_rule_of_the_linter_is_explained() -> None:

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 import redrive
-from redrive.cli import doctor, explain, keys, script, serve, start, steps, worker
+from redrive.cli import demo, doctor, explain, keys, script, serve, start, steps, worker
 from redrive.cli import run as run_flow
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.dead import list as list_dead
@@ -37,6 +37,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
+    app.command("demo")(demo.demo_command)
     app.command("run")(run_flow.run_command)
     app.command("worker")(worker.worker_command)
     app.command("serve")(serve.serve_command)

@@ -1,11 +1,10 @@
 """Show a flow's log as it grows: a line for each event and, on a terminal, the running and waiting steps."""
 
-import time
-
 from rich.markup import escape
 
-from examples.terminal import keep_showing, tell
-from redrive import App
+from redrive.client.app import App
+from redrive.demo.terminal import keep_showing, say
+from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.flows.events import (
     AnyEvent,
     AttemptFailed,
@@ -39,7 +38,7 @@ class FlowView:
             self.history.apply(at, event)
             when = f"[dim]{at - self._began:6.2f} s[/]"
             for line in self._lines(event):
-                tell(f"{when}  {line}")
+                say(f"{when}  {line}")
                 when = " " * 8
         return self.history.ending is None
 
@@ -71,7 +70,7 @@ class FlowView:
 
     def _now(self) -> str:
         """Return the running and waiting steps as one line."""
-        wall = time.time()  # noqa: TID251 - a demo takes real time
+        wall = SYSTEM_CLOCK.wall()
         words = []
         for item in self.history.items.values():
             if item.state == "running":
