@@ -10,6 +10,7 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.errors import StoreUnavailableError
 from redrive.testing import flow_app
+from redrive.worker.attempt_starter import AttemptStarter
 
 
 @action(name="worker.quick")
@@ -124,5 +125,74 @@ def test_times_in_a_log_never_go_back_though_items_hand_their_slot_to_each_other
             assert await handle.result(timeout=10) == [0, 1, 2, 3, 4]
             times = [line.at for line in await app.read_lines(handle.id)]
             assert times == sorted(times)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("P17")
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_flow_that_starts_later_begins_at_its_time_though_it_was_claimed_early_for_a_message(paused: bool) -> None:
+    async def scenario() -> None:
+        async with flow_app() as app:
+            handle = await app.start(quick(), delay=2)
+            if paused:
+                await handle.pause()
+            await handle.resume()
+            outcome = await app.outcome(handle, within=10)
+            assert outcome.result == 1
+            assert outcome.lines[-1].at - (await app.find(handle.id)).created_at >= 2
+
+    asyncio.run(scenario())
+
+
+def test_one_idle_flow_makes_room_for_one_more_and_the_others_stay_in_memory() -> None:
+    async def scenario() -> None:
+        async with redrive.open("memory://", flows=5, grace=0.0) as app:
+            handles = [await app.start(Sleeps.call()) for _ in range(6)]
+            worker = app._worker
+            assert worker is not None
+            async with asyncio.timeout(10):
+                while len(worker.flows) > 5 or (await handles[0].status()) != "waiting":  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+            assert len(worker.flows) == 5
+            assert [await handle.status() for handle in handles[1:]] == ["running"] * 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("P17")
+def test_a_fault_in_the_flow_that_gets_a_slot_harms_neither_the_slot_nor_the_flow_that_freed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    really_begin = AttemptStarter._begin
+    broken: set[str] = set()
+
+    def begin(starter: AttemptStarter, *args: Any) -> bool:
+        if starter._log.flow_id in broken:
+            broken.clear()
+            raise RuntimeError("a bug of the engine")
+        return really_begin(starter, *args)
+
+    monkeypatch.setattr(AttemptStarter, "_begin", begin)
+    may_end = asyncio.Event()
+
+    @action(name="worker.holds_slot")
+    async def holds_slot() -> str:
+        await may_end.wait()
+        return "done"
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", concurrency=1) as app:
+            first = await app.start(holds_slot())
+            second = await app.start(quick())
+            third = await app.start(quick())
+            async with asyncio.timeout(10):
+                while app._worker is None or sum(map(len, app._worker.slots._waiting.values())) < 2:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+            broken.add(second.id)
+            may_end.set()
+            assert await first.result(timeout=10) == "done"
+            assert await third.result(timeout=10) == 1
+            assert await second.status() == "parked"
 
     asyncio.run(scenario())

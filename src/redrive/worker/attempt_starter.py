@@ -171,7 +171,7 @@ class AttemptStarter:
     def _wait_for_slot(self, number: int, executor: Executor) -> None:
         self.active += 1
         self.waiting_for_slot[number] = None
-        self._slots.wait(executor, lambda: self._slot_acquired(number, executor))
+        self._slots.wait(executor, self._log.flow_id, lambda: self._slot_acquired(number, executor))
 
     def _slot_acquired(self, number: int, executor: Executor) -> bool:
         """Begin an item that waited for a slot; False when it does not use the slot."""

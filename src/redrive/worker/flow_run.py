@@ -95,6 +95,10 @@ class FlowRun:
         log = self.log
         if log.released:
             return
+        if not self.has_begun:
+            # A flow that starts later was claimed early, for a message.
+            self.begin()
+            return
         at = log.now()
         if not log.history.paused:
             for _, kind, number in self.timers.due(at, DUE_AT_ONCE):

@@ -15,6 +15,8 @@ class FlowTable:
         self.by_id: dict[str, FlowRun] = {}
         """For look-ups; only this class changes it."""
         self._idle: OrderedDict[str, FlowRun] = OrderedDict()
+        self._evicted: set[str] = set()
+        """Idle flows that were released to make room, until that is durable."""
         self.closed = False
         """True once the worker is stopping: no flow stays in memory only to wait."""
         self.on_removed: Callable[[], None] = lambda: None
@@ -41,12 +43,14 @@ class FlowTable:
             before.driver.discard()
             before.alarm.cancel()
         self.by_id[run.id] = run
+        self._evicted.discard(run.id)
 
     def remove(self, run: FlowRun) -> None:
         """Forget a flow that is released or replaced, unless a newer run of the same flow is in its place."""
         if self.by_id.get(run.id) is run:
             del self.by_id[run.id]
             self._idle.pop(run.id, None)
+            self._evicted.discard(run.id)
         run.driver.discard()
         run.alarm.cancel()
         self.on_removed()
@@ -73,11 +77,12 @@ class FlowTable:
             return False
         self._idle[run.id] = run
         self._idle.move_to_end(run.id)
-        while len(self.by_id) > self._most and self._idle:
+        while len(self.by_id) - len(self._evicted) > self._most and self._idle:
             _, oldest = self._idle.popitem(last=False)
             if oldest is run:
                 return False
             if not oldest.starter.active and not oldest.log.released:
+                self._evicted.add(oldest.id)
                 oldest.log.release("waiting", oldest.next_wake())
         return True
 

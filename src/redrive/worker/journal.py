@@ -282,6 +282,7 @@ class Journal:
     def _forget(self, flow_id: str) -> None:
         """Drop what the flow has written since, too: a log has no gaps."""
         self.batch.drop_flows((flow_id,))
+        self._size -= sum(turn.size for turn in self._turns if turn.flow_id == flow_id)
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         for rows in (self._retries, self._heartbeats):
             for item in [item for item in rows if item[0] == flow_id]:

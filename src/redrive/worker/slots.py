@@ -11,6 +11,9 @@ from redrive.flows.action import Executor
 from redrive.runners.attempt import Attempt
 from redrive.worker.dependency_guard import DependencyGuard
 
+_Waiter = tuple[str, Callable[[], bool]]
+"""A flow's id, and what to call with a slot."""
+
 
 class ExecutionSlots:
     """Limits the running attempts per executor. A freed slot goes to the attempt that has waited longest for it."""
@@ -21,14 +24,21 @@ class ExecutionSlots:
         guard: DependencyGuard,
         cancel: Callable[[Attempt], None],
         monotonic: Callable[[], float],
+        on_fault: Callable[[str, Exception], None],
     ) -> None:
-        """guard: hears how attempts end. cancel: stops an attempt without reporting its outcome."""
+        """guard: is told how attempts end. cancel: stops an attempt without reporting its outcome.
+
+        on_fault: called with the id of a flow that failed to use a slot, and the error.
+        """
         self._limits = limits
         self._guard = guard
         self._cancel = cancel
         self._monotonic = monotonic
+        self._on_fault = on_fault
         self._in_use: dict[Executor, int] = dict.fromkeys(limits, 0)
-        self._waiting: dict[Executor, deque[Callable[[], bool]]] = {executor: deque() for executor in limits}
+        self._waiting: dict[Executor, deque[tuple[str, Callable[[], bool]]]] = {
+            executor: deque() for executor in limits
+        }
         self._attempts: dict[tuple[str, int], Attempt] = {}
         """The running attempts, by flow and item."""
         self.closed = False
@@ -43,15 +53,21 @@ class ExecutionSlots:
         self._in_use[executor] += 1
         return True
 
-    def wait(self, executor: Executor, start: Callable[[], bool]) -> None:
+    def wait(self, executor: Executor, flow_id: str, start: Callable[[], bool]) -> None:
         """Call `start` once a slot has been acquired for it. `start` returns False when it no longer needs the slot."""
-        self._waiting[executor].append(start)
+        self._waiting[executor].append((flow_id, start))
 
     def release(self, executor: Executor) -> None:
         self._in_use[executor] -= 1
         waiting = self._waiting[executor]
         while waiting and self.acquire(executor):
-            if not waiting.popleft()():
+            flow_id, start = waiting.popleft()
+            try:
+                used = start()
+            except Exception as error:  # noqa: BLE001 - a fault in one flow must not harm the flow that freed the slot
+                used = False
+                self._on_fault(flow_id, error)
+            if not used:
                 self._in_use[executor] -= 1
 
     @property
@@ -122,7 +138,8 @@ class ExecutionSlots:
         key = attempt.flow_id, attempt.item
         if self._attempts.get(key) is attempt:
             del self._attempts[key]
-            self.give_back(attempt.flow_id, attempt.item, attempt.executor)
+            self._guard.ignored(key, self._monotonic())
+            self.free(attempt)
 
     def items_of(self, flow_id: str) -> set[int]:
         """The items of a flow whose attempts run here."""

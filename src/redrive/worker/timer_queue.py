@@ -85,7 +85,9 @@ class TimerQueue:
         try:
             for timer in due:
                 callback, timer.callback = timer.callback, None
-                if callback is not None:
+                if callback is None:
+                    self._cancelled = max(0, self._cancelled - 1)
+                else:
                     callback()
         finally:
             self._arm()

@@ -93,6 +93,7 @@ class Worker:
             self.guard,
             self._cancel,
             self.clock.monotonic,
+            self._flow_failed,
         )
         self.timers = TimerQueue(self.clock)
         self.faults = FaultHandler(self.flows, self.slots, on_fault)
@@ -273,6 +274,11 @@ class Worker:
         try:
             run.wake()
         except Exception as error:  # noqa: BLE001 - a fault in one flow must not stop the others
+            self.faults.engine_failed(run, error)
+
+    def _flow_failed(self, flow_id: str, error: Exception) -> None:
+        run = self.flows.by_id.get(flow_id)
+        if run is not None:
             self.faults.engine_failed(run, error)
 
     def _flow_released(self, flow_log: FlowLog, wake_at: float | None) -> None:
