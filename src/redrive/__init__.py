@@ -20,9 +20,9 @@ from redrive.calls import fallback
 from redrive.calls.attempt_iterator import attempts
 from redrive.calls.attempt_loop import GuardedAttempt
 from redrive.calls.decorator import retry
-from redrive.calls.dependencies import define_dependency
 from redrive.calls.retrier import Retrier
 from redrive.calls.scope import time_left
+from redrive.calls.shared_dependencies import define_dependency
 from redrive.errors import (
     AttemptTimeoutError,
     CircuitOpenError,

@@ -152,7 +152,7 @@ def test_what_outlasts_the_grace_period_is_handed_over_uncounted(shell: Shell) -
     assert worker.ends_with(signal.SIGINT) == 0
     assert shell.explain(flow_id).status in ("ready", "waiting")
     (attempt,) = shell.attempts(flow_id)
-    assert (attempt.outcome, attempt.reason) == ("returned", "its worker was told to stop")
+    assert (attempt.outcome, attempt.reason) == ("returned", "its worker was shut down")
 
 
 def test_a_function_that_cannot_be_stopped_does_not_hold_up_the_end(shell: Shell) -> None:

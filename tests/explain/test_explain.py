@@ -206,7 +206,7 @@ What to do
   check the other side; if such outages are normal, allow more attempts or queue the work for later
   then redrive it: explained ask bank is tried again under the policy it began with, its limits counted anew:
       redrive dead redrive {ID} --why WHY --store sqlite:///app.db
-  or settle it for good, as it is:
+  or discard it: the flow stays failed:
       redrive dead discard {ID} --why WHY --store sqlite:///app.db"""
 
 

@@ -13,7 +13,7 @@ from tests.runners.http.step_calls import DELIVERY, attempt_to_make, call_with, 
 
 import redrive
 from redrive import Policy
-from redrive.client.outcomes import read_outcome
+from redrive.client.reported_outcomes import read_outcome
 from redrive.failures import Failure
 from redrive.handlers import report_outcome
 from redrive.runners.http.errors import HttpStepError

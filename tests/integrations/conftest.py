@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from redrive.calls import dependencies
+from redrive.calls import shared_dependencies
 from redrive.resilience.dependencies import Dependencies
 from redrive.testing import NoWaits, no_waits
 
@@ -28,7 +28,7 @@ def clock() -> Iterator[NoWaits]:
 @pytest.fixture(autouse=True)
 def _own_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ports are used again, so a test must not find the circuits of another one's servers."""
-    monkeypatch.setattr(dependencies, "DEPENDENCIES", Dependencies())
+    monkeypatch.setattr(shared_dependencies, "DEPENDENCIES", Dependencies())
 
 
 @pytest.fixture

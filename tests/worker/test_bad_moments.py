@@ -14,7 +14,7 @@ from redrive.flows.events import AttemptFailed, Paused
 from redrive.flows.graphs.graph import Graph
 from redrive.stores.records import Batch, EventRow, Lease
 from redrive.testing import flow_app
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
 
 RAN: list[str] = []
 BROKEN: set[str] = set()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from redrive.client.dead_letters import CLOSED_AT_ONCE, close_in_parts
+from redrive.client.bulk_close import CLOSED_AT_ONCE, close_in_parts
 from redrive.errors import InvalidStateError
 
 

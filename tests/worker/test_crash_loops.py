@@ -18,8 +18,8 @@ from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, read_turn
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import known_definitions
 from redrive.stores.records import Batch, FlowChange, NewWorker
-from redrive.worker import log_lines
-from redrive.worker.recovery import claimed
+from redrive.worker import event_rows
+from redrive.worker.recovery import flow_loader
 
 pytestmark = pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 
@@ -109,7 +109,7 @@ def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_
             lease = await app.store.acquire_lease(GONE, 10.0)
             await app.store.claim(lease, known_definitions(), None, 1, app.now())
             # As a worker notes it before it takes the flow up, and ends.
-            alone = FlowChange(flow_id=handle.id, status="ready", lost_owners=claimed.ALONE)
+            alone = FlowChange(flow_id=handle.id, status="ready", lost_owners=flow_loader.ALONE)
             await app.store.commit(lease, Batch(number=1, flows=[alone]))
             await lose_owners(app, 1)
         async with redrive.open(address) as app:
@@ -248,7 +248,7 @@ def test_while_a_long_log_is_read_and_folded_others_have_their_turns(
     async def scenario() -> None:
         await waiting_flows(address, count=1, steps=50)
         monkeypatch.setattr(chunks, "CHUNK_SIZE", 10)
-        monkeypatch.setattr(log_lines, "read_turn", reads)
+        monkeypatch.setattr(event_rows, "read_turn", reads)
         monkeypatch.setattr(FlowHistory, "apply", folds)
         await taken_up(address, count=50)
 
@@ -356,7 +356,7 @@ def test_of_long_logs_few_are_read_at_once(address: str, monkeypatch: pytest.Mon
             return await read_events(self, flow_ids)
 
         monkeypatch.setattr(kind, "read_events", counted)
-        monkeypatch.setattr(claimed, "READ_AT_ONCE", 2000)
+        monkeypatch.setattr(flow_loader, "READ_AT_ONCE", 2000)
         await taken_up(address, count=20)
 
     asyncio.run(scenario())

@@ -24,7 +24,7 @@ from redrive.stores.records import DeadQuery, FlowQuery
 from redrive.stores.sqlite.connection import PAGE
 from redrive.stores.sqlite.writes import MAX_PAGES_PRUNED
 from redrive.testing import flow_app
-from redrive.worker import pruner
+from redrive.worker.maintenance import pruner
 from redrive.worker.settings import WorkerSettings
 
 Scenario = Callable[[App], Awaitable[None]]
@@ -386,7 +386,9 @@ def test_a_flow_that_will_not_be_cancelled_is_explained_and_ends_by_force(addres
             await eventually(lambda: _logged(app, handle.id, CancelRequested))
             await eventually(lambda: _status_is(handle, "waiting"))
             told = await app.explain(handle.id)
-            assert told.headline.endswith("; its code was told to stop by ops (pointless), and goes on")
+            assert told.headline.endswith(
+                "; cancellation was requested by ops (pointless), and its code has not stopped yet"
+            )
             (by_force,) = [one for one in told.next_steps if "--force" in one.command]
             assert by_force.text == "to end it at once, without running its code and without compensation"
             assert by_force.command == f"redrive flows cancel {handle.id} --force --why WHY"

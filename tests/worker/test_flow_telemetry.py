@@ -17,7 +17,7 @@ from redrive.telemetry import events
 from redrive.telemetry.events import Event
 from redrive.testing import flow_app, run_flow
 from redrive.testing.crash_points import Side
-from redrive.worker.flow_telemetry import report_flow_parked
+from redrive.worker.flow.flow_telemetry import report_flow_parked
 
 
 @action(name="telling.refuse", retry=RetryPolicy(attempts=2, backoff_seconds=1))

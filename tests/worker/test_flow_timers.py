@@ -13,8 +13,8 @@ from redrive import Workflow, action, workflow
 from redrive.flows.commands import StartTimer
 from redrive.flows.workflows.loop import FlowFuture, FlowTask
 from redrive.testing import run_flow
-from redrive.worker import flow_run
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow import flow_run
+from redrive.worker.flow.flow_run import FlowRun
 
 
 @action(name="waits.answer")

@@ -7,7 +7,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, action
-from redrive.client.outcomes import read_outcome
+from redrive.client.reported_outcomes import read_outcome
 from redrive.errors import InvalidOutcomeError
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemCancelled, ItemCompleted, ItemStarted, StepSettled
 from redrive.flows.graphs.graph import Graph

@@ -10,7 +10,7 @@ import pytest
 from redrive.stores.records import NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.worker.journal import CALLED_AT_ONCE, Journal
-from redrive.worker.lease_keeper import HeldLease
+from redrive.worker.maintenance.lease_keeper import HeldLease
 
 
 @pytest.mark.promise("A14")

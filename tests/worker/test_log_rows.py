@@ -9,8 +9,8 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.flows.events import read_turn
 from redrive.stores.records import EventRow
+from redrive.worker.event_rows import lines_of
 from redrive.worker.journal import LARGE
-from redrive.worker.log_lines import lines_of
 
 
 @action(name="rows.measure")

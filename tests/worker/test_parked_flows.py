@@ -156,7 +156,7 @@ def test_a_flow_that_the_engine_fails_on_is_parked_and_can_be_resumed(
                 app.clock.advance(3600)
             parked = await app.outcome(handle)
             assert parked.status == "parked"
-            assert "the engine failed on it: ZeroDivisionError('a bug of the engine')" in (parked.problem or "")
+            assert "internal error: ZeroDivisionError('a bug of the engine')" in (parked.problem or "")
             await handle.resume()
             assert (await app.outcome(handle)).status == "parked"
             monkeypatch.undo()

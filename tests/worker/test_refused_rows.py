@@ -19,9 +19,9 @@ from redrive.stores.sqlite.store import SqliteStore
 from redrive.telemetry.events import AttemptFailed
 from redrive.telemetry.stream import listen
 from redrive.worker import journal
-from redrive.worker.batch_parts import parts_of
+from redrive.worker.commit_parts import parts_of
 from redrive.worker.journal import Journal
-from redrive.worker.lease_keeper import HeldLease
+from redrive.worker.maintenance.lease_keeper import HeldLease
 
 RAN: list[str] = []
 NO_CURSING = """
@@ -157,7 +157,7 @@ def test_the_others_go_on_and_the_flow_goes_on_when_it_may(
     flow_ids = asyncio.run(refused())
     assert "cursed" not in RAN
     for flow_id in flow_ids:
-        assert f"flow {flow_id}: the engine failed; the flow is left alone until this worker ends" in caplog.text
+        assert f"flow {flow_id}: internal error; the flow is ignored until this worker ends" in caplog.text
     assert "the worker failed" not in caplog.text
     take_again()
     assert asyncio.run(taken(flow_ids)) == ["firstcursed"] * 2

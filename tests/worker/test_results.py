@@ -158,7 +158,7 @@ def test_a_wait_ends_in_time_though_the_store_does_not_answer(monkeypatch: pytes
             monkeypatch.setattr(results, "STATUS_TIMEOUT", 0.01)
             error = await answer(asyncio.create_task(handle.result(timeout=0.01)))
             assert isinstance(error, TimeoutError)
-            assert "is still out of reach after 0.01 s" in str(error)
+            assert "is still in an unknown state (the store did not answer) after 0.01 s" in str(error)
 
     asyncio.run(scenario())
 

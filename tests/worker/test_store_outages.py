@@ -31,10 +31,10 @@ def test_an_outage_is_told_of_now_and_then_and_its_end_once(
         log_recovery("postgresql://db/app")
     first, still, back = [record.getMessage() for record in caplog.records]
     assert first == (
-        "the store postgresql://db/app is away: refused, password=***; nothing is lost, and work goes on when it is "
-        "back"
+        "the store postgresql://db/app is unavailable: refused, password=***; nothing is lost, and work resumes when it "
+        "is back"
     )
-    assert still.startswith("the store postgresql://db/app is away for 0s now: refused;")
+    assert still.startswith("the store postgresql://db/app is unavailable for 0s now: refused;")
     assert back.startswith("the store postgresql://db/app is back after ")
 
 
@@ -61,9 +61,9 @@ def test_a_store_that_comes_and_goes_is_not_told_of_each_time_but_one_that_stays
             time += 1
         happens(log_recovery)
     assert told == [
-        (0, "the store sqlite:///full.db is away"),
+        (0, "the store sqlite:///full.db is unavailable"),
         (0.5, "the store sqlite:///full.db is back after 500ms"),
-        (25, "the store sqlite:///full.db is away for 5s now"),
+        (25, "the store sqlite:///full.db is unavailable for 5s now"),
         (28, "the store sqlite:///full.db is back after 8s"),
     ]
 

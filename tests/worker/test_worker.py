@@ -10,7 +10,7 @@ import redrive
 from redrive import Workflow, action, workflow
 from redrive.errors import StoreUnavailableError
 from redrive.testing import flow_app
-from redrive.worker.attempt_starter import AttemptStarter
+from redrive.worker.flow.attempt_starter import AttemptStarter
 
 
 @action(name="worker.quick")

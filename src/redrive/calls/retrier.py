@@ -5,11 +5,11 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 
 from redrive.calls import async_driver, sync_driver
 from redrive.calls.attempt_loop import Attempts
-from redrive.calls.dependencies import as_dependency
 from redrive.calls.fallback import as_fallback
 from redrive.calls.function_kinds import is_async, operation_name
 from redrive.calls.guarded_function import guarded_function
 from redrive.calls.settings import PolicySettings, policy_from
+from redrive.calls.shared_dependencies import as_dependency
 from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact

@@ -13,11 +13,11 @@ import msgspec
 
 from redrive.client.flow_access import FlowAccess
 from redrive.client.flow_inputs import FlowInput, goals_input, input_of, job_input
+from redrive.client.flow_settings import FlowSettings, new_flow
+from redrive.client.flow_starter import FlowStarter
 from redrive.client.handle import Handle
 from redrive.client.loop_affinity import LoopAffinity
-from redrive.client.new_flows import FlowSettings, new_flow
 from redrive.client.results import SWEEP, SWEEP_BESIDE_WORKER, Results
-from redrive.client.starting import FlowStarter
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.ids import ordered_id
 from redrive.errors import InvalidStateError, LeaseLostError, StoreUnusableError
@@ -57,8 +57,8 @@ from redrive.worker.worker import Worker
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import Catalogue
-    from redrive.client.manual_resolution import StepResolution
-    from redrive.client.outcomes import OutcomeStatus, ReportedOutcomes
+    from redrive.client.reported_outcomes import OutcomeStatus, ReportedOutcomes
+    from redrive.client.step_resolution import StepResolution
     from redrive.client.step_views import StepView
     from redrive.flows.graphs.spec import StepSpec
 
@@ -243,13 +243,13 @@ class App:
 
     @functools.cached_property
     def _resolution(self) -> "StepResolution":
-        from redrive.client.manual_resolution import StepResolution
+        from redrive.client.step_resolution import StepResolution
 
         return StepResolution(self._flows)
 
     @functools.cached_property
     def _outcomes(self) -> "ReportedOutcomes":
-        from redrive.client.outcomes import ReportedOutcomes
+        from redrive.client.reported_outcomes import ReportedOutcomes
 
         return ReportedOutcomes(self._flows)
 
@@ -282,12 +282,12 @@ class App:
     async def complete_step(
         self, flow_id: str, step: str, outputs: Any, *, index: int | None = None, by: str, why: str
     ) -> None:
-        """Complete a waiting or failed step by hand, with the outputs that it would have returned."""
+        """Complete a waiting or failed step manually, with the outputs that it would have returned."""
         result = msgspec.Raw(msgspec.json.encode(outputs))
         await self._resolution.apply(flow_id, step, index, CompleteItem(item=0, result=result, by=by, why=why))
 
     async def resolve_step(self, flow_id: str, step: str, *, index: int | None = None, by: str, why: str) -> None:
-        """Resolve a step by hand, without outputs: dependent steps go on, those that need its outputs are skipped."""
+        """Resolve a step manually, without outputs: dependent steps go on, those that need its outputs are skipped."""
         await self._resolution.apply(flow_id, step, index, ResolveItem(item=0, by=by, why=why))
 
     # Inspecting

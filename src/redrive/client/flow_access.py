@@ -8,7 +8,7 @@ from redrive.flows.messages import AnyMessage, write_message
 from redrive.flows.values.json_form import is_storable
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, FlowStatus
-from redrive.worker.log_lines import lines_of
+from redrive.worker.event_rows import lines_of
 
 
 class FlowAccess:

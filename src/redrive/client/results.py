@@ -24,7 +24,7 @@ from redrive.flows.values.json_form import is_storable
 from redrive.flows.workflows.workflow import workflow_named
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, EventRow, FlowRecord
-from redrive.worker.log_lines import lines_of
+from redrive.worker.event_rows import lines_of
 
 # Seconds between polls of the store; longer beside a worker, which reports the flows that it ends.
 SWEEP = 0.05
@@ -172,7 +172,7 @@ class Results:
             async with asyncio.timeout(STATUS_TIMEOUT):
                 record = await self._store.find_flow(flow_id)
         except (StoreUnavailableError, TimeoutError):
-            return "out of reach"
+            return "in an unknown state (the store did not answer)"
         return "missing" if record is None else record.status
 
     def _remove(self, flow_id: str, waiter: Waiter) -> None:

@@ -16,7 +16,7 @@ from redrive.flows.replay import replay
 from redrive.flows.rewind import drop_rewound
 from redrive.policies.eligibility import eligibility
 from redrive.stores.records import FINISHED, FlowRecord
-from redrive.worker.retry_rows import attempts_before_redrive
+from redrive.worker.flow.retry_rows import attempts_before_redrive
 
 
 class ItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

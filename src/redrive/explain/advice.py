@@ -44,7 +44,7 @@ def after_failure(facts: FlowFacts) -> list[Advice]:
         return []
     ending = facts.history.ending
     failed = ending if isinstance(ending, FlowFailed) else None
-    discard = Advice("or settle it for good, as it is", f"redrive dead discard {facts.record.id} --why WHY")
+    discard = Advice("or discard it: the flow stays failed", f"redrive dead discard {facts.record.id} --why WHY")
     if failed is not None and failed.kind == "compensated":
         return [*_after_compensation(facts), discard]
     item = facts.history.items.get(failed.item) if failed is not None and failed.item is not None else None

@@ -29,7 +29,7 @@ def describe_current_state(facts: FlowFacts) -> CurrentState:
     state = _unfinished(facts)
     if facts.history.cancel_requested is None:
         return state
-    told = f"; its code was told to stop{facts.signature('cancel_requested')}, and goes on"
+    told = f"; cancellation was requested{facts.signature('cancel_requested')}, and its code has not stopped yet"
     return state._replace(headline=state.headline + told)
 
 
@@ -90,7 +90,7 @@ def _waiting(facts: FlowFacts) -> CurrentState:
     if record.status == "ready" or (record.wake_at is not None and record.wake_at <= facts.now):
         return _ready(facts, waits)
     if record.wake_at is None:
-        return CurrentState("waiting for an event that no timer will bring", waits, [advice.cancel(facts)])
+        return CurrentState("waiting for something other than a timer", waits, [advice.cancel(facts)])
     if record.start_at > facts.now and not facts.items:
         return _waiting_for_start(facts)
     soonest = next((wait for wait in waits if wait.until is not None), None)

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
-from redrive.calls.dependencies import as_dependency
 from redrive.calls.function_kinds import is_async
+from redrive.calls.shared_dependencies import as_dependency
 from redrive.errors import NotationError, Permanent, PipelineError
 from redrive.failures.redaction import redact
 from redrive.notation import read_policy

@@ -15,7 +15,7 @@ from redrive.server.api_keys import ApiKeys, Caller
 from redrive.server.problems import ProblemError
 from redrive.server.settings import ServerSettings
 from redrive.stores.records import FINISHED
-from redrive.worker.log_lines import lines_of
+from redrive.worker.event_rows import lines_of
 
 PAGE_SIZE = 100
 

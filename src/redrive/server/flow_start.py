@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from redrive.client.app import App
+from redrive.client.flow_settings import LARGEST_PRIORITY
 from redrive.client.handle import Handle
-from redrive.client.new_flows import LARGEST_PRIORITY
 from redrive.errors import (
     ArgumentsError,
     GraphError,

@@ -1,4 +1,4 @@
-"""Claim flows: when there is room, when the store calls, when a flow is due, and every now and then."""
+"""Claim flows when there is room: on a wake-up from the store, when a flow is due, and on each poll."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -71,7 +71,7 @@ class Claimer:
                     log_recovery(store.address)
                     if claimed.flows:
                         await self._load(claimed.flows)
-                # Other workers may hold locks on the rest for long: asking again at once would be in vain.
+                # Other workers may hold locks on the rest: claiming again immediately would find nothing.
                 more = claimed.more and bool(claimed.flows)
                 self._wakes_on_removal = claimed.limited
                 if claimed.next_wake is not None:

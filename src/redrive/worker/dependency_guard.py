@@ -1,6 +1,6 @@
 """Apply circuits and retry budgets to steps: work that they hold back waits, and no attempt is spent."""
 
-from redrive.calls.dependencies import DEPENDENCIES
+from redrive.calls.shared_dependencies import DEPENDENCIES
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact

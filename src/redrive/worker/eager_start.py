@@ -40,12 +40,12 @@ class EagerStart:
         self._begin = begin
         self._waiting: dict[str, asyncio.Future[bool | None]] = {}
         self._limited_queues: set[str] = set()
-        """Queues whose limit stood in the way."""
+        """Queues with a limit, learned from refused commits: their flows must be claimed."""
         self._context = contextvars.copy_context()
         """Flows run in the worker's context, whoever starts them."""
 
     async def add(self, flow: NewFlow) -> bool | None:
-        """Whether the flow was added; None when the worker ended before anyone knew."""
+        """Whether the flow was added; None when the worker ended before the outcome was known."""
         journal = self._journal
         if not self._accepts(flow, journal.batch.new_flows):
             return False
@@ -86,7 +86,7 @@ class EagerStart:
             and not self._slots.has_waiters
             and (settings.queues is None or flow.queue in settings.queues)
             and flow.queue not in self._limited_queues
-            # One queue per transaction, so that it is known whose limit stood in the way.
+            # One queue per transaction, so that a refusal tells which queue has a limit.
             and (not new_flows or new_flows[0].queue == flow.queue)
         )
 
@@ -102,7 +102,7 @@ class EagerStart:
             self._answer(flow.id, False)
 
     def close(self) -> None:
-        """The worker has ended and writes nothing any more: answer whoever still waits."""
+        """Answer callers that still wait: the worker has ended and writes nothing more."""
         for flow_id in list(self._waiting):
             self._answer(flow_id, None)
 
@@ -113,7 +113,7 @@ class EagerStart:
 
 
 async def was_added(store: Store, flow_id: str) -> bool:
-    """Whether a flow was added whose worker ended before anyone knew."""
+    """Ask the store whether a flow was added, after its worker ended before the outcome was known."""
     try:
         return await retry_until_available(store, store.find_flow, flow_id) is not None
     except StoreUnusableError:

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from redrive.worker.flow_log import FlowLog
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.flow_run import FlowRun
 
 
 class FlowTable:
@@ -64,7 +64,7 @@ class FlowTable:
             self.on_removed()
 
     def take_out(self, run: FlowRun) -> None:
-        """Hide a flow for the time in which nobody may speak to it."""
+        """Hide a flow from messages, outcomes and alarms until it is added again."""
         self.by_id.pop(run.id, None)
         self._idle.pop(run.id, None)
 

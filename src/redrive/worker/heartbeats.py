@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from redrive.stores.records import HeartbeatRow
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
 
 WRITTEN_EVERY = 1.0
 
@@ -24,7 +24,7 @@ class Heartbeats:
             return
         run = self._find(flow_id)
         if run is None or not _is_running(run, item, delivery):
-            # A thread that was left behind does not speak for the attempt that came after it.
+            # A heartbeat from an abandoned thread, not from the current attempt.
             return
         beats = run.starter.heartbeats
         is_first = item not in beats

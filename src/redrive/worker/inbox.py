@@ -1,4 +1,4 @@
-"""Carry out the messages that others left for a flow."""
+"""Apply the messages in a flow's inbox."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ from redrive.flows.messages import (
     read_message,
 )
 from redrive.stores.records import Message
-from redrive.worker.flow_run import FlowRun
-from redrive.worker.manual_resolution import apply_resolution
+from redrive.worker.flow.flow_run import FlowRun
+from redrive.worker.flow.manual_resolution import apply_resolution
 
 log = logging.getLogger("redrive")
 
@@ -30,7 +30,7 @@ class Inbox:
         self._rebuild = rebuild
 
     def deliver(self, run: FlowRun, message: Message) -> None:
-        """Do what the message says. That it was read becomes durable together with its consequences."""
+        """Apply the message. Marking it as read is committed together with its effects."""
         if _is_about_failed_item(run, message):
             self._rebuild(run)
             return
@@ -89,7 +89,7 @@ def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
 
 
 def obey_pause(run: FlowRun, messages: list[Message]) -> None:
-    """Pause the flow before anything begins, where the last message about it says so."""
+    """Pause the flow before any attempt begins, if the last pause or resume message is a pause."""
     words = [(message, said) for message in messages if isinstance(said := read(message), Pause | Resume)]
     if not words or not isinstance(words[-1][1], Pause):
         return

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from redrive.failures.traces import trace_of
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease
-from redrive.worker.faults import FaultHandler
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.inbox import Inbox
+from redrive.worker.internal_errors import FaultHandler
 from redrive.worker.store_retries import retry_until_available
 
 log = logging.getLogger("redrive")
@@ -19,7 +19,7 @@ class InboxReader:
     def __init__(
         self, store: Store, lease: Lease, flows: FlowTable, inbox: Inbox, faults: FaultHandler, poll: float
     ) -> None:
-        """poll: seconds after which it looks though nobody called."""
+        """poll: seconds between reads when the store sends no wake-up."""
         self._store = store
         self._lease = lease
         self._flows = flows

@@ -16,8 +16,8 @@ from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
-from redrive.worker.batch_parts import parts_of
-from redrive.worker.lease_keeper import HeldLease
+from redrive.worker.commit_parts import parts_of
+from redrive.worker.maintenance.lease_keeper import HeldLease
 from redrive.worker.store_outages import log_recovery
 from redrive.worker.store_retries import retry_until_available
 

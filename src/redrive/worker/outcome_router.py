@@ -7,9 +7,9 @@ from typing import Any
 from redrive.failures.failure import Failure
 from redrive.flows.values.signature import NOT_READ
 from redrive.runners.attempt import Attempt
-from redrive.worker.faults import FaultHandler
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
+from redrive.worker.internal_errors import FaultHandler
 from redrive.worker.slots import ExecutionSlots
 
 

@@ -40,7 +40,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 10.0
     """Seconds after which a worker that does not renew its lease loses its flows to others."""
     poll: float = 1.0
-    """Seconds after which it looks for work even if the store did not call."""
+    """Seconds between polls for work when the store sends no wake-up."""
     grace: float = 10.0
     """Seconds that running attempts have to finish when the worker is stopped."""
     keep_finished: float | None = None

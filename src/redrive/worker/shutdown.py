@@ -11,10 +11,10 @@ from redrive.flows.history import Item
 from redrive.runners.attempt import Attempt
 from redrive.runners.runner import Runner
 from redrive.stores.interface import Store
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.journal import Journal
-from redrive.worker.lease_keeper import HeldLease
+from redrive.worker.maintenance.lease_keeper import HeldLease
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.store_outages import is_away
@@ -73,12 +73,12 @@ class Shutdown:
             self._runner.cancel(attempt)
         await self._runner.wait_for(returned, CLEAN_UP)
         for attempt in returned:
-            # It may have succeeded all the same.
+            # It may have succeeded before the cancellation reached it.
             if (found := self._find(attempt)) is not None:
                 _return(*found)
 
     def _may_be_returned(self, attempt: Attempt) -> bool:
-        """False for an attempt that may go on, or take effect twice: its next owner must treat it as lost."""
+        """False for an attempt that may keep running or take effect twice: its next owner counts it as lost."""
         found = self._find(attempt)
         return found is not None and attempt.executor != "thread" and found[1].policy.idempotent is not False
 
@@ -98,7 +98,7 @@ class Shutdown:
 def _return(run: FlowRun, item: Item) -> None:
     at = run.log.now()
     run.starter.active -= 1
-    run.attempts.return_attempt(item, at, at, "its worker was told to stop")
+    run.attempts.return_attempt(item, at, at, "its worker was shut down")
 
 
 async def release_lease(store: Store, held: HeldLease) -> None:

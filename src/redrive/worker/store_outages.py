@@ -11,7 +11,7 @@ log = logging.getLogger("redrive")
 
 LOG_EVERY = 30.0
 SOON_OVER = 5.0
-"""Seconds. Shorter outages of a store that comes and goes, as with a disk that is nearly full, are not all logged."""
+"""Seconds. When a store flaps (a nearly full disk, say), outages shorter than this are not all logged."""
 
 
 class _Outage:
@@ -47,7 +47,7 @@ def log_outage(address: str, error: object) -> None:
         outage.logged_at, outage.logged_away = now, True
         still = f" for {format_duration(float(round(now - outage.began)))} now"
     log.warning(
-        "the store %s is away%s: %s; nothing is lost, and work goes on when it is back",
+        "the store %s is unavailable%s: %s; nothing is lost, and work resumes when it is back",
         address,
         still,
         redact(str(error)),

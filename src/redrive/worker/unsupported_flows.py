@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from redrive.failures.redaction import redact
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.timer_queue import TimerQueue
 

@@ -20,27 +20,27 @@ from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease, NewFlow, NewWorker
-from redrive.worker.attempt_dispatcher import AttemptDispatcher
 from redrive.worker.claimer import Claimer
-from redrive.worker.command_handler import Ending
-from redrive.worker.dead_letters import dead_letter
 from redrive.worker.dependency_guard import DependencyGuard
 from redrive.worker.eager_start import EagerStart
-from redrive.worker.faults import FaultHandler, OnFault
-from redrive.worker.flow_factory import FlowFactory
-from redrive.worker.flow_log import FlowLog
+from redrive.worker.flow.attempt_dispatcher import AttemptDispatcher
+from redrive.worker.flow.command_handler import Ending
+from redrive.worker.flow.dead_letters import dead_letter
+from redrive.worker.flow.flow_factory import FlowFactory
+from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.flow_telemetry import report_flow_failed
 from redrive.worker.flow_table import FlowTable
-from redrive.worker.flow_telemetry import report_flow_failed
 from redrive.worker.heartbeats import Heartbeats
 from redrive.worker.inbox import Inbox
 from redrive.worker.inbox_reader import InboxReader
+from redrive.worker.internal_errors import FaultHandler, OnFault
 from redrive.worker.journal import Journal
-from redrive.worker.lease_keeper import HeldLease, keep_lease
-from redrive.worker.lease_reaper import reap_leases
+from redrive.worker.maintenance.lease_keeper import HeldLease, keep_lease
+from redrive.worker.maintenance.lease_reaper import reap_leases
+from redrive.worker.maintenance.pruner import prune_finished
 from redrive.worker.outcome_router import OutcomeRouter
-from redrive.worker.pruner import prune_finished
-from redrive.worker.recovery.claimed import ClaimedFlows
-from redrive.worker.recovery.mid_replay import MidReplay
+from redrive.worker.recovery.chunked_replay import ChunkedReplay
+from redrive.worker.recovery.flow_loader import FlowLoader
 from redrive.worker.recovery.rebuild import Rebuilder
 from redrive.worker.recovery.replay import Replayer
 from redrive.worker.settings import WorkerSettings
@@ -97,7 +97,7 @@ class Worker:
         )
         self.timers = TimerQueue(self.clock)
         self.faults = FaultHandler(self.flows, self.slots, on_fault)
-        self.mid_replay = MidReplay(self.flows)
+        self.chunked_replay = ChunkedReplay(self.flows)
         held_reports: dict[str, list[Callable[[], None]]] = {}
         self._held_reports = held_reports
         self.outcomes = OutcomeRouter(self.flows, self.slots, self.faults, held_reports)
@@ -113,7 +113,7 @@ class Worker:
     # From its start to its end
 
     async def run(self) -> None:
-        """Work until told to stop, then release all flows."""
+        """Work until `stop()`, then release all flows."""
         # Guarded calls in a flow's code must use the flow's clock.
         CURRENT.set(UNOWNED)
         lease = self.lease = await self._join()
@@ -156,7 +156,7 @@ class Worker:
                 await self._close()
                 await release_lease(store, held)
             finally:
-                # Whoever started a flow here is answered, whatever went wrong.
+                # Callers waiting in start_eagerly get an answer, whatever went wrong.
                 self.eager_start.close()
 
     def stop(self) -> None:
@@ -174,11 +174,11 @@ class Worker:
         return self.joined.is_set() and self.claimer.caught_up
 
     async def start_eagerly(self, flow: NewFlow) -> bool | None:
-        """Add a flow and begin it here. False when it must be added in another way; None when nobody knows."""
+        """Add a flow and begin it here. False when it must be added in another way; None when that is unknown."""
         return await self.eager_start.add(flow) if self.caught_up else False
 
     async def _join(self) -> Lease | None:
-        """Acquire the lease; None when told to stop while the store is unavailable."""
+        """Acquire the lease; None when `stop()` is called while the store is unavailable."""
         name, queues = f"{socket.gethostname()}:{os.getpid()}", self.settings.queues
         new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
         acquire = self.store.acquire_lease
@@ -231,11 +231,11 @@ class Worker:
             slots,
             heartbeats,
             replayer,
-            self.mid_replay,
+            self.chunked_replay,
             faults,
             self._held_reports,
         )
-        claimed = ClaimedFlows(store, lease, clock.wall, journal, flows, factory, replayer, self.mid_replay, faults)
+        claimed = FlowLoader(store, lease, clock.wall, journal, flows, factory, replayer, self.chunked_replay, faults)
         self.claimer = Claimer(store, lease, settings, clock, flows, timers, claimed.load, unsupported.claim_time)
         flows.on_removed = self.claimer.flow_removed
         self.eager_start = EagerStart(lease, settings, journal, flows, slots, self.claimer, claimed.begin)
@@ -301,10 +301,10 @@ class Worker:
                 self._on_ended(flow_log.flow_id, event)
 
     def _rows_refused(self, flow_id: str, error: StoreError) -> None:
-        """The store refuses what a flow wrote: nothing of it is kept."""
-        run = self.flows.by_id.get(flow_id) or self.mid_replay.get(flow_id)
+        """The store refused a flow's rows: drop the flow, since its log would have a gap."""
+        run = self.flows.by_id.get(flow_id) or self.chunked_replay.get(flow_id)
         if run is None:
-            log.error("flow %s: the store refuses what was written of it\n%s", flow_id, trace_of(error))
+            log.error("flow %s: the store refused its rows\n%s", flow_id, trace_of(error))
         else:
             run.log.is_stored = False
             self.faults.engine_failed(run, error)

@@ -55,7 +55,7 @@ def _settling(verb: Literal["redrive", "discard"], about: str) -> Callable[..., 
         if not flows and selection.flow_ids and not yes:
             _confirm(verb, len(selection.flow_ids))
 
-        from redrive.client.dead_letters import close_in_parts  # loaded here: `redrive --help` is quick
+        from redrive.client.bulk_close import close_in_parts  # loaded here: `redrive --help` is quick
 
         async def settle_all(app: "App") -> list[str]:
             settle_some = app.redrive if verb == "redrive" else app.discard

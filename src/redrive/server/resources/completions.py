@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar import Request, Response, Router, post
 
-from redrive.client.outcomes import OutcomeStatus
+from redrive.client.reported_outcomes import OutcomeStatus
 from redrive.errors import InvalidOutcomeError
 from redrive.server.context import app_of
 from redrive.server.models import ResponseModel, json_response

@@ -9,7 +9,7 @@ from litestar import Request, Response, Router, get, post
 from msgspec import Meta
 
 from redrive.client.app import App
-from redrive.client.dead_letters import close_in_parts
+from redrive.client.bulk_close import close_in_parts
 from redrive.client.definition_names import full_name
 from redrive.flows.flow_end import DeadKind
 from redrive.server.authentication import operator_name

@@ -8,13 +8,13 @@ from redrive.determinism.clock import Clock
 from redrive.failures.traces import trace_of
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease
-from redrive.worker.faults import FaultHandler
-from redrive.worker.flow_factory import FlowFactory
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_factory import FlowFactory
+from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.heartbeats import Heartbeats
+from redrive.worker.internal_errors import FaultHandler
 from redrive.worker.journal import Journal
-from redrive.worker.recovery.mid_replay import MidReplay
+from redrive.worker.recovery.chunked_replay import ChunkedReplay
 from redrive.worker.recovery.replay import Replayer
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.store_retries import retry_until_available
@@ -23,7 +23,7 @@ log = logging.getLogger("redrive")
 
 
 class Rebuilder:
-    """The failure is rewound in the log, so the flow's code must be brought to where it now stands."""
+    """Replaces a flow in memory by one replayed from its rewound log."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Rebuilder:
         slots: ExecutionSlots,
         heartbeats: Heartbeats,
         replayer: Replayer,
-        mid_replay: MidReplay,
+        chunked_replay: ChunkedReplay,
         faults: FaultHandler,
         held: dict[str, list[Callable[[], None]]],
     ) -> None:
@@ -50,14 +50,14 @@ class Rebuilder:
         self._slots = slots
         self._heartbeats = heartbeats
         self._replayer = replayer
-        self._mid_replay = mid_replay
+        self._mid_replay = chunked_replay
         self._faults = faults
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._held = held
 
     def begin(self, run: FlowRun) -> None:
         if run.id not in self._tasks:
-            # Reports are held back: while the flow logs on, there may be no moment when all of it is durable.
+            # Hold outcomes back: a flow that keeps logging might never have its whole log durable.
             self._held[run.id] = []
             task = self._tasks[run.id] = asyncio.get_running_loop().create_task(self._rebuild(run))
             task.add_done_callback(lambda task: self._ended(run, task))

@@ -19,13 +19,13 @@ from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
 from redrive.flows.messages import Cancel, ManualResolution
 from redrive.flows.replay import last_decisive_line, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
-from redrive.worker.attempt_failures import lost_attempt
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.event_rows import items_named_in, reading_lines
+from redrive.worker.flow.attempt_failures import lost_attempt
+from redrive.worker.flow.flow_run import FlowRun
+from redrive.worker.flow.manual_resolution import apply_resolution, outcomes_in
+from redrive.worker.flow.redrive import redrive_items, reopen
 from redrive.worker.inbox import Inbox, cancel_unreplayable, obey_pause, take
-from redrive.worker.log_lines import items_named_in, reading_lines
-from redrive.worker.manual_resolution import apply_resolution, outcomes_in
 from redrive.worker.recovery.unreplayable import park_unreplayable
-from redrive.worker.redrive import redrive_items, reopen
 from redrive.worker.slots import ExecutionSlots
 
 log = logging.getLogger("redrive")
@@ -54,7 +54,7 @@ class Replayer:
     ) -> Iterator[None]:
         """Replay the flow's log, deliver its messages, and do what is due.
 
-        In pieces: a long log takes long to replay, and until then nobody may speak to the flow.
+        A generator that yields between chunks: until it ends, nothing else may reach the flow.
 
         running_here: items whose attempts run in this worker.
         crash_loop: why none of the flow's code may run any more; the flow fails with it.

@@ -8,9 +8,9 @@ from redrive.flows.history import fold
 from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
 from redrive.flows.replay import last_decisive_line
 from redrive.stores.records import Message
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
+from redrive.worker.flow.manual_resolution import Outcome, redriven
 from redrive.worker.inbox import cancel_unreplayable, take
-from redrive.worker.manual_resolution import Outcome, redriven
 
 log = logging.getLogger("redrive")
 

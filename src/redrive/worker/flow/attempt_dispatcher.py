@@ -9,7 +9,7 @@ from redrive.flows.history import Item
 from redrive.runners.attempt import Attempt, Beat
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
-from redrive.worker.flow_log import FlowLog
+from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.slots import ExecutionSlots
 
 

@@ -1,4 +1,4 @@
-"""Reset, complete or resolve a work item by hand; a resolution stays in the log until it can be applied."""
+"""Reset, complete or resolve a work item manually; a resolution stays in the log until it can be applied."""
 
 import logging
 
@@ -11,19 +11,19 @@ from redrive.flows.events import CompletionRefused, Line, Redriven
 from redrive.flows.graphs.outputs import OutputError
 from redrive.flows.history import FlowHistory
 from redrive.flows.messages import CompleteItem, ManualResolution, Redrive, ResetItem, ResolveItem
-from redrive.worker.attempt_failures import gave_up_by_hand
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.attempt_failures import gave_up_by_hand
+from redrive.worker.flow.flow_run import FlowRun
 
 log = logging.getLogger("redrive")
 
 Outcome = CompleteItem | ResolveItem
-"""An outcome given by hand, instead of another attempt."""
+"""A manual outcome, instead of another attempt."""
 
 
 def redriven(
     said: Redrive | ManualResolution, item: int | None, since: int, midway: bool, details: Raw | UnsetType = UNSET
 ) -> Redriven:
-    """The event that retries an item, or carries the outcome given by hand if the message is about this item."""
+    """Return the event that retries the item, or that carries the manual outcome if the message is about it."""
     outcome = said if isinstance(said, Outcome) and said.item == item else None
     return Redriven(
         by=said.by,
@@ -38,7 +38,7 @@ def redriven(
 
 
 def outcomes_in(lines: list[Line], history: FlowHistory) -> list[Outcome]:
-    """Outcomes given by hand for items that are still open: just now, or while the flow could not go on."""
+    """Return the manual outcomes in the log for items that are still open."""
     last: dict[int, Redriven] = {
         line.event.item: line.event
         for line in lines

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from redrive.client.same_start import is_same_start
+from redrive.client.key_match import is_same_start
 from redrive.errors import KeyTakenError, StoreError
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow

@@ -1,4 +1,4 @@
-"""Contain faults of the engine: park the flow on which it failed, so that the other flows go on."""
+"""Contain internal errors: park the flow that triggered the error, so that the other flows keep running."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
 from redrive.stores.records import Message
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.recovery.unreplayable import park_unreplayable
 from redrive.worker.slots import ExecutionSlots
@@ -24,25 +24,23 @@ class FaultHandler:
         self._on_fault = on_fault
 
     def engine_failed(self, run: FlowRun, error: BaseException, messages: Sequence[Message] = ()) -> None:
-        """Park the flow as its log has it. If that is not possible, leave it until this worker's lease ends.
+        """Park the flow without its unfinished turn. If that fails, ignore the flow until this worker's lease ends.
 
-        messages: those that the engine failed on.
+        messages: the messages whose delivery failed.
         """
         if self._on_fault is not None:
             self._on_fault(run.id, error)
         if run.log.is_stored and (run.log.released or self._parked(run, error, messages)):
             log.error("flow %s: the engine failed\n%s", run.id, trace_of(error))
             return
-        log.error(
-            "flow %s: the engine failed; the flow is left alone until this worker ends\n%s", run.id, trace_of(error)
-        )
+        log.error("flow %s: internal error; the flow is ignored until this worker ends\n%s", run.id, trace_of(error))
         run.log.released = True
         self._flows.take_out(run)
         run.driver.discard()
         run.alarm.cancel()
 
     def _parked(self, run: FlowRun, error: BaseException, messages: Sequence[Message]) -> bool:
-        problem = f"the engine failed on it: {redact(repr(error), 500)}; its worker's log says where"
+        problem = f"internal error: {redact(repr(error), 500)}; see the worker's log for the traceback"
         try:
             run.starter.stop_waiting_for_slots()
             self._slots.stop_all_but(run.id, ())

@@ -14,13 +14,13 @@ from redrive.flows.graphs.spec import HttpHandler
 from redrive.flows.history import Item
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.policies.history import cut_at
-from redrive.worker.attempt_dispatcher import AttemptDispatcher
 from redrive.worker.dependency_guard import Deferred, DependencyGuard
-from redrive.worker.flow_log import FlowLog
-from redrive.worker.flow_timers import FlowTimers
-from redrive.worker.retry_rows import retry_row
+from redrive.worker.flow.attempt_dispatcher import AttemptDispatcher
+from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.flow_timers import FlowTimers
+from redrive.worker.flow.retry_rows import retry_row
+from redrive.worker.flow.step_concurrency import StepConcurrency
 from redrive.worker.slots import ExecutionSlots
-from redrive.worker.step_concurrency import StepConcurrency
 from redrive.worker.timer_queue import Alarm
 
 # A retry that is due sooner gets no row in the retry queue: it would be gone before anyone looked.

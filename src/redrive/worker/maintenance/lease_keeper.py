@@ -47,7 +47,7 @@ async def keep_lease(store: Store, held: HeldLease) -> None:
         await SYSTEM_CLOCK.asleep_until(min(monotonic() + pause, held.ends))
         asked = monotonic()
         try:
-            # A worker that is cut off hears nothing; others have taken over by then.
+            # A partitioned worker gets no answer: stop when the lease ends, since others take over then.
             async with asyncio.timeout(max(0.0, held.ends - asked)):
                 is_lost = not await store.extend_lease(held.lease, held.seconds)
         except StoreUnavailableError as error:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from redrive.client.flow_access import FlowAccess
-from redrive.client.manual_resolution import step_spec
+from redrive.client.step_resolution import step_spec
 from redrive.errors import InvalidOutcomeError, Permanent
 from redrive.failures.failure import Failure
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemAdded, ItemCompleted, ItemStarted, Line
@@ -20,7 +20,7 @@ from redrive.flows.values.json_form import DEEPEST_JSON, is_too_deep
 from redrive.runners.http.answers import Answer, outcome_of
 from redrive.runners.http.errors import HttpStepError
 from redrive.stores.records import FlowRecord
-from redrive.worker.attempt_failures import classify
+from redrive.worker.flow.attempt_failures import classify
 
 OutcomeStatus = Literal["accepted", "duplicate", "stale", "unknown"]
 """accepted: the attempt is current. duplicate: the same was reported before. stale: the attempt is over.

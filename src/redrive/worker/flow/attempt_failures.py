@@ -20,10 +20,10 @@ LOST = "the process that ran the attempt is gone, and its outcome is unknown"
 
 
 def classify(error: BaseException, wall_now: float, *, timed_out: bool = False, poison: bool = False) -> Failure:
-    """The failure that an error means. `poison`: no other attempt can succeed."""
+    """Classify the error as a Failure. `poison`: no other attempt can succeed."""
     failure = DEFAULT_CLASSIFIER.failure_of(error, wall_now, timed_out)
     if poison:
-        return structs.replace(failure, category="permanent", reason="no attempt can end otherwise", poison=True)
+        return structs.replace(failure, category="permanent", reason="no attempt can succeed", poison=True)
     if isinstance(error, AttemptLostError):
         # The process that ran the action died; the same as when the worker dies.
         return structs.replace(failure, category="transient", reason=LOST, kind="lost")
@@ -60,7 +60,7 @@ def snooze_seconds(item: Item, error: BaseException, failure: Failure, dice: Dic
 
 
 def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
-    """The event of an item whose next attempt would begin after the deadline."""
+    """Return the event for an item whose next attempt would begin after the deadline."""
     deadline, began = item.policy.deadline or 0.0, item.started_at or at
     last = item.failures[-1].event if item.failures else None
     if last is not None:
@@ -74,7 +74,7 @@ def gave_up_at_deadline(item: Item, at: float) -> ItemGaveUp:
 
 
 def gave_up_by_hand(item: Item, refused: Exception, at: float) -> ItemGaveUp:
-    """The event of an item that must not be tried again, though the result given by hand is not valid."""
+    """Return the event for an item whose manual result is invalid: the item fails instead of being retried."""
     failure = structs.replace(classify(refused, at, poison=True), error=None, lineage=())
     return _gave_up(item, failure, store_error(refused), "permanent", str(refused))
 

@@ -31,12 +31,12 @@ from redrive.policies.decision import CLEAR, Conditions, RetryAt
 from redrive.runners.attempt import Attempt
 from redrive.telemetry.events import Event
 from redrive.telemetry.stream import emit
-from redrive.worker.attempt_failures import classify, gave_up_at_deadline, snooze_seconds
-from redrive.worker.attempt_starter import AttemptStarter
-from redrive.worker.command_handler import CommandHandler
-from redrive.worker.flow_log import FlowLog
-from redrive.worker.flow_telemetry import attempt_failed_event
-from redrive.worker.flow_timers import FlowTimers
+from redrive.worker.flow.attempt_failures import classify, gave_up_at_deadline, snooze_seconds
+from redrive.worker.flow.attempt_starter import AttemptStarter
+from redrive.worker.flow.command_handler import CommandHandler
+from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.flow_telemetry import attempt_failed_event
+from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.slots import ExecutionSlots
 
 UNWANTED = Conditions(wanted=False)

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Iterator
 
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 
 
-class MidReplay:
-    """Hides a flow between two pieces of its replay: nobody may speak to it before it has caught up with its log."""
+class ChunkedReplay:
+    """Hides a flow between two chunks of its replay: nothing may reach it until it has caught up with its log."""
 
     def __init__(self, flows: FlowTable) -> None:
         self._flows = flows

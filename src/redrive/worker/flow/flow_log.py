@@ -6,7 +6,7 @@ from redrive.determinism.clock import whole_microseconds
 from redrive.flows.events import AnyEvent, FlowParked, write_event
 from redrive.flows.history import FlowHistory
 from redrive.stores.records import FlowChange, FlowRecord, FlowStatus
-from redrive.worker.flow_telemetry import report_flow_parked
+from redrive.worker.flow.flow_telemetry import report_flow_parked
 from redrive.worker.journal import Journal
 
 

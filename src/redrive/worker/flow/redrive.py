@@ -1,4 +1,4 @@
-"""Redrive failed flows and items: rewind their failures in the log, so that they are retried or resolved by hand."""
+"""Redrive failed flows and items: rewind their failures in the log, so that they are retried or resolved manually."""
 
 import logging
 from collections.abc import Generator
@@ -11,9 +11,9 @@ from redrive.flows.messages import AnyMessage, ManualResolution, Redrive
 from redrive.flows.registry import GRAPH
 from redrive.flows.rewind import Rewind, rewind_in_chunks
 from redrive.stores.records import Message
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.flow.flow_run import FlowRun
+from redrive.worker.flow.manual_resolution import Outcome, redriven
 from redrive.worker.inbox import read, take
-from redrive.worker.manual_resolution import Outcome, redriven
 
 log = logging.getLogger("redrive")
 
@@ -32,7 +32,7 @@ def comes_too_late(said: AnyMessage | None, items: dict[int, Item]) -> bool:
 def reopen(
     run: FlowRun, lines: list[Line], known: dict[int, Item], messages: list[Message]
 ) -> Generator[None, None, bool]:
-    """Redrive a failed flow if a message asks for it, by a last event in its log. False: it stays as it is.
+    """Redrive a failed flow if a message requests it, by appending to its log; return False if none does.
 
     known: the flow's items, as the log has them.
     """

@@ -5,7 +5,7 @@ import math
 from typing import Literal
 
 from redrive.flows.driver import Driver
-from redrive.worker.flow_log import FlowLog
+from redrive.worker.flow.flow_log import FlowLog
 
 # Entries that no longer count are removed from the heap once there are this many of them.
 _FEW = 100

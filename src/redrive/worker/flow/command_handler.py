@@ -15,9 +15,9 @@ from redrive.flows.events import (
 )
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
-from redrive.worker.attempt_starter import AttemptStarter
-from redrive.worker.flow_log import FlowLog
-from redrive.worker.flow_timers import FlowTimers
+from redrive.worker.flow.attempt_starter import AttemptStarter
+from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.slots import ExecutionSlots
 
 Ending = FlowCompleted | FlowFailed | FlowCancelled

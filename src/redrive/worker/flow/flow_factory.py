@@ -6,14 +6,14 @@ from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
 from redrive.flows.drivers import driver_for
 from redrive.stores.records import FlowRecord
-from redrive.worker.attempt_dispatcher import AttemptDispatcher
-from redrive.worker.attempt_lifecycle import AttemptLifecycle
-from redrive.worker.attempt_starter import AttemptStarter
-from redrive.worker.command_handler import CommandHandler, Ending
 from redrive.worker.dependency_guard import DependencyGuard
-from redrive.worker.flow_log import FlowLog
-from redrive.worker.flow_run import FlowRun
-from redrive.worker.flow_timers import FlowTimers
+from redrive.worker.flow.attempt_dispatcher import AttemptDispatcher
+from redrive.worker.flow.attempt_lifecycle import AttemptLifecycle
+from redrive.worker.flow.attempt_starter import AttemptStarter
+from redrive.worker.flow.command_handler import CommandHandler, Ending
+from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.flow_run import FlowRun
+from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.journal import Journal
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.timer_queue import Alarm, TimerQueue

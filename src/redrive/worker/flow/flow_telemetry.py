@@ -8,7 +8,7 @@ from redrive.flows.history import Item
 from redrive.stores.records import FlowRecord
 from redrive.telemetry import events
 from redrive.telemetry.stream import emit
-from redrive.worker.dead_letters import payload_summary
+from redrive.worker.flow.dead_letters import payload_summary
 
 LONGEST_PROBLEM = 1000
 

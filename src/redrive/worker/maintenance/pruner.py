@@ -12,7 +12,7 @@ PRUNE_EVERY = 60.0
 
 
 async def prune_finished(store: Store, keep: float, now: Callable[[], float]) -> None:
-    """Prune until cancelled, a few flows at a time; in between, others may write for as long as that took."""
+    """Prune until cancelled, in batches, pausing after each for as long as it took so that others can write."""
     monotonic = SYSTEM_CLOCK.monotonic
     while True:
         finished_before, began = now() - keep, monotonic()

@@ -8,11 +8,11 @@ from redrive.errors import DeserializationError, TypeHintError
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowBegan, TimerFired
-from redrive.worker.attempt_lifecycle import AttemptLifecycle
-from redrive.worker.attempt_starter import AttemptStarter
-from redrive.worker.command_handler import CommandHandler
-from redrive.worker.flow_log import FlowLog
-from redrive.worker.flow_timers import FlowTimers, TimerKind
+from redrive.worker.flow.attempt_lifecycle import AttemptLifecycle
+from redrive.worker.flow.attempt_starter import AttemptStarter
+from redrive.worker.flow.command_handler import CommandHandler
+from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.flow_timers import FlowTimers, TimerKind
 from redrive.worker.timer_queue import Alarm
 
 # A flow that waits longer than this leaves memory at once.

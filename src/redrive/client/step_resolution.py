@@ -13,7 +13,7 @@ from redrive.flows.history import Item, fold
 from redrive.flows.messages import CompleteItem, ManualResolution, ResetItem, write_message
 from redrive.flows.registry import GRAPH
 from redrive.stores.records import DeadQuery, FlowRecord
-from redrive.worker.manual_resolution import misfit
+from redrive.worker.flow.manual_resolution import misfit
 
 
 class StepResolution:

@@ -12,16 +12,16 @@ from redrive.flows.history import fold
 from redrive.flows.messages import ManualResolution
 from redrive.stores.interface import Store
 from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Lease, Message
-from redrive.worker.faults import FaultHandler
-from redrive.worker.flow_factory import FlowFactory
-from redrive.worker.flow_run import FlowRun
+from redrive.worker.event_rows import lines_of
+from redrive.worker.flow.flow_factory import FlowFactory
+from redrive.worker.flow.flow_run import FlowRun
+from redrive.worker.flow.redrive import comes_too_late, may_be_reopened
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.inbox import read
+from redrive.worker.internal_errors import FaultHandler
 from redrive.worker.journal import Journal
-from redrive.worker.log_lines import lines_of
-from redrive.worker.recovery.mid_replay import MidReplay
+from redrive.worker.recovery.chunked_replay import ChunkedReplay
 from redrive.worker.recovery.replay import Replayer
-from redrive.worker.redrive import comes_too_late, may_be_reopened
 from redrive.worker.store_retries import retry_until_available
 
 log = logging.getLogger("redrive")
@@ -32,12 +32,12 @@ LOGS_AT_ONCE = 64
 READ_AT_ONCE = 8 * 2**20
 """Bytes of logs that are read together."""
 SUSPECT = 2
-"""Owners lost in a row from which on a flow is loaded alone: its own code may be what ends them."""
+"""A flow that lost this many owners in a row is loaded alone: its own code may be killing them."""
 ALONE = 1000
 """Stored as the number of lost owners while a flow is loaded alone: if the worker is lost now, the flow is to blame."""
 
 
-class ClaimedFlows:
+class FlowLoader:
     def __init__(
         self,
         store: Store,
@@ -47,7 +47,7 @@ class ClaimedFlows:
         flows: FlowTable,
         factory: FlowFactory,
         replayer: Replayer,
-        mid_replay: MidReplay,
+        chunked_replay: ChunkedReplay,
         faults: FaultHandler,
     ) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class ClaimedFlows:
         self._flows = flows
         self._factory = factory
         self._replayer = replayer
-        self._mid_replay = mid_replay
+        self._mid_replay = chunked_replay
         self._faults = faults
 
     async def load(self, records: Sequence[FlowRecord]) -> None:
@@ -108,8 +108,8 @@ class ClaimedFlows:
         crash_loop = None
         if record.lost_owners > ALONE:
             crash_loop = CrashLoopError(
-                "one worker after the other was lost when it took the flow up, the last one when it took up nothing "
-                "else: the code of the flow ends the process that runs it, or holds it up for longer than a lease"
+                "several workers in a row died after loading this flow, the last one while it had loaded nothing "
+                "else: the flow's code kills its process, or blocks it for longer than a lease"
             )
         else:
             lost = record.lost_owners
@@ -192,7 +192,7 @@ class ClaimedFlows:
             self._faults.engine_failed(run, error, messages)
 
     async def _close_dead_letter(self, flow_id: str, rows: list[EventRow], messages: list[Message]) -> None:
-        """A flow that failed before it read a manual resolution of one of its items is reopened: no dead letter."""
+        """Close the dead letter of a failed flow that an unread manual resolution is about to reopen."""
         resolutions = [said for said in map(read, messages) if isinstance(said, ManualResolution)]
         with contextlib.suppress(DeserializationError):
             # A log that cannot be read is parked later.

@@ -1,4 +1,4 @@
-"""Read a flow's log from its stored rows; each row has the events that were logged together."""
+"""Decode a flow's log from its stored rows; each row holds the events of one turn."""
 
 import contextlib
 from collections.abc import Generator, Iterable, Sequence

@@ -1,0 +1,1 @@
+"""Keep the lease, reap expired ones, and prune finished flows."""
