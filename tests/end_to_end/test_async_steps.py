@@ -109,6 +109,7 @@ def test_no_callback_in_time_is_a_timeout_and_the_old_token_is_refused(address: 
     [(failed_at, failure)] = flow.failures()
     [began] = flow.events(ItemStarted)
     assert failure.failure.kind == "timeout"
+    assert failure.error.message == "the attempt took longer than its 0.9 s"
     assert began.timeout_at is not None
     assert failed_at >= began.timeout_at
     assert isinstance(failure.decision, RetryAt)

@@ -224,10 +224,15 @@ class Nightly(redrive.Workflow):
         return self.total
 
 
+async def any_result(handle: redrive.Handle[object]) -> object:
+    return await handle.result()
+
+
 async def flows(app: redrive.App, graph: redrive.Graph, script: redrive.Script) -> None:
     handle = await app.start(Checkout.call("o-17", key=3), key="order-17", queue="orders", priority=2, delay="2h")
     assert_type(handle, redrive.Handle[dict[str, float]])
     assert_type(await handle.result(timeout="1m"), dict[str, float])
+    assert_type(await any_result(handle), object)
     assert_type(await (await app.start(Nightly.call())).result(), int)
     assert_type(
         await app.start(charge("u1", cents=100), retry="3 attempts", timeout=5, key="u1"), redrive.Handle[float]

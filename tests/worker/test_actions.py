@@ -13,7 +13,9 @@ import pytest
 import redrive
 from redrive import Policy, RetryPolicy, Workflow, action, current_attempt, workflow
 from redrive.client.app import App
+from redrive.failures.matching import NOTHING
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemStarted
+from redrive.policies import Rule
 from redrive.testing import VirtualClock, flow_app, virtual_clock
 
 
@@ -228,6 +230,38 @@ def test_a_waiting_retry_is_a_row_that_says_what_waits_and_until_when() -> None:
         assert row.scheduled_at == pytest.approx(began + 7200)
         assert (row.queue, row.status, row.step) == ("slow", "waiting", "away")
         assert row.delivery_token is None
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.promise("R6")
+@pytest.mark.parametrize(
+    ("retries", "limit"),
+    [((2, 3), 5), ((2, None), None)],
+    ids=["each rule has a limit", "one rule has none"],
+)
+def test_the_row_of_a_retry_that_only_rules_allow_has_the_sum_of_their_limits(
+    retries: tuple[int | None, int | None], limit: int | None
+) -> None:
+    @action
+    async def reset() -> None:
+        raise ConnectionResetError
+
+    async def scenario(app: App, clock: VirtualClock) -> None:
+        policy = Policy(
+            attempts=None,
+            retry_on=NOTHING,
+            rules=tuple(
+                Rule(match=kind, retries=most) for kind, most in zip((OSError, KeyError), retries, strict=True)
+            ),
+            backoff=redrive.constant(7200),
+            max_wait=None,
+            deadline=None,
+        )
+        await app.start(reset(), retry=policy)
+        while not (rows := await app.retries()):  # noqa: ASYNC110 - the row is in a store
+            await asyncio.sleep(0)
+        assert [row.max_retries for row in rows] == [limit]
 
     in_virtual_time(scenario)
 

@@ -315,6 +315,31 @@ def events(outcome: FlowOutcome, kind: type[Any]) -> list[Any]:
     return [line.event for line in outcome.lines if isinstance(line.event, kind)]
 
 
+@pytest.mark.promise("A10")
+def test_the_steps_of_a_flow_say_what_each_compensates_and_give_a_reason_only_where_there_is_one() -> None:
+    compensated: dict[str, list[str | None]] = {}
+    reasons: dict[str, str | None] = {}
+
+    async def look(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
+        for step in await app.steps_of(handle.id):
+            compensated[step.name] = [item.compensates for item in step.items]
+            reasons[step.name] = step.why
+        return await app.outcome(handle)
+
+    BROKEN.add("ship r-o1 p-o1")
+    run(order_graph(), ORDER, after=look)
+    assert compensated == {
+        "reserve": [None],
+        "charge": [None],
+        "ship": [None],
+        "mail": [None],
+        "release": ["reserve"],
+        "refund": ["charge"],
+    }
+    assert reasons["mail"] is None
+    assert reasons["ship"] == "Permanent: ship r-o1 p-o1 is broken"
+
+
 def test_a_flow_whose_work_was_undone_is_not_redriven() -> None:
     async def again(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
         with pytest.raises(redrive.errors.InvalidStateError, match="were compensated"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from redrive.stores.records import NewFlow, NewWorker
+from redrive.stores.records import NewFlow, NewWorker, RetryQuery, RetryRow
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.worker.journal import CALLED_AT_ONCE, Journal
 from redrive.worker.maintenance.lease_keeper import HeldLease
@@ -48,6 +48,47 @@ def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_o
                 other.execute("COMMIT")
             await drained
             assert [row.seq for row in (await store.read_events(["a"]))["a"]] == [1, 2]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("R6")
+def test_a_row_of_the_retry_queue_is_written_though_its_flow_logs_nothing_with_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = SqliteStore(str(tmp_path / "app.db"))
+        await store.open()
+        tasks: list[asyncio.Task[None]] = []
+        row = RetryRow(
+            flow_id="a",
+            item=1,
+            step="s",
+            queue="default",
+            status="waiting",
+            attempt_number=1,
+            max_retries=2,
+            timeout_seconds=None,
+            timeout_retry_limit=None,
+            backoff_kind="constant",
+            backoff_base_delay_ms=1000,
+            retry_kind="exception",
+            scheduled_at=9.0,
+        )
+        try:
+            await store.add_flows([NewFlow(id="a", definition="d", input="{}", created_at=1.0, start_at=1.0)])
+            lease = await store.acquire_lease(NewWorker(name="w", definitions=("d",)), 60)
+            assert len((await store.claim(lease, ["d"], None, 1, 2.0)).flows) == 1
+            journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda *_: None)
+            tasks.append(asyncio.get_running_loop().create_task(journal.run()))
+            journal.put_retry(row)
+            await journal.drained()
+            assert await store.list_retries(RetryQuery()) == [row]
+            journal.drop_retry("a", 1)
+            await journal.drained()
+            assert await store.list_retries(RetryQuery()) == []
         finally:
             for task in tasks:
                 task.cancel()

@@ -293,6 +293,26 @@ def test_a_result_that_nobody_could_check_is_refused_by_the_worker_that_can(tmp_
     asyncio.run(story())
 
 
+@pytest.mark.promise("T10")
+@pytest.mark.parametrize(("by", "name"), [("ann", "ann"), ("", "someone")])
+def test_the_log_says_who_gave_a_result_that_was_refused(by: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As in a process that does not know the action.
+    monkeypatch.setattr("redrive.client.manual_resolution.misfit", lambda *_: "")
+
+    async def story() -> list[str]:
+        async with flow_app() as app:
+            with app.clock.frozen():
+                flow = await app.start(Counts.call())
+                await app.settled(flow)
+                await app.complete_step(flow.id, "counted by hand", "many", by=by, why="went there")
+                await app.settled(flow)
+                events = [line.event for line in await app.log(flow.id)]
+        return [event.why for event in events if isinstance(event, CompletionRefused)]
+
+    [why] = asyncio.run(story())
+    assert why.startswith(f"the result given by {name} was refused: ")
+
+
 @action(name="counted once", retry=RetryPolicy(attempts=1))
 async def count_once() -> int:
     RAN.append("count")

@@ -15,7 +15,7 @@ from tests.worker.shop import Order, expected
 
 import redrive
 from redrive.client.app import App
-from redrive.errors import StoreUnusableError
+from redrive.errors import StoreUnavailableError, StoreUnusableError
 from redrive.stores.sqlite.store import SqliteStore
 
 ORDERS = 40
@@ -243,3 +243,41 @@ def test_a_store_that_is_gone_for_good_is_told_to_all_who_wait_and_in_the_log(
         assert isinstance(error, StoreUnusableError)
         assert "the file was deleted, moved or replaced while it was in use" in str(error)
     assert "the worker of this app has ended; the flows it starts wait for other workers: sqlite:///" in caplog.text
+
+
+def test_a_store_that_no_worker_can_join_is_told_to_all_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def acquire_lease(*_: object) -> None:
+        raise StoreUnusableError("the disk is full")
+
+    monkeypatch.setattr(SqliteStore, "acquire_lease", acquire_lease)
+
+    async def main() -> None:
+        async with redrive.open(f"sqlite:///{tmp_path}/app.db", worker=False) as other:
+            flow = await other.start(ready())
+        async with redrive.open(f"sqlite:///{tmp_path}/app.db") as app:
+            with pytest.raises(StoreUnusableError, match="the disk is full"):
+                await app.handle(flow.id).result(timeout=5)
+
+    asyncio.run(main())
+
+
+@pytest.mark.promise("A14")
+def test_an_app_whose_store_is_away_from_the_start_can_be_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = asyncio.Event()
+
+    async def acquire_lease(*_: object) -> None:
+        asked.set()
+        raise StoreUnavailableError("the disk is away")
+
+    monkeypatch.setattr(SqliteStore, "acquire_lease", acquire_lease)
+
+    async def main() -> None:
+        async with asyncio.timeout(5), redrive.open(f"sqlite:///{tmp_path}/app.db"):
+            await asked.wait()
+
+    asyncio.run(main())
+    assert "the worker failed" not in caplog.text
