@@ -64,7 +64,7 @@ def test_a_flow_whose_code_ends_its_process_is_a_dead_letter_after_three_and_tho
                 assert await asyncio.to_thread(worker.wait, 20) == 9
                 assert await app.dead_letters() == []
             fleet.start()
-            with pytest.raises(redrive.errors.CrashLoopError, match="the last one when it took up nothing else"):
+            with pytest.raises(redrive.errors.CrashLoopError, match="the last one while it had loaded nothing else"):
                 await deadly.result(timeout=20)
             await beside.result(timeout=20)
             (letter,) = await app.dead_letters()

@@ -184,7 +184,7 @@ def test_a_failure_that_the_database_refuses_is_not_told(tmp_path: Path, caplog:
             stop_listening = listen(hear)
             try:
                 await app.start(fail_with("cur", "sed"))
-                while "is left alone" not in caplog.text:  # noqa: ASYNC110 - a log has no event
+                while "is ignored until" not in caplog.text:  # noqa: ASYNC110 - a log has no event
                     await asyncio.sleep(0.01)
                 await app.start(fail_with("", "plain"))
                 while "plain" not in told:  # noqa: ASYNC110 - nobody tells of it
@@ -228,7 +228,7 @@ def test_a_redrive_that_the_database_refuses_while_the_flow_is_still_replayed_le
                 await flow.result()
             refuse()
             await app.redrive(flow.id, by="ann", why="cursed")
-            while "is left alone" not in caplog.text and RAN.count("tried") == 1:  # noqa: ASYNC110 - a log has no event
+            while "is ignored until" not in caplog.text and RAN.count("tried") == 1:  # noqa: ASYNC110 - a log has no event
                 await asyncio.sleep(0.01)
             return flow.id
 

@@ -30,10 +30,8 @@ def test_an_outage_is_told_of_now_and_then_and_its_end_once(
         log_recovery("postgresql://db/app")
         log_recovery("postgresql://db/app")
     first, still, back = [record.getMessage() for record in caplog.records]
-    assert first == (
-        "the store postgresql://db/app is unavailable: refused, password=***; nothing is lost, and work resumes when it "
-        "is back"
-    )
+    said = "refused, password=***; nothing is lost, and work resumes when it is back"
+    assert first == f"the store postgresql://db/app is unavailable: {said}"
     assert still.startswith("the store postgresql://db/app is unavailable for 0s now: refused;")
     assert back.startswith("the store postgresql://db/app is back after ")
 

@@ -69,8 +69,6 @@ class Rebuilder:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for flow_id in list(self._held):
-            self._release_held(flow_id)
 
     def _ended(self, run: FlowRun, task: "asyncio.Task[None]") -> None:
         del self._tasks[run.id]
