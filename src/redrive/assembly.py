@@ -15,10 +15,11 @@ ALLOWED = "write sqlite:///file.db, sqlite:////absolute/file.db, postgresql://us
 
 def store_at(address: str | None = None) -> Store:
     """Return the store at a URL; by default that of REDRIVE_STORE, or redrive.db in the current folder."""
-    address = address or os.environ.get("REDRIVE_STORE") or DEFAULT_ADDRESS
+    if address is None:
+        address = os.environ.get("REDRIVE_STORE") or DEFAULT_ADDRESS
     scheme, separator, rest = address.partition("://")
     if not separator:
-        raise StoreUnusableError(f"{redact(address, 200)} is not the URL of a store; {ALLOWED}")
+        raise StoreUnusableError(f"{redact(address, 200) or repr(address)} is not the URL of a store; {ALLOWED}")
     if scheme == "sqlite":
         from redrive.stores.sqlite.store import SqliteStore
 
@@ -49,6 +50,7 @@ def open(address: str | Store | None = None, *, worker: bool = True, **settings:
     try:
         worker_settings = WorkerSettings(**settings)
     except TypeError as error:
-        raise TypeError(f"open: {error}; settings are {', '.join(WorkerSettings.__struct_fields__)}") from None
+        known = ", ".join(("worker", *WorkerSettings.__struct_fields__))
+        raise TypeError(f"open: {error}; settings are {known}") from None
     store = store_at(address) if address is None or isinstance(address, str) else address
     return App(store, worker, worker_settings)

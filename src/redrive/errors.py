@@ -30,9 +30,9 @@ RedriveError
 │   ├── InputError                  an input does not fit the graph (ValueError)
 │   ├── PlanError                   the goals cannot be reached (ValueError)
 │   └── KeyTakenError               the key belongs to a flow with another input (ValueError)
-├── FlowError                       about one existing flow (RuntimeError)
-│   ├── FlowNotFoundError           the store has no such flow (also a LookupError)
-│   ├── UnknownStepError            the flow has no such step or item (also a LookupError)
+├── FlowError                       about one existing flow (also a RuntimeError or a LookupError)
+│   ├── FlowNotFoundError           the store has no such flow (LookupError)
+│   ├── UnknownStepError            the flow has no such step or item (LookupError)
 │   ├── FlowCancelledError          the flow was cancelled, so it has no result
 │   ├── FlowFinishedError           the flow has ended and accepts no more messages
 │   ├── InvalidStateError           the flow or step is not in a state that allows this

@@ -664,8 +664,8 @@ def test_flows_that_sleep_leave_memory_and_come_back(address: str) -> None:
         (lambda app: app.start(Doubling.call(1), connection=object()), "needs a PostgreSQL store"),
         (lambda app: app.start(Doubling.call(1), retry=3), "retry and timeout are settings of a job"),
         (lambda app: app.start(Workflow.call()), "decorate it with @workflow"),
-        (lambda app: app.start(Doubling), r"start takes a call: Checkout\.call\(\.\.\.\)"),
-        (lambda app: app.start("double"), r"start takes a call: .*; not 'double'"),
+        (lambda app: app.start(Doubling), r"start takes a call; write app\.start\(Doubling\.call\(\.\.\.\)\)"),
+        (lambda app: app.start("double"), r"start takes a call; .*; not 'double'"),
         (lambda app: app.start(double(1), retry=[]), "retry"),
     ],
 )

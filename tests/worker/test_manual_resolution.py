@@ -297,7 +297,7 @@ def test_a_result_that_nobody_could_check_is_refused_by_the_worker_that_can(tmp_
 @pytest.mark.parametrize(("by", "name"), [("ann", "ann"), ("", "someone")])
 def test_the_log_says_who_gave_a_result_that_was_refused(by: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # As in a process that does not know the action.
-    monkeypatch.setattr("redrive.client.manual_resolution.misfit", lambda *_: "")
+    monkeypatch.setattr("redrive.client.step_resolution.misfit", lambda *_: "")
 
     async def story() -> list[str]:
         async with flow_app() as app:

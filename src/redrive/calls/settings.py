@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any, TypedDict
 
 from redrive.errors import PolicyError
@@ -75,6 +76,12 @@ DURATIONS = ("deadline", "attempt_timeout", "max_wait", "max_retry_after", "floo
 SETTING_NAMES = tuple(PolicySettings.__annotations__)
 
 
+def _known_settings(name: str) -> str:
+    known = (*SETTING_NAMES, *LoopSettings.__annotations__, *GuardSettings.__annotations__)
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"settings are {', '.join(dict.fromkeys(known))}"
+
+
 def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
     """Return `base`, or the default policy, with these settings; PolicyError names a setting that is invalid."""
     if base is not None and not isinstance(base, Policy):
@@ -97,7 +104,7 @@ def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
             elif name in SETTING_NAMES:
                 changes[name] = value
             else:
-                raise TypeError(f"{name!r} is not a setting; the settings of a policy are {', '.join(SETTING_NAMES)}")
+                raise TypeError(f"{name!r} is not a setting; {_known_settings(name)}")
         except PolicyError:
             raise
         except (ValueError, TypeError) as error:

@@ -182,7 +182,7 @@ class App:
     async def start(
         self,
         call: ActionCall[T] | FlowCall[T],
-        *,
+        *arguments: Any,
         retry: Retry | None = None,
         timeout: Timeout | None = None,
         key: str | None = None,
@@ -202,6 +202,8 @@ class App:
         commits.
         retry, timeout: for a job only: override the policy of its action.
         """
+        if arguments:
+            raise TypeError("the arguments go into the call: write app.start(Checkout.call(order), key=...)")
         if retry is None and timeout is None:
             given = input_of(call)
         elif isinstance(call, ActionCall):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from redrive.flows.action import ActionCall
+from redrive.flows.action import Action, ActionCall
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.graphs.graph import register_graph
 from redrive.flows.job import write_job
@@ -23,12 +23,24 @@ class FlowInput(NamedTuple):
     """Reads the stored result by its type hint; None: as plain data."""
 
 
+def _how_to_call(given: object) -> str:
+    """What to write instead of something that is not a call."""
+    name = getattr(given, "__name__", None)
+    if isinstance(given, Action):
+        return f"write app.start({name or 'charge'}(...)), not {given!r}"
+    if isinstance(given, type) and hasattr(given, "workflow_name"):
+        return f"write app.start({given.__name__}.call(...)), not {given!r}"
+    if callable(getattr(given, "call", None)):
+        return f"write app.start(x.call(...)), where x is {given!r}"
+    return f"write app.start(Checkout.call(...)) for a workflow, app.start(charge(...)) for an action; not {given!r}"
+
+
 def input_of(call: ActionCall[Any] | FlowCall[Any]) -> FlowInput:
     """Check the call's input against its definition; TypeError, or ValueError, where it does not fit."""
     if isinstance(call, ActionCall):
         return job_input(call)
     if not isinstance(call, FlowCall):
-        raise TypeError(f"start takes a call: Checkout.call(...), charge(...), graph.call({{...}}); not {call!r}")
+        raise TypeError(f"start takes a call; {_how_to_call(call)}")
     if call.kind == "workflow":
         workflow = call.definition
         return FlowInput(WORKFLOW + workflow.workflow_name, call.given.encoded, workflow.signature.read_result)

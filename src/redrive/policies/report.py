@@ -47,7 +47,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             latest = record.number
             failure, decision = record.failure, record.decision
             what = f"{failure.type}: {failure.message}" if failure.message else failure.type or failure.kind
-            line = f"  {record.began:8.3f} s  attempt {record.number}: {what} [{failure.category}: {failure.reason}]"
+            reason = failure.reason
+            retried = isinstance(decision, RetryAt) or decision.kind in ("exhausted", "deadline")
+            if retried and failure.category != "transient":
+                # The policy names it already, so the advice on how to declare it is left out.
+                reason = f"{reason.partition(': ')[0]}, but the policy retries it"
+            line = f"  {record.began:8.3f} s  attempt {record.number}: {what} [{failure.category}: {reason}]"
             if isinstance(decision, RetryAt):
                 line += f"; waited {decision.because.wait:.3f} s"
             lines.append(line)

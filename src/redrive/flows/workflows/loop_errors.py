@@ -1,7 +1,9 @@
 """Errors about a flow's code that cannot be replayed."""
 
+from redrive.errors import WorkflowCodeError
 
-class NotInWorkflow(RuntimeError):
+
+class NotInWorkflow(WorkflowCodeError):
     """The flow's code used something that cannot be replayed, such as I/O or threads."""
 
     def __init__(self, what: str) -> None:
@@ -11,14 +13,14 @@ class NotInWorkflow(RuntimeError):
         )
 
 
-class NoOrder(RuntimeError):
+class NoOrder(WorkflowCodeError):
     """asyncio would keep these in a set, whose order differs between processes."""
 
     def __init__(self, what: str, instead: str) -> None:
         super().__init__(f"{what} has no fixed order, which a workflow needs; {instead}")
 
 
-class FlowSpins(RuntimeError):
+class FlowSpins(WorkflowCodeError):
     """The flow's code keeps running without waiting for an action or a timer."""
 
     def __init__(self, times: int, where: str) -> None:

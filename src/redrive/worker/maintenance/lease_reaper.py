@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreUnavailableError
+from redrive.formatting.text import format_count
 from redrive.stores.interface import Store
 from redrive.worker.store_outages import log_outage
 
@@ -19,7 +20,7 @@ async def reap_leases(store: Store, lease_seconds: float, on_flows_released: Cal
     while True:
         try:
             for gone in await store.reap_leases():
-                log.warning("worker %s is gone; %d of its flows are released", gone.worker, gone.flows)
+                log.warning("worker %s is gone; released %s", gone.worker, format_count(gone.flows, "flow"))
                 on_flows_released()
         except StoreUnavailableError as error:
             log_outage(store.address, error)
