@@ -13,6 +13,8 @@ from redrive.policies.policy import DEFAULT_POLICY, Policy, policy_error
 _MOST_CACHED = 1000
 _written: dict[int, tuple[Policy, msgspec.Raw]] = {}
 _read: dict[bytes, Policy] = {}
+_of_raw: dict[int, tuple[msgspec.Raw, Policy]] = {}
+"""By the id of what `write_stored_policy` returned: items that were just scheduled need not be parsed again."""
 
 DURABLE_DEFAULT = DEFAULT_POLICY.replace(deadline=None)
 """The policy of an action that has none: the default without its deadline, since durable work may have to outlast an
@@ -31,11 +33,16 @@ def write_stored_policy(policy: Policy) -> msgspec.Raw:
     raw = msgspec.Raw(msgspec.json.encode(data))
     if len(_written) > _MOST_CACHED:
         _written.clear()
+        _of_raw.clear()
     _written[id(policy)] = (policy, raw)
+    _of_raw[id(raw)] = (raw, policy)
     return raw
 
 
 def read_stored_policy(raw: msgspec.Raw) -> Policy:
+    known = _of_raw.get(id(raw))
+    if known is not None and known[0] is raw:
+        return known[1]
     text = bytes(raw)
     policy = _read.get(text)
     if policy is None:

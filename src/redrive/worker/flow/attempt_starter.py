@@ -84,8 +84,7 @@ class AttemptStarter:
         number = log.history.last_item + 1
         self._driver.bind_item(command, number)
         args, policy = msgspec.Raw(command.args.encode()), write_stored_policy(command.policy)
-        handler = self._handler(command.step)
-        executor = _executor(handler)
+        handler, executor = self._handler(command.step)
         may_run = not log.history.paused and (concurrency is None or concurrency.acquire(command.step, number))
         has_slot = may_run and self._slots.acquire(executor)
         # The guard is asked last: a probe must not be given to an attempt that cannot use it.
@@ -157,8 +156,7 @@ class AttemptStarter:
         number, concurrency = item.number, self.concurrency
         if number in self.waiting_for_slot or (concurrency is not None and not concurrency.acquire(item.step, number)):
             return True
-        handler = self._handler(item.step)
-        executor = _executor(handler)
+        handler, executor = self._handler(item.step)
         if not self._slots.acquire(executor):
             self._wait_for_slot(number, executor)
             return True
@@ -179,7 +177,7 @@ class AttemptStarter:
         if not log.released and number in self.waiting_for_slot:
             del self.waiting_for_slot[number]
             item, at = log.history.items[number], log.now()
-            if self._begin(item, self._handler(item.step), executor, at):
+            if self._begin(item, self._handler(item.step)[0], executor, at):
                 return True
             self.active -= 1
             self.release_step(item, at)
@@ -214,12 +212,13 @@ class AttemptStarter:
         log.journal.when_durable(self._dispatcher.dispatch, log, item, handler, executor, None)
         return True
 
-    def _handler(self, step: str) -> Handler | UnknownDefinitionError:
-        """The step's handler, or why this process has none: then the attempt fails once it is dispatched."""
+    def _handler(self, step: str) -> tuple[Handler | UnknownDefinitionError, Executor]:
+        """The step's handler and where it runs. Without a handler here, the attempt fails once it is dispatched."""
         try:
-            return self._driver.handler(step)
+            handler = self._driver.handler(step)
         except UnknownDefinitionError as error:
-            return error
+            return error, "loop"
+        return handler, "loop" if isinstance(handler, HttpHandler) else handler.executor
 
     # Wait
 
@@ -283,7 +282,3 @@ class AttemptStarter:
         """Items whose attempts this worker executes, or will once their start is durable."""
         items = self._log.history.items.values()
         return {item.number for item in items if item.state == "running" and not item.accepted}
-
-
-def _executor(handler: Handler | UnknownDefinitionError) -> Executor:
-    return "loop" if isinstance(handler, HttpHandler | UnknownDefinitionError) else handler.executor
