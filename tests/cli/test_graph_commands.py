@@ -56,7 +56,7 @@ def test_a_graph_is_run_from_its_file(tmp_path: Path, redrive: Callable[..., Ran
         assert (done.returncode, json.loads(done.stdout)) == (0, {"parcel": "p1"})
         once = redrive("run", "order.yaml", *given, "--env", "once")
         assert once.returncode == 1
-        assert "step ship is failed" in once.stderr
+        assert "step ship failed" in once.stderr
 
 
 def test_what_is_wrong_with_a_graph_or_its_input_is_told_in_a_line(tmp_path: Path, redrive: Callable[..., Ran]) -> None:

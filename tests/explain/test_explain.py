@@ -284,7 +284,7 @@ def test_a_flow_that_waits_says_for_what_and_until_when() -> None:
     assert retry.waits_for[0].until is not None
     assert retry.waits_for[0].until.at == datetime(2030, 1, 1, 0, 0, 5, tzinfo=UTC)
     assert timer.headline == "waiting for timer 1 at 2030-01-01 01:00:05 UTC, in 1h"
-    assert [step.text for step in timer.next_steps] == ["nothing: it goes on by itself", "to stop it"]
+    assert [step.text for step in timer.next_steps] == ["nothing: it continues by itself", "to stop it"]
     text = explain_text(timer)
     assert "timer 1: 1h, until 01:00:05.000; has not fired" in text
     assert 'attempt 2 completed after 0s: "paid"' in text

@@ -35,6 +35,7 @@ def build() -> typer.Typer:
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_options)
     app.command("demo")(demo.demo_command)
@@ -147,7 +148,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             typer.echo(error.format_message(), err=True)
             return BAD_INPUT
         message = printable(error.format_message().rstrip("."), longest=400)
-        return _report(f"redrive: {message}; see redrive --help")
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "redrive"
+        return _report(f"redrive: {message}; see {command} --help")
     except SystemExit:
         # typer's parser raises it when its output pipe is closed; no command does.
         raise BrokenPipeError from None

@@ -39,8 +39,8 @@ def run_command(
     """Start a flow with a worker in this process, show its progress, and print its result as JSON.
 
     Instead of a workflow, name an @action, a Graph or a Pipeline of the module. Exit code 0: completed, 1: failed,
-    cancelled or parked (stderr explains why), 2: bad input, 124: --timeout expired, 130: interrupted. A flow that is
-    parked, late or interrupted stays in the store, and a worker can go on with it.
+    cancelled or parked (stderr explains why), 2: bad input, 124: --timeout expired, 130: interrupted. A parked,
+    timed-out or interrupted flow stays in the store; a worker can continue it.
 
     \b
     redrive run shop.flows:Billing --input '{"user": "u1"}'

@@ -34,7 +34,7 @@ def worker_command(
     threads: Annotated[int, typer.Option(help="Plain functions that may run at once, in each process.")] = 32,
     lease: Annotated[
         str,
-        typer.Option(metavar="DURATION", help="After this much silence another worker takes over."),
+        typer.Option(metavar="DURATION", help="A worker that does not renew its lease for this long loses its flows."),
     ] = "10s",
     grace: Annotated[
         str,

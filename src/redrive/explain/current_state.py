@@ -99,7 +99,7 @@ def _waiting(facts: FlowFacts) -> CurrentState:
         return _ready(facts, waits)
     headline = f"waiting for {soonest.what if soonest else 'its wake-up'} {facts.format_due(record.wake_at)}"
     if eligibility.any_eligible():
-        return CurrentState(headline, waits, [Advice("nothing: it goes on by itself"), advice.cancel(facts)])
+        return CurrentState(headline, waits, [Advice("nothing: it continues by itself"), advice.cancel(facts)])
     then = f"then {eligibility.why_none()}" if eligibility.missing_actions else "no live worker can take it then"
     return CurrentState(f"{headline}; and {then}", waits, advice.start_worker(facts))
 

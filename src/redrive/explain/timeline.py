@@ -54,6 +54,12 @@ from redrive.policies.decision import Decision, RetryAt
 _OPEN = ("queued", "running", "waiting")
 _OUTCOMES: dict[str, Outcome] = {"timeout": "timed out", "lost": "lost"}
 # By name, so that flows without a graph need not load the module.
+_SETTLED = {
+    "abandoned": "was abandoned",
+    "compensated": "was compensated",
+    "skipped": "was skipped",
+    "unreachable": "is unreachable",
+}
 _GRAPH_CANCELLED = "redrive.flows.graphs.driver.GraphCancelled"
 
 
@@ -232,7 +238,7 @@ class _TimelineBuilder:
         self._note(when, event, what, summarize(event.reason))
 
     def _step_settled(self, when: Moment, event: StepSettled) -> None:
-        self._note(when, event, f"step {event.step} is {event.state}")
+        self._note(when, event, f"step {event.step} {_SETTLED.get(event.state, event.state)}")
 
     def _timer_set(self, when: Moment, event: TimerSet) -> None:
         timer = TimerEntry(number=event.timer, set=when, until=self._moment(event.until), rewound=self._rewound)

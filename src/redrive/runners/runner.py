@@ -14,7 +14,6 @@ from redrive.failures.failure import JudgedError
 from redrive.flows.action import Action
 from redrive.flows.driver import Handler
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.values.signature import NOT_READ
 from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
 from redrive.runners.executors import ProcessExecutor, Result, ThreadExecutor, Values, time_limit
 from redrive.runners.http.settings import HttpSettings
@@ -25,7 +24,7 @@ _POISON = (SerializationError, DeserializationError)
 CLEAN_UP = 3.0
 """How many seconds a coroutine has to end after its timeout; then the timeout is reported all the same."""
 
-_Execute = Callable[[Any, Attempt, Values], Awaitable[Result | None]]
+_Execute = Callable[[Any, Attempt, Values], Awaitable[Result]]
 
 
 class Runner:
@@ -52,7 +51,7 @@ class Runner:
     def start(self, handler: Handler, attempt: Attempt, arguments: Values) -> None:
         """Start the attempt; its outcome is reported unless it is cancelled."""
         if isinstance(handler, HttpHandler):
-            work = self._run(self._execute_over_http, handler, attempt, arguments)
+            work = self._run_over_http(handler, attempt, arguments)
         elif handler.executor == "loop":
             work = self._run_in_loop(handler, attempt, arguments)
         else:
@@ -99,14 +98,11 @@ class Runner:
 
     async def _run(self, execute: _Execute, handler: Handler, attempt: Attempt, arguments: Values) -> None:
         try:
-            outcome = await execute(handler, attempt, arguments)
+            text, read = await execute(handler, attempt, arguments)
         except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is its outcome
             self._report_error(attempt, error)
         else:
-            if outcome is None:
-                self._listener.accepted(attempt)
-            else:
-                self._listener.succeeded(attempt, *outcome)
+            self._listener.succeeded(attempt, text, read)
         finally:
             self._forget(attempt)
 
@@ -132,18 +128,29 @@ class Runner:
             close_scope(scope)
             self._forget(attempt)
 
-    async def _execute_over_http(self, handler: HttpHandler, attempt: Attempt, arguments: Values) -> Result | None:
-        """Return the outputs; None if the handler accepted the work and reports later."""
-        if self._http is None:
-            # Imported when needed: it needs aiohttp, which is an extra.
-            try:
-                from redrive.runners.http.http_runner import HttpRunner
-            except ImportError as error:
-                raise Permanent(str(error)) from None
-            self._http = HttpRunner(self._http_settings)
-        with time_limit(self._clock, attempt, self._late(attempt)):
-            answer = await self._http.call(handler, attempt, str(arguments))
-        return (answer, NOT_READ) if isinstance(answer, str) else None
+    async def _run_over_http(self, handler: HttpHandler, attempt: Attempt, arguments: Values) -> None:
+        try:
+            if self._http is None:
+                self._http = self._new_http_runner()
+            with time_limit(self._clock, attempt, self._late(attempt)):
+                answer = await self._http.call(handler, attempt, str(arguments))
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._report_error(attempt, error)
+        else:
+            if isinstance(answer, str):
+                self._listener.succeeded(attempt, answer)
+            else:
+                self._listener.accepted(attempt)
+        finally:
+            self._forget(attempt)
+
+    def _new_http_runner(self) -> Any:
+        # Imported when needed: it needs aiohttp, which is an extra.
+        try:
+            from redrive.runners.http.http_runner import HttpRunner
+        except ImportError as error:
+            raise Permanent(str(error)) from None
+        return HttpRunner(self._http_settings)
 
     def _report_error(self, attempt: Attempt, error: BaseException) -> None:
         # By its type: `isinstance` believes an error that lies about its class.

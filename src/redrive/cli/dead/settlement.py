@@ -119,6 +119,6 @@ discard_command = _settling(
 
     \b
     redrive dead discard 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'ordered twice'
-    redrive dead discard --all --definition Newsletter --why 'too late for it now'
+    redrive dead discard --all --definition Newsletter --why 'no longer needed'
     """,
 )

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="The name of the step, or of the action.")]
 IndexOption = Annotated[
     int,
-    typer.Option("--index", min=-1, help="Which of its work items, from 0; needed if several are unfinished."),
+    typer.Option(
+        "--index", min=-1, show_default=False, help="Which of its work items, from 0; needed if several are unfinished."
+    ),
 ]
 
 
