@@ -385,8 +385,9 @@ def test_a_worker_that_is_told_to_stop_while_the_store_is_away_lets_attempts_end
     async def scenario() -> int:
         settings = {"queues": None, "grace": PATIENCE}
         working = asyncio.create_task(work(store, settings, supervised=False))
-        await redrive.App(store, worker=False).start(told_to_stop_within())
-        return await asyncio.wait_for(working, PATIENCE)
+        async with redrive.App(store, worker=False) as app:
+            await app.start(told_to_stop_within())
+            return await asyncio.wait_for(working, PATIENCE)
 
     assert asyncio.run(scenario()) == 0
     assert ended == [True]

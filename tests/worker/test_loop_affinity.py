@@ -90,3 +90,13 @@ def test_an_app_that_could_not_be_opened_may_be_opened_later_in_another_loop(tmp
         asyncio.run(story())
     (tmp_path / "later").mkdir()
     assert asyncio.run(story()) == 8
+
+
+def test_an_app_that_was_not_opened_refuses_to_start_a_flow() -> None:
+    """A store in memory would take the flow, and nothing would ever run it."""
+
+    async def scenario() -> None:
+        with pytest.raises(redrive.errors.StoreError, match="not open; use it inside `async with"):
+            await redrive.open("memory://").start(double(1))
+
+    asyncio.run(scenario())

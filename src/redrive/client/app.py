@@ -51,6 +51,7 @@ from redrive.stores.records import (
     RetryQuery,
     RetryRow,
 )
+from redrive.stores.refusals import not_open
 from redrive.worker.dependency_guard import dependencies_of_steps, report_circuits_closed
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.worker import Worker
@@ -222,6 +223,9 @@ class App:
 
     async def _start(self, given: FlowInput, *, connection: Any = None, **settings: Any) -> Handle[Any]:
         self._affinity.check()
+        if not self._affinity.is_bound:
+            # A store in memory would accept the flow, and nothing would run it.
+            raise not_open(self.store.address)
         now = self.now()
         flow = new_flow(self._new_id(now), now, given.definition, given.text, **settings)
         flow_id = await self._starter.start(flow, connection)

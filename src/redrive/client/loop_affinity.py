@@ -25,6 +25,10 @@ class LoopAffinity:
     def unbind(self) -> None:
         self._loop = None
 
+    @property
+    def is_bound(self) -> bool:
+        return self._loop is not None
+
     def check(self) -> None:
         """RuntimeError in another event loop; NotInWorkflow in the code of a workflow, whose replay would repeat it."""
         here = asyncio._get_running_loop()

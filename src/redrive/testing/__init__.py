@@ -68,3 +68,7 @@ def __getattr__(name: str) -> Any:
 
     value = globals()[name] = getattr(import_module(f"redrive.testing.{module}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from redrive.client.step_views import StepView
 
+# States of a step that say more than those of its items, which have completed.
+_AFTER_COMPLETION = ("compensating", "compensated", "uncompensated")
 COLUMNS = ("step", "state", "item", "attempts", "eligible", "ready", "next attempt", "why")
 
 
@@ -41,13 +43,13 @@ def _rows(steps: "list[StepView]", now: float) -> "Iterator[tuple[str, ...]]":
             allowed = "" if item.max_attempts is None else f" of {item.max_attempts}"
             yield (
                 step.name,
-                item.state,
+                step.state if step.state in _AFTER_COMPLETION else item.state,
                 str(item.index),
                 f"{item.attempts}{allowed}",
                 "yes" if item.retry_eligible else "no",
                 "yes" if item.ready else "no",
                 "" if item.next_retry_at is None else _until(item.next_retry_at - now),
-                item.error or item.reason,
+                item.reason if item.state == "completed" else item.error or item.reason,
             )
 
 
