@@ -10,6 +10,8 @@ import pytest
 from tests.http_handlers import handlers
 
 from redrive.cli import main
+from redrive.cli.flows.steps import _rows
+from redrive.client.step_views import ItemView, StepView
 
 GRAPH = """
 graph: cli_order
@@ -102,3 +104,20 @@ def test_steps_are_listed_with_what_they_may_do_and_settled_by_hand(
         assert json.loads(again.stdout) == {"parcel": "p1", "payment": "cash"}
         unknown = redrive("flows", "reset", flow["id"], "nope", "--why", "x")
         assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
+
+
+def test_a_compensated_step_is_listed_as_compensated_and_without_the_error_of_an_earlier_attempt() -> None:
+    done = ItemView(
+        item=1,
+        index=0,
+        state="completed",
+        attempts=2,
+        max_attempts=3,
+        next_retry_at=None,
+        retry_eligible=False,
+        ready=False,
+        reason="it is done",
+        error="HTTP 503",
+    )
+    rows = list(_rows([StepView(name="reserve", state="compensated", items=(done,))], now=0.0))
+    assert rows == [("reserve", "compensated", "0", "2 of 3", "no", "no", "", "it is done")]
