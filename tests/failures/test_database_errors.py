@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from redrive.failures.failure import Category
+from redrive.failures.known_errors.databases.sqlstates import sqlstate_verdict
 from redrive.failures.known_errors.lookup import known_verdict
-from redrive.failures.known_errors.sqlstates import sqlstate_verdict
 
 from .asking import error_of, look_alike, verdict_of
 

@@ -148,7 +148,8 @@ def test_no_library_is_imported_to_know_its_errors() -> None:
     program = """
 import sys
 libraries = {"httpx", "httpcore", "requests", "urllib3", "aiohttp", "asyncpg", "psycopg", "sqlalchemy", "grpc", "redis",
-             "botocore", "pydantic", "trio", "sqlite3", "ssl"}
+             "botocore", "pydantic", "trio", "sqlite3", "ssl", "pymongo", "kafka", "aiokafka", "elasticsearch",
+             "paramiko", "smtplib", "dns"}
 from redrive.failures.known_errors.lookup import KNOWN_ERRORS, known_verdict
 before = libraries & set(sys.modules)
 for qualified in KNOWN_ERRORS:

@@ -3,14 +3,21 @@
 import base64
 import string
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from redrive.failures import redaction
+from redrive.determinism.ids import ordered_id, random_token
+from redrive.failures import hide_secrets, redaction
+from redrive.failures.added_secrets import ADDED
 from redrive.failures.redaction import ELLIPSIS, redact
 from redrive.failures.secret_names import names_a_secret
+from redrive.policies import Policy
+from redrive.runners.attempt import Attempt
+from redrive.runners.http.request import completion_token
 
 SECRET = "hunter2XYZZY"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
@@ -102,6 +109,18 @@ LEAKS = [
     "Idempotency-Key: {}",
     "sent Bearer {} and failed",
     "-H 'Authorization: Bearer {}'",
+    # sentences
+    "API key: {}",
+    "api key is {}",
+    "secret key: {}",
+    "Access Key = {}",
+    "password is {}",
+    "the password was: '{}'",
+    "wrong password '{}'",
+    "the client secret is {}, says the server",
+    "passphrase is {}",
+    # redrive's own
+    "POST http://redrive.example.com/v1/completions/{}",
     # private keys
     "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----",
     "-----BEGIN RSA PRIVATE KEY-----\\n{}\\n-----END RSA PRIVATE KEY-----",
@@ -127,6 +146,8 @@ TOKENS = [
     "SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf09kqeF8tAmbihYzrnopKc1s5cr",
     "ya29.a0AfH6SMBx0123456789-abcdefghijkl_mnop",
     "shpat_0123456789abcdef0123456789abcdef",
+    f"rdk_0123456789ab_{'0123456789abcdef' * 4}",
+    "rdk_0123456789ab_01234567",
     f"Basic {base64.b64encode(b'bob:hunter2').decode()}",
 ]
 
@@ -174,6 +195,9 @@ def test_what_is_no_secret_stays(text: str, shown: str) -> None:
         "[Errno 111] Connect call failed ('127.0.0.1', 80)",
         "Client error '404 Not Found' for url 'https://api.example.com/items?page=2&sort=name'",
         'password authentication failed for user "bob"',
+        "The password is incorrect; the token is not valid, and the API key was revoked.",
+        "your password is too short",
+        "the key is missing: id, item 3.14.15",
         "The token has expired. Please sign in again: the session is over.",
         "no bearer token given; Bearer authentication is required",
         "a basic example: see the docs at http://localhost:8080/a@b.com",
@@ -441,3 +465,79 @@ def test_secrets_that_a_first_user_found_in_the_open(text: str) -> None:
 )
 def test_prose_that_only_looks_like_them_is_left_alone(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.fixture
+def _nothing_added() -> Iterator[None]:
+    yield
+    ADDED.clear()
+    hide_secrets()
+
+
+@pytest.mark.promise("P11")
+@pytest.mark.usefixtures("_nothing_added")
+def test_the_token_that_completes_an_attempt_is_hidden() -> None:
+    attempt = Attempt(
+        flow_id=ordered_id(1.0),
+        item=12,
+        step="pay",
+        number=1,
+        delivery_token=random_token(),
+        policy=Policy(),
+        timeout=None,
+        timeout_at=None,
+        details=None,
+        on_beat=lambda *_: None,
+    )
+    shown = redact(f"got {completion_token(attempt)} twice")
+    assert attempt.delivery_token not in shown
+    assert attempt.flow_id in shown
+
+
+@pytest.mark.promise("P11")
+@pytest.mark.usefixtures("_nothing_added")
+def test_users_add_names_and_patterns() -> None:
+    text = "customerTaxNumber=17 iban: DE89 for 123-45-6789, member acme_Zz0123456789"
+    assert redact(text) == text
+    assert not names_a_secret("iban")
+    hide_secrets(names=["tax_number", "IBAN"], patterns=[r"\d{3}-\d{2}-\d{4}", "acme_[A-Za-z0-9]{10,}"])
+    assert redact(text) == "customerTaxNumber=*** iban: *** for ***, member ***"
+    assert names_a_secret("iban")
+    assert names_a_secret("TAX-NUMBER")
+    assert redact("123-45-678 iberian acme_short") == "123-45-678 iberian acme_short"
+
+
+@pytest.mark.usefixtures("_nothing_added")
+@pytest.mark.parametrize(
+    ("names", "patterns", "said"),
+    [
+        ([""], [], "names: '' is not a name"),
+        (["x" * 81], [], "is not a name"),
+        ([3], [], "names: 3 is not a name"),
+        ("iban", [], "pass a list"),
+        ([f"n{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(201)], [], "201 are too many; use at most 200"),
+        ([], [""], "use 1 to 200 characters"),
+        ([], ["(a+)+b"], r"not allowed from '\(a\+\)\+b' on"),
+        ([], ["abc|def"], r"not allowed from '\|def' on"),
+        ([], ["abc(?=d)"], "no groups"),
+        ([], [r"abc\1"], "not allowed from"),
+        ([], ["[abc"], "not allowed from"),
+        ([], ["abc[z-a]"], "bad character range"),
+        ([], ["a*b*c*"], "fewer than 3 characters"),
+        ([], ["abc{2,999}"], "repeat at most 256 times"),
+        ([], [f"abc{i}" for i in range(50)], "51 are too many; use at most 50"),
+    ],
+)
+def test_what_cannot_be_added_is_refused_whole(names: Any, patterns: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        hide_secrets(names=names, patterns=["fine_[0-9]{3}", *patterns] if isinstance(patterns, list) else patterns)
+    assert redact("fine_123") == "fine_123"
+
+
+@pytest.mark.usefixtures("_nothing_added")
+def test_no_text_makes_an_added_pattern_slow() -> None:
+    hide_secrets(patterns=[r"a\w+\w+\w+\w*!", r"\w+\d+\w+-x", r"[ab]*[ab]*[ab]+c!!"])
+    compiled = [pattern.pattern for pattern in ADDED.patterns]
+    assert all("+" in part for pattern in compiled for part in pattern.split("}")[1:]), "every repeat is possessive"
+    for text in ("a" * 100_000, "ab" * 50_000, "a1" * 50_000):
+        assert redact(text)[:10] == text[:10]

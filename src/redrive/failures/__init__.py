@@ -3,6 +3,7 @@
 from redrive.failures.classifier import Classifier
 from redrive.failures.failure import Category, Failure, Verdict
 from redrive.failures.matching import ANYTHING, NOTHING, TRANSIENT, UNKNOWN, Match, as_match
+from redrive.failures.redaction import hide_secrets
 
 __all__ = [
     "ANYTHING",
@@ -15,4 +16,5 @@ __all__ = [
     "Match",
     "Verdict",
     "as_match",
+    "hide_secrets",
 ]

@@ -6,11 +6,19 @@ from typing import Any, Final, NoReturn, cast, get_args
 
 from msgspec import structs
 
-from redrive.errors import AttemptTimeoutError, DeadlineExceededError, Permanent, RelayedError, RetryAfter
+from redrive.errors import (
+    AttemptTimeoutError,
+    DeadlineExceededError,
+    Permanent,
+    RelayedError,
+    ResultRejectedError,
+    RetryAfter,
+)
+from redrive.failures.causes import causes_of
 from redrive.failures.duration import read_duration
 from redrive.failures.failure import Category, Failure, JudgedError, Kind, Verdict
 from redrive.failures.groups import failure_of_group, leaves
-from redrive.failures.headers import retry_after_header
+from redrive.failures.headers import retry_after_header, should_retry_header
 from redrive.failures.http_status import CONFLICT, status_verdict
 from redrive.failures.known_errors.entries import attribute
 from redrive.failures.known_errors.lookup import known_verdict
@@ -69,6 +77,11 @@ class Classifier:
 
     def failure_of(self, error: BaseException, wall_now: float, timed_out: bool = False) -> Failure:
         """Classify a raised exception. `timed_out`: redrive itself cut the attempt."""
+        return self._judge(error, wall_now, timed_out)
+
+    def _judge(
+        self, error: BaseException, wall_now: float, timed_out: bool = False, ask_causes: bool = True
+    ) -> Failure:
         kind: Kind = "timeout" if timed_out or isinstance(error, _CUTS) else "exception"
         if not isinstance(error, Exception) and not timed_out:
             reason = f"{type(error).__name__} ends the program or the task; it is never retried"
@@ -82,8 +95,8 @@ class Classifier:
         if isinstance(error, JudgedError) and (known := error.judged()) is not None:
             return known
         if isinstance(error, RelayedError):
-            return _relayed(error, self.failure_of(error.stands_for, wall_now))
-        failure = self._before_rules(error, wall_now, kind)
+            return _relayed(error, self._judge(error.stands_for, wall_now, ask_causes=ask_causes))
+        failure = self._before_rules(error, wall_now, kind, ask_causes)
         return self._after_rules(failure, error, wall_now) if self._rules else failure
 
     def failure_of_status(self, status: int, headers: Mapping[str, str] | None, wall_now: float) -> Failure:
@@ -93,6 +106,7 @@ class Classifier:
             overrides=self._statuses,
             conflict_is_lock=self._conflict_is_lock,
             retry_after=retry_after_header(headers),
+            should_retry=should_retry_header(headers),
         )
         seconds, note = _read_header(verdict.retry_after, wall_now)
         failure = Failure(
@@ -116,21 +130,39 @@ class Classifier:
             reason="the result was rejected; the next one may be accepted",
             kind="result",
             type="ResultRejectedError",
+            lineage=lineage(ResultRejectedError),
             message=shown,
         )
 
-    def _before_rules(self, error: BaseException, wall_now: float, kind: Kind) -> Failure:
+    def _before_rules(self, error: BaseException, wall_now: float, kind: Kind, ask_causes: bool) -> Failure:
         if isinstance(error, BaseExceptionGroup):
             group = _failure(error, kind, Verdict(category="unknown", reason="an empty group"))
-            return failure_of_group(group, [self.failure_of(leaf, wall_now) for leaf in leaves(error)])
+            return failure_of_group(
+                group, [self._judge(leaf, wall_now, ask_causes=ask_causes) for leaf in leaves(error)]
+            )
         if kind == "timeout":
-            verdict = Verdict(category="transient", reason=_TIMED_OUT)
+            verdict: Verdict | None = Verdict(category="transient", reason=_TIMED_OUT)
         else:
-            verdict = known_verdict(error) or _not_known(error)
-            if verdict.status is not None:
-                verdict = self._by_declared_status(verdict, verdict.status)
+            verdict = known_verdict(error)
+        if verdict is None:
+            return self._by_causes(error, wall_now, kind, ask_causes)
+        if verdict.status is not None:
+            verdict = self._by_declared_status(verdict, verdict.status)
         seconds, note = _asked_wait(error, verdict, wall_now)
         return _failure(error, kind, verdict, seconds, note)
+
+    def _by_causes(self, error: BaseException, wall_now: float, kind: Kind, ask_causes: bool) -> Failure:
+        """Classify an error that says nothing by itself: by the nearest cause that is known, or as unknown."""
+        verdict = _not_known(error)
+        failure = _failure(error, kind, verdict, *_asked_wait(error, verdict, wall_now))
+        for cause in causes_of(error) if ask_causes else ():
+            found = self._judge(cause.error, wall_now, ask_causes=False)
+            if cause.may_decide(found):
+                return _decided_by(failure, found)
+            if known_verdict(cause.error) is not None:
+                # What is known to be ambiguous stays so: the cause of a cause cannot settle it.
+                break
+        return failure
 
     def _by_declared_status(self, verdict: Verdict, status: int) -> Verdict:
         if status not in self._statuses and not (status == CONFLICT and self._conflict_is_lock):
@@ -169,6 +201,22 @@ class Classifier:
                 return structs.replace(failure, category=said, reason=reason)
             broken += f"; rules[{index}] of the classifier returned {redact(repr(said), 40)} and was skipped"
         return structs.replace(failure, reason=failure.reason + broken) if broken else failure
+
+
+def _decided_by(failure: Failure, cause: Failure) -> Failure:
+    """The failure of an error that says nothing by itself, with what its cause says."""
+    asked = cause if failure.retry_after is None else failure
+    return structs.replace(
+        failure,
+        category=cause.category,
+        reason=f"{failure.type} is not known by itself; it was caused by {cause.type}: {cause.reason}",
+        status=cause.status,
+        retry_after=asked.retry_after,
+        retry_after_note=failure.retry_after_note or asked.retry_after_note,
+        not_sent=cause.not_sent,
+        unsafe_to_repeat=cause.unsafe_to_repeat,
+        poison=cause.poison,
+    )
 
 
 def _relayed(error: RelayedError, failure: Failure) -> Failure:

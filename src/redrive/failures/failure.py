@@ -55,6 +55,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True when the failing code asked for a retry by raising RetryAfter."""
     marked_permanent: bool = False
     """True when the failing code raised Permanent; no rule overrides it."""
+    blamed: bool = False
+    """True when the lost attempt itself took its worker or its process down; others were lost beside it."""
     poison: bool = False
     """True when every retry must fail the same way, for example because the input cannot be read."""
     error: BaseException | None = None

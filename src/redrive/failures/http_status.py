@@ -62,11 +62,13 @@ def status_verdict(
     overrides: Mapping[int, Category] = _NO_OVERRIDES,
     conflict_is_lock: bool = False,
     retry_after: str | None = None,
+    should_retry: bool | None = None,
 ) -> Verdict:
     """Return the verdict on a response with this status.
 
     `overrides`: categories declared for this call. `conflict_is_lock` declares 409 an optimistic-lock conflict: the
-    caller promises to read the state again before it retries.
+    caller promises to read the state again before it retries. `should_retry` is the server's own advice about an error
+    response, such as `x-should-retry`: it goes before the table, but not before what was declared for this call.
     """
     category, title, why = _row(status)
     if status in overrides:
@@ -75,6 +77,9 @@ def status_verdict(
     elif status == CONFLICT and conflict_is_lock:
         category = "transient"
         why = "declared an optimistic-lock conflict; the state is re-read before the retry"
+    elif should_retry is not None and status >= 400:
+        category = "transient" if should_retry else "permanent"
+        why = f"the server says {'to retry' if should_retry else 'not to retry'}, in a header"
     return Verdict(
         category=category,
         reason=f"{status} {title}: {why}",

@@ -1,5 +1,9 @@
 """Make text safe for a log, a note or a repr: without secrets, on one line, truncated."""
 
+from collections.abc import Iterable
+
+from redrive.failures.added_secrets import ADDED
+from redrive.failures.secret_names import names_a_secret
 from redrive.failures.secret_text import HIDDEN, may_hold_secrets, without_secrets
 
 ELLIPSIS = "…"
@@ -29,6 +33,20 @@ def redact(text: str, limit: int = DEFAULT_LIMIT) -> str:
             _fit.clear()
         _fit[text] = None
     return shown
+
+
+def hide_secrets(*, names: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
+    """Hide more than is known to be secret, in this process: the values of these names, and texts of these patterns.
+
+    A name is found in any spelling and as part of longer ones: "tax_number" also in customerTaxNumber. A pattern is a
+    regular expression without groups and alternatives, whose repeats give nothing back, so that no text makes it slow.
+    ValueError for one that is not allowed. What is in a store already stays as it is.
+    """
+    if isinstance(names, str) or isinstance(patterns, str):
+        raise ValueError("pass a list, such as names=['iban']")
+    ADDED.add(names, patterns)
+    names_a_secret.cache_clear()
+    _fit.clear()
 
 
 def _redacted(text: str, limit: int) -> str:

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
+from redrive.failures.added_secrets import ADDED, WORDS
 
 _SECRET_WORDS = frozenset(
     {
@@ -109,7 +109,9 @@ WHOLE_LINE_NAMES = frozenset(
 @lru_cache(maxsize=1024)
 def names_a_secret(name: str) -> bool:
     """Whether the value of a parameter, field or header with this name must not be shown."""
-    words = [word.lower() for word in re.findall(_WORDS, name)]
+    words = [word.lower() for word in re.findall(WORDS, name)]
+    if ADDED.names and ADDED.has_name(words):
+        return True
     while words and words[-1].isdigit():
         words.pop()
     if not words or words[-1] in _DESCRIBING_WORDS:

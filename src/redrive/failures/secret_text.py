@@ -9,6 +9,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from redrive.failures.added_secrets import ADDED
 from redrive.failures.secret_names import WHOLE_LINE_NAMES, names_a_secret
 
 HIDDEN = "***"
@@ -42,6 +43,15 @@ _MARKS = (
     "shpat_",
     "/bot",
     "/webhooks/",
+    "rdk_",
+    "/completions/",
+    "pass",
+    "secret",
+    "token",
+    "credential",
+    " key ",
+    "pin is",
+    "pin was",
 )
 _QUOTED_PAIR = r"""["']\s*,\s*[bu]?\\*["']"""
 
@@ -58,7 +68,8 @@ _CUT_USERINFO = r"(?<=//)(?:[^\s/]*|[^\s/?\#@:\[]*:(?![0-9]*[/?\#])\S*)\Z"
 _BARE_USERINFO = r"(?<![\w.+/\-])[\w.+\-]{1,64}:[^\s@/:\"'<>]{1,256}(?=@[\w\[])"
 _CALLBACK_CODE = r"(?i)(?<=[?&]code=)[^&\s#\"'<>]+"
 _PATH_TO_HIDE = r"""(?xi)
-(?<=hooks\.slack\.com/services/)[\w/+\-]+
+(?<=/v1/completions/)[^\s/?\#"'<>]+
+| (?<=hooks\.slack\.com/services/)[\w/+\-]+
 | (?<=/webhooks/)[0-9]{15,}+/[\w\-]{20,}
 | (?<=/bot)[0-9]{5,}+(?::|%3A)[\w\-]{20,}
 """
@@ -79,7 +90,11 @@ eyJ[\w-]{4,}+(?:\.[\w-]*+){1,4}    # JWT, JWE
     | SG\.[\w-]{16,}\.[\w-]{16,}
     | ya29\.[\w.-]{16,}
     | shpat_[A-Za-z0-9]{16,}
+    | rdk_[0-9a-f]{6,}(?:_[0-9a-f]*)?    # redrive's own API keys
 )"""
+# The token with which an attempt is completed: flow.item.delivery.
+_COMPLETION_TOKEN = r"(?<=[0-9a-f]\.)[0-9]{1,9}\.[0-9a-f]{32}(?![0-9a-f])"  # noqa: S105 - a pattern
+_COMPLETION_MARK = r"\.[0-9]{1,9}\.[0-9a-f]{32}"
 
 _BEARER = r"(?i)\b(?P<scheme>bearer)\s+(?P<value>[^\s\"',;]+)"
 _PROSE_AFTER_BEARER = (
@@ -98,6 +113,28 @@ _NAME = rf"""(?xi)(?<![\w.\-])(?P<option>--)?(?P<name>[\w.\-]++)
     | (?P<tag>>)    # <name>value
     | (?(option)\s{{1,8}}|(?!))    # --name value
 )"""
+# Names of several words, and values that are told in a sentence: "API key: x", "the password is x", "password 'x'".
+_SPOKEN = r"""(?xi)(?<![\w.\-])
+(?:
+    (?:api|secret|access|private|signing|encryption|auth|shared|master|account|subscription|license)\s{1,3}keys?
+        (?:\s{0,4}[=:]|\s{1,4}(?:is|was|are)\b|(?=\s{1,4}["']))
+    | (?:pass(?:word|wd|phrase|code)s?|pwd|pin|(?:[\w\-]{1,40}\s)?(?:secret|token)s?|credentials?)
+        (?:\s{1,4}(?:is|was|are)\b|(?=\s{1,4}["']))
+)
+\s{0,4}[=:]?\s{0,4}"""
+# "the password is not valid", "the token was revoked": what tells about a secret without saying it.
+_PROSE_AFTER_SPOKEN = (
+    r"(?i)(?:a|about|absent|accepted|all|already|also|always|an|and|any|as|at|available|bad|because|before|being|blank"
+    r"|by|case|changed|checked|compromised|correct|created|default|deleted|denied|different|disabled|due|either|empty|enabled"
+    r"|encrypted|ended|expected|expired|expiring|fine|for|found|from|generated|given|going|gone|good|hashed|hidden|how|if|ignored"
+    r"|in|inactive|incorrect|incomplete|insecure|invalid|it|just|kept|known|leaked|like|locked|long|longer|lost"
+    r"|malformed|managed|mandatory|missing|needed|neither|never|new|no|nobody|not|nothing|now|null|none|of|ok|okay|old"
+    r"|older|on|one|only|optional|or|our|out|outdated|over|present|probably|protected|read|ready|refused|rejected"
+    r"|required|reset|revoked|rotated|safe|same|sensitive|sent|set|short|shorter|shown|still|stored|supplied|that|the"
+    r"|their|then|there|this|to|too|unavailable|unchanged|undefined|unique|unknown|unsafe|unset|unused|updated|used|valid"
+    r"|verified|very|weak|what|when|where|which|why|with|within|without|worn|wrong|yet|you|your)"
+    r"(?=[\s.,;:!?)\"']|\Z)"
+)
 # What may precede the value and is hidden with it: an authentication scheme, further names.
 _SCHEME = r"(?:bearer|basic|token|apikey|negotiate)\s+"
 _LEADING = rf"""(?i)(?:{_SCHEME}|(?:\\{{0,3}}["'])?[\w.\-]++{_SEPARATOR})*+"""
@@ -117,7 +154,9 @@ def may_hold_secrets(text: str) -> bool:
     for mark in _MARKS:
         if mark in small:
             return True
-    return re.search(_QUOTED_PAIR, small) is not None
+    if re.search(_QUOTED_PAIR, small) is not None or re.search(_COMPLETION_MARK, small) is not None:
+        return True
+    return bool(ADDED.patterns) and next(ADDED.match(text), None) is not None
 
 
 def without_secrets(text: str, cut: bool = False) -> str:
@@ -136,7 +175,7 @@ def without_secrets(text: str, cut: bool = False) -> str:
 
 def _secrets(text: str, cut: bool) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each secret."""
-    plain = (_PRIVATE_KEY, _USERINFO, _BARE_USERINFO, _CALLBACK_CODE, _PATH_TO_HIDE, _TOKENS)
+    plain = (_PRIVATE_KEY, _USERINFO, _BARE_USERINFO, _CALLBACK_CODE, _PATH_TO_HIDE, _TOKENS, _COMPLETION_TOKEN)
     for pattern in (*plain, *((_CUT_USERINFO,) if cut else ())):
         for found in re.finditer(pattern, text):
             yield found.span()
@@ -147,6 +186,15 @@ def _secrets(text: str, cut: bool) -> Iterator[tuple[int, int]]:
         if _is_user_and_password(found["value"]):
             yield found.span("value")
     yield from _named_secrets(text)
+    yield from _spoken_secrets(text)
+    for found in ADDED.match(text):
+        yield found.span()
+
+
+def _spoken_secrets(text: str) -> Iterator[tuple[int, int]]:
+    for found in re.finditer(_SPOKEN, text):
+        if _match(_PROSE_AFTER_SPOKEN, text, found.end()) is None:
+            yield found.end(), _end_of_value(text, found.end(), "")
 
 
 def _named_secrets(text: str) -> Iterator[tuple[int, int]]:

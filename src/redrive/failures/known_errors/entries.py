@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from redrive.failures.failure import Verdict
-from redrive.failures.headers import retry_after_header
-from redrive.failures.http_status import status_verdict
+from redrive.failures.headers import retry_after_header, should_retry_header
+from redrive.failures.http_status import CONFLICT, status_verdict
 
 Lookup = Callable[[BaseException], Verdict | None]
 """Looks up another error in all tables: the one that a wrapper carries."""
@@ -38,6 +38,35 @@ def before_it_was_sent(verdict: Verdict) -> Verdict:
     return verdict if verdict.not_sent else msgspec.structs.replace(verdict, not_sent=True)
 
 
+def wrapper(otherwise: Verdict) -> Reader:
+    """Return a reader for errors that wrap others: the wrapped error's verdict, or `otherwise` if it is not known."""
+
+    def read(error: BaseException, lookup: Lookup) -> Verdict:
+        return wrapped_verdict(error, lookup) or otherwise
+
+    return read
+
+
+def wrapped_verdict(error: BaseException, lookup: Lookup) -> Verdict | None:
+    """Return the verdict on the error that a library wrapped; None when there is none or it is not known.
+
+    An error that was merely being handled counts as in `redrive.failures.causes`: only as evidence about the service.
+    """
+    for inner in (error.__cause__, attribute(error, "inner_exception")):
+        if isinstance(inner, Exception) and (verdict := lookup(inner)) is not None:
+            return verdict
+    handled = None if error.__suppress_context__ else error.__context__
+    verdict = lookup(handled) if isinstance(handled, Exception) else None
+    if verdict is not None and (verdict.category == "transient" or verdict.status is not None):
+        return verdict
+    return None
+
+
+def with_response(verdict: Verdict, status: Any, headers: Any) -> Verdict:
+    """Return the verdict with the status and the Retry-After of the response it is about."""
+    return msgspec.structs.replace(verdict, status=status_number(status), retry_after=retry_after_header(headers))
+
+
 def attribute(thing: Any, name: str) -> Any:
     """Return the attribute; None when it is missing or reading it fails."""
     try:
@@ -54,8 +83,27 @@ def status_number(value: Any) -> int | None:
 
 
 def verdict_of_response(status: Any, headers: Any) -> Verdict | None:
-    """Return the status table's verdict on an error response; None for any other."""
+    """Return the verdict on an error response, by its status and its headers about retries; None for any other."""
     number = status_number(status)
     if number is None or number < 400:
         return None
-    return status_verdict(number, retry_after=retry_after_header(headers))
+    return status_verdict(number, retry_after=retry_after_header(headers), should_retry=should_retry_header(headers))
+
+
+def verdict_where_conflicts_pass(status: Any, headers: Any) -> Verdict | None:
+    """Return the verdict on an error response of a vendor whose 409 is a short lock that its own client retries."""
+    if status == CONFLICT and should_retry_header(headers) is None:
+        return with_response(transient("409 Conflict: another request holds the lock for a moment"), status, headers)
+    return verdict_of_response(status, headers)
+
+
+def verdict_of_advice(headers: Any) -> Verdict | None:
+    """Return the verdict that the server gives with `x-should-retry`; None when it says nothing."""
+    should_retry = should_retry_header(headers)
+    if should_retry is None:
+        return None
+    return Verdict(
+        category="transient" if should_retry else "permanent",
+        reason=f"the server says {'to retry' if should_retry else 'not to retry'}, in a header",
+        retry_after=retry_after_header(headers),
+    )

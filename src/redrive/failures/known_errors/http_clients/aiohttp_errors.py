@@ -10,7 +10,7 @@ from redrive.failures.known_errors.entries import (
     transient,
     verdict_of_response,
 )
-from redrive.failures.known_errors.stdlib_errors import BODY_CUT_OFF, CERTIFICATE_REFUSED, NOT_HTTP, TIMEOUT
+from redrive.failures.known_errors.system.stdlib_errors import BODY_CUT_OFF, CERTIFICATE_REFUSED, NOT_HTTP, TIMEOUT
 
 _NO_CONNECTION = transient("no connection could be made; a retry may get through", not_sent=True)
 _LOST = transient("the connection was lost midway; a retry may get through")

@@ -13,6 +13,8 @@ _BY_STATE: dict[str, Verdict] = {
     "40002": permanent("40002: the data breaks a constraint of the database"),
     "55P03": transient("55P03: lock contention; another transaction holds the lock"),
     "55006": transient("55006: the object is in use"),
+    "25006": transient("25006: the server takes no writes, as a standby before or after a failover"),
+    "72000": transient("72000: the snapshot is too old; the transaction may be run again"),
     "57P01": transient("57P01: the server is shutting down; it may be back soon"),
     "57P02": transient("57P02: the server crashed; it may be back soon"),
     "57P03": transient("57P03: the server does not accept connections yet"),
@@ -56,9 +58,10 @@ def sqlstate_verdict(state: str, message: str = "") -> Verdict | None:
     if (verdict := _BY_STATE.get(state)) is not None:
         return verdict
     if state == _QUERY_CANCELED:
-        if "timeout" in message:
-            return transient("57014: the statement exceeded its timeout; the next attempt may be faster")
-        return unknown("57014: the statement was cancelled, by a user or by a timeout")
+        # The text may be in the server's language, and some wrappers keep only the state: mostly it is a timeout.
+        if "user request" in message:
+            return unknown("57014: the statement was cancelled by a user")
+        return transient("57014: the statement exceeded its timeout; the next attempt may be faster")
     if (row := _BY_CLASS.get(state[:2])) is None:
         return None
     category, why = row

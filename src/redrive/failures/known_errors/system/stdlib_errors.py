@@ -1,4 +1,4 @@
-"""Errors of the standard library: HTTP, TLS, mail, futures, subprocesses."""
+"""Errors of the standard library: HTTP, TLS, futures, subprocesses."""
 
 from redrive.failures.failure import Verdict
 from redrive.failures.known_errors.entries import (
@@ -62,16 +62,6 @@ def _http_error(error: BaseException, _lookup: Lookup) -> Verdict | None:
     return verdict_of_response(attribute(error, "code"), attribute(error, "headers"))
 
 
-def _smtp_answer(error: BaseException, _lookup: Lookup) -> Verdict | None:
-    """SMTP 4xx means "not now" and 5xx means "never", the opposite of HTTP."""
-    code = attribute(error, "smtp_code")
-    if isinstance(code, int) and 400 <= code <= 499:
-        return transient(f"the mail server answered {code}: try again later")
-    if isinstance(code, int) and 500 <= code <= 599:
-        return permanent(f"the mail server answered {code}: it rejects the mail permanently")
-    return None
-
-
 STDLIB_ERRORS: Table = {
     "asyncio.exceptions.IncompleteReadError": BODY_CUT_OFF,
     "http.client.IncompleteRead": BODY_CUT_OFF,
@@ -87,8 +77,6 @@ STDLIB_ERRORS: Table = {
     "ssl.SSLZeroReturnError": _TLS_CUT_OFF,
     "ssl.SSLSyscallError": _TLS_CUT_OFF,
     "ssl.SSLError": tls_verdict,
-    "smtplib.SMTPServerDisconnected": transient("the mail server closed the connection"),
-    "smtplib.SMTPResponseException": _smtp_answer,
     "subprocess.TimeoutExpired": TIMEOUT,
     "multiprocessing.context.TimeoutError": TIMEOUT,
     "concurrent.futures._base.CancelledError": permanent("it was cancelled on purpose"),

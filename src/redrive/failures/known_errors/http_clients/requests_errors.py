@@ -14,7 +14,7 @@ from redrive.failures.known_errors.entries import (
     unknown,
     verdict_of_response,
 )
-from redrive.failures.known_errors.stdlib_errors import BODY_CUT_OFF, NOT_HTTP, TIMEOUT
+from redrive.failures.known_errors.system.stdlib_errors import BODY_CUT_OFF, NOT_HTTP, TIMEOUT
 
 _NO_CONNECTION = transient("no connection could be made; a retry may get through", not_sent=True)
 _CONNECT_TIMEOUT = transient("connecting timed out; the next attempt may be faster", not_sent=True)
@@ -51,6 +51,10 @@ def _proxy_error(error: BaseException, _lookup: Lookup) -> Verdict:
     return transient("the proxy could not be reached", not_sent=True)
 
 
+def _gave_up(error: BaseException, lookup: Lookup) -> Verdict:
+    return _carried(error, lookup) or transient("the client's own retries failed each time")
+
+
 def _max_retries(error: BaseException, lookup: Lookup) -> Verdict | None:
     return _carried(error, lookup)
 
@@ -82,7 +86,7 @@ REQUESTS_ERRORS: Table = {
     "requests.exceptions.ConnectionError": _connection_error,
     "requests.exceptions.ChunkedEncodingError": BODY_CUT_OFF,
     "requests.exceptions.ContentDecodingError": _BAD_ENCODING,
-    "requests.exceptions.RetryError": _max_retries,
+    "requests.exceptions.RetryError": _gave_up,
     "requests.exceptions.HTTPError": _answer,
     "requests.exceptions.InvalidURL": _BAD_URL,
     "requests.exceptions.InvalidSchema": _BAD_URL,

@@ -1,4 +1,4 @@
-"""Errors of httpx, and of httpcore and h11 beneath it."""
+"""Errors of httpx and its fork httpx2, and of httpcore and h11 beneath them."""
 
 import re
 
@@ -14,7 +14,7 @@ from redrive.failures.known_errors.entries import (
     transient,
     verdict_of_response,
 )
-from redrive.failures.known_errors.stdlib_errors import NOT_HTTP, TIMEOUT
+from redrive.failures.known_errors.system.stdlib_errors import NOT_HTTP, TIMEOUT
 from redrive.failures.matching import lineage
 
 _LOST = transient("the connection was lost midway; a retry may get through")
@@ -69,16 +69,20 @@ _TRANSPORT: dict[str, Entry] = {
     "ProxyError": _proxy_error,
 }
 
+_CLIENT: dict[str, Entry] = {
+    **_TRANSPORT,
+    "TransportError": _LOST,
+    "HTTPStatusError": _status_error,
+    "InvalidURL": permanent("validation: the URL cannot be used"),
+    "TooManyRedirects": permanent("too many redirects: the same request is redirected again"),
+    "DecodingError": permanent("validation: the body is not encoded as its header says"),
+    "CookieConflict": permanent("several cookies have this name"),
+    "StreamError": permanent("the body was read in the wrong order: the same call fails again"),
+}
+
 HTTPX_ERRORS: Table = {
-    **{f"httpx.{name}": entry for name, entry in _TRANSPORT.items()},
-    **{f"httpcore.{name}": entry for name, entry in _TRANSPORT.items()},
-    "httpx.TransportError": _LOST,
-    "httpx.HTTPStatusError": _status_error,
-    "httpx.InvalidURL": permanent("validation: the URL cannot be used"),
-    "httpx.TooManyRedirects": permanent("too many redirects: the same request is redirected again"),
-    "httpx.DecodingError": permanent("validation: the body is not encoded as its header says"),
-    "httpx.CookieConflict": permanent("several cookies have this name"),
-    "httpx.StreamError": permanent("the body was read in the wrong order: the same call fails again"),
+    **{f"{package}.{name}": entry for package in ("httpx", "httpx2") for name, entry in _CLIENT.items()},
+    **{f"{package}.{name}": entry for package in ("httpcore", "httpcore2") for name, entry in _TRANSPORT.items()},
     "h11._util.RemoteProtocolError": NOT_HTTP,
     "h11._util.LocalProtocolError": permanent("validation: the request is not valid HTTP"),
 }

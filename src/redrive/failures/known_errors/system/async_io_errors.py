@@ -1,7 +1,7 @@
-"""Errors of trio, anyio and websockets."""
+"""Errors of trio and anyio."""
 
 from redrive.failures.known_errors.entries import Table, transient
-from redrive.failures.known_errors.stdlib_errors import BODY_CUT_OFF, TIMEOUT
+from redrive.failures.known_errors.system.stdlib_errors import BODY_CUT_OFF, TIMEOUT
 
 _LOST = transient("the connection was lost midway; a retry may get through")
 
@@ -11,5 +11,4 @@ ASYNC_IO_ERRORS: Table = {
     "anyio.BrokenResourceError": _LOST,
     "anyio.IncompleteRead": BODY_CUT_OFF,
     "anyio.ConnectionFailed": transient("no connection could be made; a retry may get through", not_sent=True),
-    "websockets.exceptions.ConnectionClosedError": _LOST,
 }

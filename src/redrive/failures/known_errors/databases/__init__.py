@@ -1,0 +1,1 @@
+"""Errors of database clients, and the SQLSTATEs they report."""

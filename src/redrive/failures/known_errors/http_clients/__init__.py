@@ -1,0 +1,1 @@
+"""Errors of HTTP and WebSocket clients."""

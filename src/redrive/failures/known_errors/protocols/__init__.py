@@ -1,0 +1,1 @@
+"""Errors of clients of other protocols: gRPC, DNS, mail, SSH and Kafka."""

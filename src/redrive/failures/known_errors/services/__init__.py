@@ -1,0 +1,1 @@
+"""Errors of the SDKs of cloud, payment and model providers."""

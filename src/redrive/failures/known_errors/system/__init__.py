@@ -1,0 +1,1 @@
+"""Errors of Python itself, the operating system, the standard library and redrive."""

@@ -1,0 +1,1 @@
+"""What redrive does when a real client library meets a server that fails: docs/client-failures.md."""

@@ -1,0 +1,1 @@
+"""The real errors of libraries, and the table that they fill: docs/known-errors.md."""

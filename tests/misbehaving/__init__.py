@@ -1,0 +1,1 @@
+"""Servers that misbehave, for every test that makes a client fail."""
