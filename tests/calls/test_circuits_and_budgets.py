@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 import redrive
+from redrive.determinism.clock import current_clock
 from redrive.resilience.circuit import failed
-from redrive.telemetry.events import AttemptFailed, CallRefused, CircuitChanged, Event
+from redrive.telemetry.events import AttemptFailed, CallRefused, CircuitChanged, CircuitRecovery, Event
 from redrive.testing import virtual_clock
 
 
@@ -411,3 +412,53 @@ def test_a_retry_that_the_circuit_refuses_is_given_back() -> None:
     with virtual_clock(), pytest.raises(redrive.CircuitOpenError):
         redrive.retry(dependency=shared, on_event=someone_else_fails)(_down)()
     assert shared.budget.left(0) == 1
+
+
+@pytest.mark.promise("P13")
+@pytest.mark.parametrize("each_second", [20, 200])
+def test_steady_calls_over_the_share_of_a_recovering_dependency_fail_fast_and_the_others_succeed(
+    each_second: int,
+) -> None:
+    """A hundred calls a second, to what can do more than that or less."""
+    services = redrive.resilience.Dependencies()
+    seen: dict[int, int] = {}
+    made, refused, succeeded = 0, 0, 0
+    told: list[str] = []
+    refusals: list[tuple[float, bool, float]] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, CircuitRecovery):
+            told.append(event.stage)
+
+    @redrive.retry(attempts=1, dependency=services.get("busy"), on_event=note)
+    def call(up_since: float) -> None:
+        nonlocal made
+        now = current_clock().monotonic()
+        made += now >= up_since
+        seen[int(now)] = seen.get(int(now), 0) + 1
+        if now < up_since or seen[int(now)] > each_second:
+            raise ConnectionError("busy")
+
+    with virtual_clock() as clock:
+        up_since = clock.now + 5
+        while clock.now < up_since + 65:
+            clock.advance(0.01)
+            is_late = clock.now > up_since + 45
+            try:
+                call(up_since)
+                succeeded += is_late
+            except redrive.CircuitOpenError as error:
+                refused += is_late
+                refusals.append((clock.now - up_since, error.recovering, error.retry_in))
+            except ConnectionError:
+                pass
+    # In the last twenty seconds: close to what it can do, and without a call too many refused by it.
+    assert succeeded > 0.75 * 20 * min(each_second, 100)
+    assert told[0] == "began"
+    assert all(retry_in >= 0 for _, _, retry_in in refusals)
+    assert all(recovering for since, recovering, _ in refusals if since > 35)
+    if each_second > 100:
+        assert refused == 0
+        assert told[-1] == "ended"
+    else:
+        assert made < 1.3 * 40 * each_second

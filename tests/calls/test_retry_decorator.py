@@ -343,13 +343,7 @@ def test_the_wrapper_looks_like_the_function() -> None:
     assert not inspect.iscoroutinefunction(documented)
 
 
-def test_generators_are_refused_unless_a_restart_is_asked_for() -> None:
-    def numbers() -> Iterator[int]:
-        yield 1
-
-    with pytest.raises(TypeError, match=r'generators="restart"'):
-        redrive.retry(numbers)
-
+def test_generators_restart_at_any_time_if_that_is_asked_for() -> None:
     failures = [ConnectionError(), ConnectionError()]
 
     @redrive.retry(generators="restart")
@@ -493,6 +487,9 @@ class ConflictError(Exception):
         (lambda: redrive.retry(retry_on=KeyboardInterrupt), "never retried"),
         (lambda: redrive.retry(retry_on=5.5), "cannot tell"),  # type: ignore[call-overload]
         (lambda: redrive.retry(jitter="additive"), "needs a maximum"),
+        (lambda: redrive.retry(jitter="proportional"), 'write jitter="10%"'),
+        (lambda: redrive.retry(jitter="1001%"), "jitter"),
+        (lambda: redrive.Policy(jitter=redrive.policies.Jitter("proportional", 10.5)), "from 0 to 10"),
         (lambda: redrive.retry(int), "guard the methods"),
         (lambda: redrive.Retrier(3), "Policy"),  # type: ignore[arg-type]
         (lambda: list(redrive.attempts(attempt_timeout=1)), "async for"),
@@ -503,8 +500,9 @@ class ConflictError(Exception):
         (lambda: redrive.retry(reread=_coroutine, generators="restart")(_items), "reread is a coroutine function"),
         (lambda: redrive.retry(retry_result=_coroutine), "retry_result: use a plain function"),  # type: ignore[arg-type]
         (lambda: redrive.retry(on_event=3), "on_event: use a function"),  # type: ignore[call-overload]
-        (lambda: redrive.retry(generators="x"), 'use "refuse" or "restart"'),  # type: ignore[call-overload]
-        (lambda: redrive.retry(Items()), 'generators="restart"'),
+        (lambda: redrive.retry(generators="x"), 'use "first_output" or "restart"'),  # type: ignore[call-overload]
+        (lambda: redrive.retry(attempt_timeout=1)(Items()), "attempt_timeout cannot cut a plain generator"),
+        (lambda: redrive.retry(attempt_timeout=1, generators="restart")(_items), "use deadline for a generator"),
     ],
 )
 def test_wrong_use_is_refused_with_what_to_write(wrong: Callable[[], Any], says: str) -> None:

@@ -6,13 +6,15 @@ from typing import Any
 
 import aiohttp
 import httpx
+import httpx2
 import msgspec
 import requests
 import trio
 
 import redrive
+import redrive.integrations.httpx
+import redrive.integrations.httpx2
 from redrive.integrations.aiohttp import retry_middleware
-from redrive.integrations.httpx import AsyncRetryTransport, RetryTransport
 from redrive.integrations.requests import RetryAdapter
 
 
@@ -68,54 +70,64 @@ async def async_pieces(body: bytes | None) -> AsyncIterator[bytes]:
         yield piece
 
 
-class HttpxSync(Client):
-    name = "httpx"
-    any_error = httpx.HTTPError
-    timeout_error = httpx.TimeoutException
-    status_error = httpx.HTTPStatusError
+class Httpx(Client):
+    """httpx, or httpx2, which has the same classes."""
 
-    def adapter(self, pool: int = 10, **settings: Any) -> RetryTransport:
-        inner = httpx.HTTPTransport(limits=httpx.Limits(max_connections=pool))
-        return RetryTransport(transport=inner, **settings)
+    library: Any
+    transports: Any
+
+    def __init__(self, library: Any, transports: Any, name: str) -> None:
+        self.library = library
+        self.transports = transports
+        self.name = name
+        self.any_error = library.HTTPError
+        self.timeout_error = library.TimeoutException
+        self.status_error = library.HTTPStatusError
+
+
+class HttpxSync(Httpx):
+    def adapter(self, pool: int = 10, **settings: Any) -> Any:
+        inner = self.library.HTTPTransport(limits=self.library.Limits(max_connections=pool))
+        return self.transports.RetryTransport(transport=inner, **settings)
 
     def send_all(self, batch: list[Outgoing], pool: int = 10, **settings: Any) -> list[Answer]:
-        with httpx.Client(transport=self.adapter(pool, **settings)) as client:
+        with self.library.Client(transport=self.adapter(pool, **settings)) as client:
             return [self._send_one(client, out) for out in batch]
 
-    def _send_one(self, client: httpx.Client, out: Outgoing) -> Answer:
+    def _send_one(self, client: Any, out: Outgoing) -> Answer:
         content = pieces(out.body) if out.streamed else out.body
-        timeout = httpx.Timeout(5, read=out.read_timeout)
+        timeout = self.library.Timeout(5, read=out.read_timeout)
         response = client.request(out.method, out.url, headers=out.headers, content=content, timeout=timeout)
         report = redrive.report_of(response)
         assert response.extensions.get("redrive") is report
         return Answer(status=response.status_code, body=response.content, report=report)
 
 
-class HttpxAsync(Client):
-    any_error = httpx.HTTPError
-    timeout_error = httpx.TimeoutException
-    status_error = httpx.HTTPStatusError
-
+class HttpxAsync(Httpx):
     def __init__(
-        self, name: str, run: Callable[[Callable[[], Coroutine[Any, Any, list[Answer]]]], list[Answer]]
+        self,
+        library: Any,
+        transports: Any,
+        name: str,
+        run: Callable[[Callable[[], Coroutine[Any, Any, list[Answer]]]], list[Answer]],
     ) -> None:
-        self.name = name
+        super().__init__(library, transports, name)
         self._run = run
 
-    def adapter(self, pool: int = 10, **settings: Any) -> AsyncRetryTransport:
-        inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=pool))
-        return AsyncRetryTransport(transport=inner, **settings)
+    def adapter(self, pool: int = 10, **settings: Any) -> Any:
+        inner = self.library.AsyncHTTPTransport(limits=self.library.Limits(max_connections=pool))
+        return self.transports.AsyncRetryTransport(transport=inner, **settings)
 
     def send_all(self, batch: list[Outgoing], pool: int = 10, **settings: Any) -> list[Answer]:
         async def main() -> list[Answer]:
-            async with httpx.AsyncClient(transport=self.adapter(pool, **settings)) as client:
+            async with self.library.AsyncClient(transport=self.adapter(pool, **settings)) as client:
                 return [await self._send_one(client, out) for out in batch]
 
         return self._run(main)
 
-    async def _send_one(self, client: httpx.AsyncClient, out: Outgoing) -> Answer:
+    async def _send_one(self, client: Any, out: Outgoing) -> Answer:
         content = async_pieces(out.body) if out.streamed else out.body
-        timeout = httpx.Timeout(5, read=out.read_timeout)
+        timeout = self.library.Timeout(5, read=out.read_timeout)
         response = await client.request(out.method, out.url, headers=out.headers, content=content, timeout=timeout)
         report = redrive.report_of(response)
         assert response.extensions.get("redrive") is report
@@ -168,10 +180,14 @@ class Aiohttp(Client):
             return Answer(status=response.status, body=await response.read(), report=redrive.report_of(response))
 
 
+HTTPX = httpx, redrive.integrations.httpx
+HTTPX2 = httpx2, redrive.integrations.httpx2
 CLIENTS: list[Client] = [
-    HttpxSync(),
-    HttpxAsync("httpx-asyncio", lambda main: asyncio.run(main())),
-    HttpxAsync("httpx-trio", trio.run),
+    HttpxSync(*HTTPX, "httpx"),
+    HttpxAsync(*HTTPX, "httpx-asyncio", lambda main: asyncio.run(main())),
+    HttpxAsync(*HTTPX, "httpx-trio", trio.run),
+    HttpxSync(*HTTPX2, "httpx2"),
+    HttpxAsync(*HTTPX2, "httpx2-asyncio", lambda main: asyncio.run(main())),
     Requests(),
     Aiohttp(),
 ]

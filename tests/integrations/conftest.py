@@ -1,9 +1,9 @@
 """Every test that asks for a `client` runs with each of them."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
+from tests.misbehaving.sockets import refusing_port
 
 from redrive.calls import shared_dependencies
 from redrive.resilience.dependencies import Dependencies
@@ -33,7 +33,6 @@ def _own_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that refuses connections: it is taken, but nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
+    """A port that refuses connections."""
+    with refusing_port() as port:
+        yield port

@@ -24,7 +24,7 @@ from redrive.testing import FlakyServer, Reply
 from .clients import CLIENTS
 
 
-@pytest.mark.parametrize("library", ["httpx", "requests", "aiohttp"])
+@pytest.mark.parametrize("library", ["httpx", "httpx2", "requests", "aiohttp"])
 def test_a_missing_library_names_the_extra_to_install(library: str) -> None:
     script = f"import sys; sys.modules[{library!r}] = None; import redrive.integrations.{library}"
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603 - our own script

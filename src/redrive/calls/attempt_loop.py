@@ -141,13 +141,16 @@ class Attempts:
             )
         loop = _LoopState(self._guard)
         try:
-            while (step := loop.next_attempt()) is not None:
+            while True:
+                while isinstance(loop.step, SleepUntil):
+                    loop.call.clock.sleep_until(loop.step.when)
+                    loop.advance(None)
+                step = loop.next_attempt()
+                if step is None:
+                    return
                 attempt = GuardedAttempt(loop, step, None)
                 yield attempt
                 _check_entered(attempt)
-                if isinstance(loop.step, SleepUntil):
-                    loop.call.clock.sleep_until(loop.step.when)
-                    loop.advance(None)
         finally:
             loop.close()
 
@@ -182,7 +185,7 @@ class AsyncAttempts:
         loop = self._loop
         if self._attempt is not None:
             _check_entered(self._attempt)
-        if isinstance(loop.step, SleepUntil):
+        while isinstance(loop.step, SleepUntil):
             await loop.call.clock.asleep_until(loop.step.when)
             loop.advance(None)
         step = loop.next_attempt()

@@ -18,11 +18,11 @@ def retry(target: F, /) -> F: ...
 
 @overload
 def retry(
-    target: Policy | None = None, /, *, generators: Generators = "refuse", **settings: Unpack[GuardSettings]
+    target: Policy | None = None, /, *, generators: Generators = "first_output", **settings: Unpack[GuardSettings]
 ) -> Callable[[F], F]: ...
 
 
-def retry(target: Any = None, /, *, generators: Generators = "refuse", **settings: Unpack[GuardSettings]) -> Any:
+def retry(target: Any = None, /, *, generators: Generators = "first_output", **settings: Unpack[GuardSettings]) -> Any:
     """Call the function until it succeeds or the policy gives up; then raise its last error, with a report attached.
 
         @redrive.retry
@@ -30,11 +30,11 @@ def retry(target: Any = None, /, *, generators: Generators = "refuse", **setting
         @redrive.retry(Policy(attempts=5), dependency="payments")
 
     Without settings the default policy applies: 3 attempts, transient failures only, 60 s in all. The settings are
-    those of a policy (`PolicySettings`) and of a `Retrier`. A generator function is refused, because a retry would
-    repeat its items; `generators="restart"` allows it.
+    those of a policy (`PolicySettings`) and of a `Retrier`. A generator function is retried until its first item: a
+    later retry would repeat items, so StreamBrokenError is raised instead; `generators="restart"` allows repeats.
     """
     if generators not in get_args(Generators):
-        raise ValueError(f'generators: {generators!r} is not allowed; use "refuse" or "restart"')
+        raise ValueError(f'generators: {generators!r} is not allowed; use "first_output" or "restart"')
     if target is None or isinstance(target, Policy):
         return functools.partial(guarded_function, Retrier(target, **settings), generators=generators)
     if isinstance(target, Retrier):

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from redrive.errors import CircuitOpenError
+
 # Errors can be wrapped without limit; only the first ones are inspected.
 MOST_LINKS = 50
 
@@ -21,3 +23,11 @@ def linked_errors(error: BaseException, *, handled: bool) -> Iterator[BaseExcept
             pending.append(link.__context__)
         if isinstance(link, BaseExceptionGroup):
             pending.extend(link.exceptions[:MOST_LINKS])
+
+
+def refusal_inside(error: BaseException) -> CircuitOpenError | None:
+    """Return the refusal of an inner call's circuit that the error is, contains, or was raised from."""
+    for link in linked_errors(error, handled=False):
+        if isinstance(link, CircuitOpenError):
+            return link
+    return None

@@ -1,8 +1,11 @@
-"""Guards generators: a generator that fails is restarted from the beginning, so its items may be repeated."""
+"""Guards generators: one that fails before its first item is started again; after it, a retry would repeat output.
+
+With `restart` a generator is started again at any time, so its items may be repeated.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NoReturn
 
 from redrive.calls.async_driver import NO_CUT
 from redrive.calls.guard import Guard
@@ -13,25 +16,44 @@ from redrive.calls.sync_driver import reread_state
 from redrive.determinism.clock import Clock, current_clock
 from redrive.determinism.dice import current_dice
 from redrive.determinism.thread_cut import CutShort
+from redrive.errors import StreamBrokenError
+from redrive.policies.report import attach, report_of
 
 
 def guarded_generator_function(
-    guard: Guard, operation: str, function: Callable[..., Any], yields_async: bool
+    guard: Guard, operation: str, function: Callable[..., Any], yields_async: bool, restart: bool
 ) -> Callable[..., Any]:
     # The consumer runs between two items, in the same context: a generator does not own the consumer's retries.
     if guard.fallback is not None or guard.retry_result is not None:
         raise TypeError(f"{operation}: fallback and retry_result need a single result, and a generator has none")
     if guard.policy.attempt_timeout is not None:
-        raise TypeError(f"{operation}: attempt_timeout would include the consumer's time; use deadline for a generator")
-
-    reread = guard.reread
+        if restart:
+            raise TypeError(
+                f"{operation}: attempt_timeout would include the consumer's time; use deadline for a generator"
+            )
+        if not yields_async:
+            raise TypeError(
+                f"{operation}: attempt_timeout cannot cut a plain generator; use an async generator, or the timeout "
+                "of what the generator calls"
+            )
 
     def new_call() -> GuardedCall:
         return GuardedCall(guard, operation, current_clock(), current_dice(), CURRENT.get())
 
+    return guarded_by(new_call, function, yields_async, restart)
+
+
+def guarded_by(
+    new_call: Callable[[], GuardedCall], function: Callable[..., Any], yields_async: bool, restart: bool = False
+) -> Callable[..., Any]:
+    """Return the generator function, guarded by a new call each time.
+
+    Until the first item the deadline and `attempt_timeout` hold. With `restart` the deadline holds to the end.
+    """
+
     def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         call = new_call()
-        steps = retry_steps(call)
+        steps, reread = retry_steps(call), call.guard.reread
         try:
             step = next(steps)
             while True:
@@ -43,10 +65,12 @@ def guarded_generator_function(
                 source, thrown = function(*args, **kwargs), False
                 try:
                     if step.reread and reread is not None:
-                        reread_state(operation, reread)
+                        reread_state(call.operation, reread)
                     item = next(source)
                     while True:
                         thrown = False
+                        if not restart:
+                            call.handed_on += 1
                         try:
                             sent = yield item
                         except GeneratorExit:
@@ -71,14 +95,15 @@ def guarded_generator_function(
         finally:
             steps.close()
         try:
+            _raise_if_broken(call, outcome)
             return outcome.unwrap()
         finally:
             # The traceback refers to this frame: without this, the error would refer to itself.
-            del outcome
+            del outcome, call
 
     async def async_items(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call = new_call()
-        clock, steps = call.clock, retry_steps(call)
+        clock, steps, reread = call.clock, retry_steps(call), call.guard.reread
         try:
             step = next(steps)
             while True:
@@ -96,6 +121,9 @@ def guarded_generator_function(
                     item = await _cut_at(clock, until, anext(source))
                     while True:
                         thrown = False
+                        if not restart:
+                            # Nothing is retried from here on, so the limits of the retries have done their work.
+                            call.handed_on, until = call.handed_on + 1, None
                         yielded_at = clock.monotonic()
                         try:
                             sent = yield item
@@ -126,11 +154,28 @@ def guarded_generator_function(
         finally:
             steps.close()
         try:
+            _raise_if_broken(call, outcome)
             outcome.unwrap()
         finally:
-            del outcome
+            del outcome, call
 
     return async_items if yields_async else items
+
+
+def _raise_if_broken(call: GuardedCall, outcome: Outcome) -> None:
+    """Raise StreamBrokenError if the output that was handed on is what prevented a retry."""
+    if isinstance(outcome, Failed) and call.gave_up is not None and call.gave_up.kind == "output_handed_on":
+        _raise_broken(call.handed_on, outcome.error)
+
+
+def _raise_broken(chunks: int, error: Exception) -> NoReturn:
+    broken = StreamBrokenError(chunks, error)
+    if (report := report_of(error)) is not None:
+        attach(broken, report)
+    try:
+        raise broken from error
+    finally:
+        del broken, error
 
 
 async def _cut_at(clock: Clock, when: float | None, item: Awaitable[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The state of one guarded call: asks circuit, budget and `decide()`, records attempts, and emits events."""
+"""The state of one guarded call: asks circuit, budget, limits and `decide()`, records attempts, and emits events."""
 
 from types import CoroutineType
 from typing import Any
@@ -6,37 +6,35 @@ from typing import Any
 from msgspec import structs
 
 from redrive.calls.dependency_use import DependencyUse
-from redrive.calls.error_links import linked_errors
+from redrive.calls.error_links import refusal_inside
 from redrive.calls.guard import Guard
 from redrive.calls.idempotency_keys import keys_of, keys_of_inner_call
-from redrive.calls.scope import OWNER, STARTED, Scope, keys_in, owner_of, owns_retries, until_of
+from redrive.calls.kept_attempts import KeptAttempts
+from redrive.calls.outer_deadline import OuterDeadlinePassed
+from redrive.calls.scope import STARTED, Scope, begin_attempt, keys_in, owner_of, owns_retries, reports_inside, until_of
 from redrive.calls.vetoes import veto, veto_on
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
-from redrive.errors import AttemptTimeoutError, CircuitOpenError, DeadlineExceededError, ResultRejectedError
+from redrive.errors import (
+    AttemptTimeoutError,
+    CircuitOpenError,
+    DeadlineExceededError,
+    LimitReachedError,
+    ResultRejectedError,
+)
 from redrive.failures.failure import Failure
+from redrive.failures.retries_inside import warn_of_retries_inside
 from redrive.policies.decide import decide
 from redrive.policies.decision import Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
 from redrive.policies.history import History, attempt_timeout
 from redrive.policies.report import AttemptRecord, Report, attach, next_step
 from redrive.resilience import circuit as circuits
 from redrive.resilience.circuit_outcome import circuit_outcome
-from redrive.telemetry.events import AttemptFailed, CallRecovered, CallRefused, CircuitChanged
+from redrive.resilience.limits import ONE_REQUEST, Demand
+from redrive.telemetry.events import AttemptFailed, CallRecovered, CallRefused, circuit_events
 from redrive.telemetry.stream import correlation_id, emit
 
 NEVER_INSIDE = "a guarded call inside never retries it"
-
-# Unlimited retries must not exhaust memory: beyond this, only the first and the latest attempts are kept.
-KEPT_FIRST = 10
-KEPT_LATEST = 90
-
-
-class OuterDeadlinePassed(DeadlineExceededError):
-    """Nothing was called: the deadline of the enclosing call had already passed."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.args = (f"not called: the enclosing call's deadline of {seconds:g} s had passed",)
 
 
 class GuardedCall:
@@ -47,15 +45,17 @@ class GuardedCall:
         "_dependency",
         "_enclosing",
         "_last_error",
-        "_left_out",
         "_outer_deadline",
         "_records",
         "attempt_until",
         "clock",
+        "demand",
         "dice",
         "gave_up",
         "guard",
+        "handed_on",
         "history",
+        "nested",
         "operation",
         "policy",
         "replayable",
@@ -76,6 +76,8 @@ class GuardedCall:
         self.dice = dice
         started = clock.monotonic() if scope is None else float(scope[STARTED])
         self.single_shot = not guard.independent and owns_retries(outer)
+        # Whether a call around this one, in this process, reports the failure as that of its own attempt.
+        self.nested = self.single_shot and reports_inside(outer)
         self.policy = guard.policy
         self.until = None if self.policy.deadline is None else started + self.policy.deadline
         self._outer_deadline: float | None = None
@@ -92,25 +94,38 @@ class GuardedCall:
         self.attempt_until: float | None = None
         self.reread_first = False
         self.replayable = True
+        # Items of a stream that the consumer has: a retry would repeat them.
+        self.handed_on = 0
+        # What an attempt is expected to use of the dependency's limits.
+        self.demand = ONE_REQUEST
         # True if attempts respect `attempt_until` by themselves: they need no thread that can be abandoned.
         self.self_limiting = False
         self.gave_up: GiveUp | None = None
         self._attempt_began = started
         self._last_error: Exception | None = None
-        self._records: list[AttemptRecord] = []
-        self._left_out = 0
+        self._records = KeptAttempts()
         counted_outside = self.single_shot and owner_of(outer).dependency is guard.dependency
         self._dependency = DependencyUse(None if counted_outside else guard.dependency)
 
     def _new_scope(self, outer: Scope, outer_until: float | None, started: float) -> Scope:
-        """Open a scope. An inner call that makes a single attempt must not hide the owner: it needs one only for an
-        earlier deadline.
-        """
+        """Open a scope. That of a single attempt must not hide the owner, and is often not needed."""
         if not self.single_shot:
             return [self.guard, started, self.until, keys_of_inner_call(outer, self.operation)]
-        if self.until == outer_until:
+        if self.nested and self.until == outer_until:
             return outer
-        return [outer[OWNER], outer[STARTED], self.until, keys_of(outer), outer]
+        return [self.guard, outer[STARTED], self.until, keys_of(outer), outer]
+
+    def reserve_room(self) -> float | Exception | None:
+        """Take a place within the dependency's limits. Returns when the attempt may begin (None: now), or the error."""
+        if not self._dependency.limited:
+            return None
+        now = self.clock.monotonic()
+        room = self._dependency.reserve_room(self.demand, now, self.until)
+        return self._refused(room, now) if isinstance(room, LimitReachedError) else room
+
+    def count_use(self, used: Demand) -> None:
+        """Count what the attempt really used of the dependency's limits."""
+        self._dependency.settle_room(used, self.clock.monotonic())
 
     def begin_attempt(self) -> Exception | None:
         """Prepare the next attempt. Returns the error that ends the call instead: deadline passed, or circuit open."""
@@ -126,8 +141,11 @@ class GuardedCall:
         if timeout is not None:
             until = now + timeout if until is None else min(now + timeout, until)
         self.attempt_until = until
-        if not self.single_shot and (inside := keys_in(self.scope)) is not None:
-            inside.next_attempt()
+        if not self.single_shot:
+            if timeout is not None or self.history.attempts > 1:
+                begin_attempt(self.scope, self.history.attempts, None if timeout is None else until)
+            if (inside := keys_in(self.scope)) is not None:
+                inside.next_attempt()
         if self._enclosing is not None and self.policy.idempotent is False:
             self._enclosing.unsafe_work_began(self)
         return None
@@ -146,9 +164,11 @@ class GuardedCall:
         error.__cause__ = self._last_error
         return error
 
-    def abandon_attempt(self) -> None:
+    def abandon_attempt(self, began: bool = True) -> None:
         """Release what the attempt held: it was cancelled and has no outcome."""
         now = self.clock.monotonic()
+        if not began:
+            self._dependency.leave_room(now)
         self._emit_circuit_change(self._dependency.report(circuits.ignored, now))
         self._dependency.give_back_retry(now)
         inside = None if self.single_shot else keys_in(self.scope)
@@ -188,30 +208,34 @@ class GuardedCall:
 
     def may_have_taken_effect(self) -> bool:
         """Whether the last attempt may have taken effect, and the work must not be done twice."""
-        if not self._records:
+        last = self._records.last
+        if last is None:
             return False
-        failure = self._records[-1].failure
+        failure = last.failure
         return self._is_unsafe_to_repeat(failure) or (failure.unsafe_to_repeat and not self.policy.idempotent)
 
     def attempt_failed(self, error: Exception) -> float | None:
         """Decide about a failed attempt. Returns when to retry, or None after attaching the report to the error."""
         now = self.clock.monotonic()
         self._unsafe_work_ended()
+        if self.guard.owns_retries and not self.nested:
+            warn_of_retries_inside(error, self.operation)
         failure = self._classify(error)
-        refusal = _refusal_inside(error)
+        refusal = refusal_inside(error)
         change = None
         # Only with a permit: finding the outcome may call the user's predicate once more.
         if self._dependency.holds_permit:
             outcome = circuits.ignored if refusal is not None else circuit_outcome(self.policy, failure)
             change = self._dependency.report(outcome, now)
+        if failure.not_sent or (failure.status or 0) >= 400:
+            self._dependency.settle_room(ONE_REQUEST, now)
         decision = decide(self.policy, self.history, failure, now, self.dice, self._conditions(now, refusal))
         started, attempt = self.history.started_at, self.history.attempts
         if isinstance(decision, GiveUp):
             self._dependency.give_back_retry(now)
             self.gave_up = decision
             self._veto(error, failure, decision)
-            if self.single_shot:
-                # The enclosing call reports this as its own failed attempt.
+            if self.nested:
                 self._emit_circuit_change(change)
                 return None
             # Without the error: it is about to refer to this record, and the two would form a cycle.
@@ -226,14 +250,16 @@ class GuardedCall:
         self._emit_circuit_change(change)
         return decision.when if isinstance(decision, RetryAt) else None
 
+    def failed_attempts(self) -> tuple[AttemptRecord, ...]:
+        return self._records.all()
+
     def report_missed_deadline(self, error: Exception) -> None:
         """Emit the failure of a call that ends because its deadline passed; other refusals are emitted elsewhere."""
         gave_up = self.gave_up
-        if gave_up is None or gave_up.kind != "deadline" or self.single_shot:
+        if gave_up is None or gave_up.kind != "deadline" or self.nested:
             return
         elapsed = self.clock.monotonic() - self.history.started_at
-        if self._records:
-            last = self._records[-1]
+        if (last := self._records.last) is not None:
             self._emit_failed(last.number, last.failure, gave_up, elapsed)
         else:
             self._emit_failed(self.history.attempts, self._classify(error), gave_up, elapsed)
@@ -292,24 +318,22 @@ class GuardedCall:
             # An inner call was refused: after a wait here, its circuit would still be open.
             until = now + refusal.retry_in
             return Conditions(circuit="open", circuit_open_until=until, owned_elsewhere=self.single_shot)
-        return self._dependency.conditions(now, owned_elsewhere=self.single_shot, replayable=self.replayable)
+        return self._dependency.conditions(
+            now, owned_elsewhere=self.single_shot, replayable=self.replayable, handed_on=self.handed_on
+        )
 
     def _unsafe_work_ended(self) -> None:
         if self._enclosing is not None:
             self._enclosing.unsafe_work_ended(self)
 
     def _emit_circuit_change(self, change: circuits.CircuitChange | None) -> None:
-        if change is not None:
-            emit(
-                CircuitChanged(
-                    dependency=change.dependency, before=change.before, after=change.after, failures=change.failures
-                ),
-                *self.guard.hooks,
-            )
+        for event in () if change is None else circuit_events(change):
+            emit(event, *self.guard.hooks)
 
     def _missed_deadline(self, now: float) -> Exception:
         """Return the error of a call whose deadline, or whose enclosing call's, passed before the attempt began."""
         self._dependency.give_back_retry(now)
+        self._dependency.leave_room(now)
         self.gave_up = self._not_begun("deadline", "the deadline passed before the attempt could begin")
         error = self._last_error
         if error is None and self._outer_deadline is not None:
@@ -319,10 +343,10 @@ class GuardedCall:
         self._attach_report(error, self.gave_up, None, now)
         return error
 
-    def _not_begun(self, kind: GiveUpKind, detail: str) -> GiveUp:
+    def _not_begun(self, kind: GiveUpKind, detail: str, *, may_pass: bool = True) -> GiveUp:
         because = Because(
             rule="none",
-            category="transient",
+            category="transient" if may_pass else "permanent",
             reason=detail,
             failure_kind="exception",
             attempt=self.history.attempts,
@@ -332,16 +356,19 @@ class GuardedCall:
         )
         return GiveUp(kind, because)
 
-    def _refused(self, refusal: CircuitOpenError, now: float) -> CircuitOpenError:
-        """Return the circuit's refusal with the report and the last error attached."""
-        self.gave_up = self._not_begun("circuit_open", str(refusal))
+    def _refused(self, refusal: CircuitOpenError | LimitReachedError, now: float) -> Exception:
+        """Return the refusal of the circuit or the limits, with the report and the last error attached."""
+        kind: GiveUpKind = "circuit_open" if isinstance(refusal, CircuitOpenError) else "rate_limit"
+        may_pass = kind == "circuit_open" or refusal.retry_in is not None
+        self.gave_up = self._not_begun(kind, str(refusal), may_pass=may_pass)
         self._attach_report(refusal, self.gave_up, None, now)
         refusal.__cause__ = self._last_error
         emit(
             CallRefused(
                 operation=self.operation,
                 dependency=refusal.dependency,
-                retry_in=refusal.retry_in,
+                retry_in=refusal.retry_in or 0.0,
+                limit=refusal.limit if isinstance(refusal, LimitReachedError) else "",
                 correlation_id=correlation_id(),
             ),
             *self.guard.hooks,
@@ -351,8 +378,8 @@ class GuardedCall:
     def _attach_report(self, error: Exception, gave_up: GiveUp, failure: Failure | None, now: float) -> None:
         report = Report(
             operation=self.operation,
-            attempts=tuple(self._records),
-            left_out=self._left_out,
+            attempts=self._records.all(),
+            left_out=self._records.left_out,
             elapsed=now - self.history.started_at,
             gave_up=gave_up,
             next_step=next_step(gave_up, failure, self.guard.dependency_name),
@@ -360,11 +387,8 @@ class GuardedCall:
         attach(error, report)
 
     def _keep(self, number: int, failure: Failure, decision: Decision, now: float) -> None:
-        if len(self._records) >= KEPT_FIRST + KEPT_LATEST:
-            del self._records[KEPT_FIRST]
-            self._left_out += 1
         start = self.history.started_at
-        self._records.append(
+        self._records.add(
             AttemptRecord(
                 number=number,
                 began=self._attempt_began - start,
@@ -373,11 +397,3 @@ class GuardedCall:
                 decision=decision,
             )
         )
-
-
-def _refusal_inside(error: BaseException) -> CircuitOpenError | None:
-    """Return the refusal of an inner call's circuit that the error is, contains, or was raised from."""
-    for link in linked_errors(error, handled=False):
-        if isinstance(link, CircuitOpenError):
-            return link
-    return None

@@ -1,4 +1,4 @@
-"""Makes the guarded version of a function, a coroutine function, a method, or (on request) a generator function."""
+"""Makes the guarded version of a function, a coroutine function, a method, or a generator function."""
 
 import functools
 import inspect
@@ -9,10 +9,11 @@ from redrive.calls import async_driver, sync_driver
 from redrive.calls.function_kinds import is_async, operation_name
 from redrive.calls.guard import Guard
 
-Generators = Literal["refuse", "restart"]
+Generators = Literal["first_output", "restart"]
+"""first_output: retry until the first item. restart: retry later too, from the beginning; items may be repeated."""
 
 
-def guarded_function(guard: Guard, function: Any, generators: Generators = "refuse") -> Any:
+def guarded_function(guard: Guard, function: Any, generators: Generators = "first_output") -> Any:
     """Return the guarded version of `function`, of the same kind."""
     if isinstance(function, staticmethod | classmethod):
         return type(function)(guarded_function(guard, function.__func__, generators))
@@ -28,14 +29,9 @@ def guarded_function(guard: Guard, function: Any, generators: Generators = "refu
     if guard.reread is not None and is_async(guard.reread) and not yields_async and not is_async(function):
         raise sync_driver.async_reread(operation)
     if yields_async or inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(called):
-        if generators != "restart":
-            raise TypeError(
-                f"{operation} is a generator function: a retry would repeat its items from the start; "
-                'write @retry(generators="restart") if that is safe, or guard what the generator calls'
-            )
         from redrive.calls.generator_driver import guarded_generator_function
 
-        guarded = guarded_generator_function(guard, operation, function, yields_async)
+        guarded = guarded_generator_function(guard, operation, function, yields_async, restart=generators == "restart")
     elif is_async(function):
         guarded = _guarded_coroutine_function(guard, operation, function)
     else:

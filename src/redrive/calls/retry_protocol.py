@@ -71,7 +71,8 @@ def failed(error: Exception) -> Failed:
 
 
 def retry_steps(call: GuardedCall, first: Outcome | None = None) -> RetrySteps:
-    """Drive with `next`, then `send` an Outcome after each AttemptNow and None after each SleepUntil.
+    """Drive with `next`, then `send` an Outcome after each AttemptNow and None after each SleepUntil, which may also
+    come first: the dependency's limits had no room.
 
     Returns the outcome of the call. `first` is the outcome of a first attempt that has already been made. Closing the
     generator early (the caller was cancelled) releases what the running attempt holds.
@@ -79,6 +80,15 @@ def retry_steps(call: GuardedCall, first: Outcome | None = None) -> RetrySteps:
     outcome = first
     while True:
         if outcome is None:
+            room = call.reserve_room()
+            if isinstance(room, Exception):
+                return Failed(room)
+            if room is not None:
+                try:
+                    yield SleepUntil(room)
+                except GeneratorExit:
+                    call.abandon_attempt(began=False)
+                    raise
             refusal = call.begin_attempt()
             if refusal is not None:
                 call.report_missed_deadline(refusal)

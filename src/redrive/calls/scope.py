@@ -14,7 +14,7 @@ from typing import Any
 from redrive.determinism.clock import SYSTEM_CLOCK, Clock, current_clock
 
 Scope = list[Any]
-"""[OWNER, STARTED], extended to [OWNER, STARTED, UNTIL, KEYS] or [..., KEYS, OUTER] when those are known."""
+"""[OWNER, STARTED], extended with UNTIL, KEYS, OUTER and ATTEMPT when those are known; None: not known."""
 
 OWNER = 0
 """The guard of the call while the call runs, waits included; None once the call has ended."""
@@ -25,7 +25,9 @@ UNTIL = 2
 KEYS = 3
 """The idempotency keys of the call's requests, once one has been requested; read them with `keys_in`."""
 OUTER = 4
-"""The enclosing scope that owns the retries, if this scope does not."""
+"""The enclosing scope, if the retries are owned there and not by this scope's call."""
+ATTEMPT = 5
+"""The number of the running attempt and the end of its own timeout; missing on a first attempt without a timeout."""
 
 NOBODY: Any = object()
 # Calls in this scope have no owner, but they must use the context's clock, which the fast path does not look up.
@@ -46,7 +48,8 @@ def owner_of(scope: Scope) -> Any:
     if owner is NOBODY:
         return None
     # The inner call may outlive the outer one.
-    return owner_of(scope[OUTER]) if owner is not None and len(scope) > OUTER else owner
+    outer = _outer_of(scope)
+    return owner if owner is None or outer is None else owner_of(outer)
 
 
 def until_of(scope: Scope) -> float | None:
@@ -57,6 +60,32 @@ def until_of(scope: Scope) -> float | None:
     if len(scope) > UNTIL and scope[UNTIL] is not None:
         return float(scope[UNTIL])
     return None if owner.policy.deadline is None else float(scope[STARTED] + owner.policy.deadline)
+
+
+def begin_attempt(scope: Scope, number: int, until: float | None) -> None:
+    """Record the attempt that begins in this scope, and the end of its own timeout."""
+    scope.extend([None] * (ATTEMPT + 1 - len(scope)))
+    scope[ATTEMPT] = number, until
+
+
+def attempt_number(scope: Scope) -> int:
+    """Return the number of the owner's attempt, from 1."""
+    if (outer := _outer_of(scope)) is not None:
+        return attempt_number(outer)
+    if len(scope) > ATTEMPT:
+        return int(scope[ATTEMPT][0])
+    return int(getattr(scope[OWNER], "number", 1))
+
+
+def attempt_until(scope: Scope) -> float | None:
+    """Return when the attempt that runs in this scope ends: at its own timeout, or at the call's deadline."""
+    until = until_of(scope)
+    own = scope[ATTEMPT][1] if len(scope) > ATTEMPT else None
+    return until if own is None else own if until is None else min(own, until)
+
+
+def _outer_of(scope: Scope) -> Scope | None:
+    return scope[OUTER] if len(scope) > OUTER else None
 
 
 def keys_in(scope: Scope) -> Any:
@@ -73,6 +102,19 @@ def owns_retries(scope: Scope) -> bool:
     """Whether a running call owns the retries of everything that is called inside it."""
     owner = owner_of(scope)
     return owner is not None and bool(owner.owns_retries)
+
+
+def reports_inside(scope: Scope) -> bool:
+    """Whether a call of this process reports what fails in this scope, given that a running call owns its retries.
+
+    The owner may be in another process. Then the outermost call here that would retry reports, and nobody else does.
+    """
+    while (outer := _outer_of(scope)) is not None:
+        # None or NOBODY: another thread has just ended the call.
+        if getattr(scope[OWNER], "owns_retries", False):
+            return True
+        scope = outer
+    return not getattr(scope[OWNER], "elsewhere", False)
 
 
 def time_left() -> float | None:

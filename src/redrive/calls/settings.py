@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, TypedDict
 
 from redrive.errors import PolicyError
 from redrive.failures.classifier import Classifier
 from redrive.failures.duration import read_duration
 from redrive.failures.matching import Failures
+from redrive.near_names import did_you_mean
 from redrive.policies.backoff import Backoff
-from redrive.policies.jitter import Jitter, JitterKind
+from redrive.policies.jitter import Jitter, JitterKind, read_percentage
 from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule, policy_error
 from redrive.resilience.dependencies import Dependency
 from redrive.telemetry.stream import Listener
@@ -37,7 +37,7 @@ class PolicySettings(TypedDict, total=False):
     backoff: Backoff | Duration
     """A Backoff, or the base of exponential backoff."""
     jitter: Jitter | Duration
-    """A Jitter; "none", "full", "equal" or "decorrelated"; or the maximum that additive jitter adds."""
+    """A Jitter; "none", "full", "equal" or "decorrelated"; or the most that is added: "250ms", or "10%" of the wait."""
     max_wait: Duration | None
     """The longest wait between two attempts; None: no limit."""
     max_retry_after: Duration | None
@@ -78,8 +78,8 @@ SETTING_NAMES = tuple(PolicySettings.__annotations__)
 
 def _known_settings(name: str) -> str:
     known = (*SETTING_NAMES, *LoopSettings.__annotations__, *GuardSettings.__annotations__)
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"settings are {', '.join(dict.fromkeys(known))}"
+    hint = did_you_mean(name, known, f"settings are {', '.join(dict.fromkeys(known))}")
+    return f"{hint} It counts the first attempt too" if "retries" in name and "'attempts'" in hint else hint
 
 
 def policy_from(settings: PolicySettings, base: Policy | None = None) -> Policy:
@@ -128,8 +128,12 @@ def _jitter(value: Any) -> Jitter:
         return value
     if value in JITTERS:
         return Jitter(value)
+    if isinstance(value, str) and (fraction := read_percentage(value)) is not None:
+        return Jitter("proportional", fraction)
     if value == "additive":
         raise ValueError('additive jitter needs a maximum: write jitter="250ms"')
+    if value == "proportional":
+        raise ValueError('proportional jitter needs a maximum: write jitter="10%"')
     try:
         return Jitter("additive", read_duration(value))
     except ValueError:

@@ -24,7 +24,6 @@ from redrive.integrations.http_client.aiohttp_bodies import content_of, read_ahe
 from redrive.integrations.http_client.body_buffering import bytes_to_read
 from redrive.integrations.http_client.exchange import carry_over, exchange_async
 from redrive.integrations.http_client.http_guard import (
-    IDEMPOTENCY_KEY,
     IDEMPOTENT_METHODS,
     AdapterSettings,
     ClientLibrary,
@@ -90,13 +89,13 @@ class RetryMiddleware:
             content=(url.raw_query_string, await content_of(request.body)),
             replayable=not sent_once(request.body),
         )
-        if guarded.new_key is not None:
-            request.headers[IDEMPOTENCY_KEY] = guarded.new_key
+        request.headers.update(guarded.new_headers)
 
         async def send() -> aiohttp.ClientResponse:
             if not guarded.first_attempt:
                 # The last attempt may still be writing the body.
                 await request.close()
+            request.headers.update(guarded.headers_of_attempt())
             try:
                 response = await handler(request)
                 wanted = bytes_to_read(response.headers, guard.buffer_limit, failed=guard.refuses(response))

@@ -4,96 +4,70 @@ from redrive.integrations.prometheus import export
 export()
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.registry import Collector
 except ImportError as error:
     raise ImportError("Prometheus metrics need the extra 'metrics': pip install 'redrive[metrics]'") from error
 
-from redrive.policies.decision import RetryAt
-from redrive.telemetry.events import (
-    AttemptFailed,
-    CallRecovered,
-    CallRefused,
-    CircuitChanged,
-    Event,
-    FlowParked,
-    StageAttempted,
-    StageRetryScheduled,
-    StageRetrySucceeded,
-)
+from redrive.telemetry.events import Event
+from redrive.telemetry.metrics import FLOWS, METRICS, Measurement, measure_event, measure_work
+from redrive.telemetry.queue_counts import latest_counts
 from redrive.telemetry.stream import listen
+from redrive.telemetry.work import Work, listen_to_work
 
 __all__ = ["export"]
 
-CIRCUIT_PHASES = ("closed", "half_open", "open")
+_KINDS = {"counter": Counter, "histogram": Histogram, "gauge": Gauge}
+
+
+class _Flows(Collector):
+    """The flows that have not finished, as the stores know them."""
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return [GaugeMetricFamily(FLOWS.name, FLOWS.about, labels=FLOWS.labels)]
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        family = GaugeMetricFamily(FLOWS.name, FLOWS.about, labels=FLOWS.labels)
+        for labels, number in latest_counts().items():
+            family.add_metric(labels, number)
+        return [family]
 
 
 def export(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
     """Record every event of this process in `registry`. Returns a function that stops it and removes the metrics."""
-    retries = Counter(
-        "redrive_retries", "Retries scheduled after a failed attempt.", ["operation", "error_type"], registry=registry
-    )
-    recovered = Counter(
-        "redrive_recovered_calls", "Calls that succeeded after a failed attempt.", ["operation"], registry=registry
-    )
-    given_up = Counter("redrive_given_up_calls", "Calls that gave up.", ["operation", "kind"], registry=registry)
-    refused = Counter("redrive_refused_calls", "Calls refused by an open circuit.", ["dependency"], registry=registry)
-    waits = Histogram("redrive_retry_wait_seconds", "Waits before a retry.", ["operation"], registry=registry)
-    parked = Counter(
-        "redrive_parked_flows", "Flows whose code deviates from their log.", ["definition"], registry=registry
-    )
-    circuit = Gauge(
-        "redrive_circuit_state", "1 for the circuit's current phase.", ["dependency", "phase"], registry=registry
-    )
-    stage_retries = Counter(
-        "redrive_retry_attempts", "Retries of pipeline stages.", ["stage", "error_type"], registry=registry
-    )
-    stage_recoveries = Counter(
-        "redrive_retry_success", "Stages that succeeded after a retry.", ["stage", "attempt"], registry=registry
-    )
-    stage_delays = Histogram(
-        "redrive_retry_delay_seconds", "Waits before a retry of a stage.", ["stage"], registry=registry
-    )
-    stage_attempts = Histogram(
-        "redrive_stage_attempt_seconds", "Duration of attempts at stages.", ["stage", "outcome"], registry=registry
-    )
-    metrics = (
-        *(retries, recovered, given_up, refused, waits, parked, circuit),
-        *(stage_retries, stage_recoveries, stage_delays, stage_attempts),
-    )
+    made: dict[str, Any] = {
+        one.name: _KINDS[one.kind](one.name, one.about, one.labels, registry=registry) for one in METRICS
+    }
+    flows = _Flows()
+    registry.register(flows)
+
+    def record(measured: Iterable[Measurement]) -> None:
+        for metric, labels, value in measured:
+            child = made[metric.name].labels(*labels)
+            if metric.kind == "counter":
+                child.inc(value)
+            elif metric.kind == "histogram":
+                child.observe(value)
+            else:
+                child.set(value)
 
     def count(event: Event) -> None:
-        if isinstance(event, StageAttempted):
-            stage_attempts.labels(event.stage, event.outcome).observe(event.seconds)
-        elif isinstance(event, StageRetryScheduled):
-            stage_retries.labels(event.stage, event.error_type).inc()
-            stage_delays.labels(event.stage).observe(event.delay_ms / 1000)
-        elif isinstance(event, StageRetrySucceeded):
-            stage_recoveries.labels(event.stage, str(event.attempt)).inc()
-        elif isinstance(event, AttemptFailed):
-            operation = event.label or event.operation
-            if isinstance(event.decision, RetryAt):
-                retries.labels(operation, event.failure.type).inc()
-                waits.labels(operation).observe(event.decision.because.wait)
-            else:
-                given_up.labels(operation, event.decision.kind).inc()
-        elif isinstance(event, CallRecovered):
-            recovered.labels(event.label or event.operation).inc()
-        elif isinstance(event, CallRefused):
-            refused.labels(event.dependency).inc()
-        elif isinstance(event, FlowParked):
-            parked.labels(event.definition).inc()
-        elif isinstance(event, CircuitChanged):
-            for phase in CIRCUIT_PHASES:
-                circuit.labels(event.dependency, phase).set(phase == event.after)
+        record(measure_event(event))
 
-    stop_listening = listen(count)
+    def count_work(work: Work) -> None:
+        record(measure_work(work))
+
+    stop_listening, stop_listening_to_work = listen(count), listen_to_work(count_work)
 
     def stop() -> None:
         stop_listening()
-        for metric in metrics:
+        stop_listening_to_work()
+        for metric in (*made.values(), flows):
             registry.unregister(metric)
 
     return stop

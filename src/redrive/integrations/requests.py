@@ -22,7 +22,6 @@ from redrive.errors import ResultRejectedError
 from redrive.integrations.http_client.body_buffering import bytes_to_read
 from redrive.integrations.http_client.exchange import carry_over, exchange
 from redrive.integrations.http_client.http_guard import (
-    IDEMPOTENCY_KEY,
     AdapterSettings,
     ClientLibrary,
     GuardedRequest,
@@ -102,15 +101,16 @@ class RetryAdapter(HTTPAdapter):
         rewind = rewind_of(request.body)
         guarded = _begin(guard, request, rewind is not None)
         outgoing = request
-        if guarded.new_key is not None:
+        if guarded.new_headers or guard.sends_ownership:
             # A copy: if the caller sends the original again, that is a new request with a new key.
             outgoing = request.copy()
-            outgoing.headers[IDEMPOTENCY_KEY] = guarded.new_key
+            outgoing.headers.update(guarded.new_headers)
         send_once = super().send
 
         def send() -> requests.Response:
             if rewind is not None:
                 rewind()
+            outgoing.headers.update(guarded.headers_of_attempt())
             response = send_once(outgoing, stream, _clipped(timeout, guarded.time_left()), verify, cert, proxies)
             failed = guard.refuses(response)
             if not stream or (failed and bytes_to_read(response.headers, guard.buffer_limit, failed=failed)):

@@ -101,7 +101,7 @@ def _as_client_error(request: GuardedRequest[Any], error: OwnError) -> Exception
     client = request.guard.client
     converted: OwnError
     if isinstance(error, CircuitOpenError):
-        converted = client.circuit_open(error.dependency, error.retry_in)
+        converted = client.circuit_open(error.dependency, error.retry_in, recovering=error.recovering)
     elif isinstance(error, AttemptTimeoutError):
         converted = client.attempt_timeout(error.seconds)
     else:

@@ -12,6 +12,7 @@ import msgspec
 
 from redrive.calls.guarded_call import GuardedCall
 from redrive.calls.idempotency_keys import current_keys
+from redrive.calls.ownership_headers import ownership_headers
 from redrive.calls.retrier import Retrier, as_hooks
 from redrive.calls.scope import CURRENT
 from redrive.calls.settings import PolicySettings, policy_from
@@ -23,6 +24,7 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Category, Failure
 from redrive.failures.matching import Match
 from redrive.failures.redaction import redact
+from redrive.failures.retries_inside import warn_of_retries_around
 from redrive.policies.policy import Policy
 from redrive.policies.report import Report
 from redrive.resilience.dependencies import Dependency
@@ -74,10 +76,13 @@ class AdapterSettings(PolicySettings, total=False):
     """Hooks for the events of these requests."""
     buffer_limit: int
     """How many bytes of a response body are read inside the attempt; see `body_buffering`. 0: none."""
+    ownership_headers: bool
+    """True: send Redrive-Attempt and Redrive-Deadline, so that guarded code behind the server makes one attempt."""
     raise_on_failure: bool | None
     """Whether to raise the client library's status error when the retries end with a response.
 
-    None: only inside another guarded call, which owns the retries and would take a returned response for a success.
+    None: only inside another guarded call, which owns the retries and would take a returned response for a success. A
+    call in another process is none: nothing here could catch the error for it.
     """
 
 
@@ -111,6 +116,7 @@ class HttpGuard(Generic[R]):
         independent: bool = False,
         on_event: Listener | Iterable[Listener] = (),
         buffer_limit: int = BUFFER_LIMIT,
+        ownership_headers: bool = False,
         raise_on_failure: bool | None = None,
         **settings: Unpack[PolicySettings],
     ) -> None:
@@ -125,6 +131,7 @@ class HttpGuard(Generic[R]):
         if not isinstance(operation, str):
             raise TypeError(f"operation: {operation!r} is not allowed; use a name such as 'create order'")
         self.buffer_limit = buffer_limit
+        self.sends_ownership = ownership_headers
         self.raise_on_failure = raise_on_failure
         # A name may be built from configuration, such as an address that contains a password.
         self._operation = redact(operation)
@@ -163,19 +170,23 @@ class HttpGuard(Generic[R]):
             idempotent = self.policy.idempotent
         if idempotent is None:
             idempotent = method in IDEMPOTENT_METHODS or key is not None
-        return GuardedRequest(
+        request = GuardedRequest(
             self,
             self._retrier(method, host, self.policy if idempotent else self._cautious_policy),
             self._operation or redact(f"{method} {host}{path}"),
-            new_key,
+            {} if new_key is None else {IDEMPOTENCY_KEY: new_key},
             replayable,
         )
+        if self.policy.attempts != 1 and not request.call.single_shot:
+            warn_of_retries_around(headers, request.call.operation)
+        return request
 
     def refuses(self, response: R) -> bool:
         """Whether the response is a failure that the policy handles; any other response is returned to the caller."""
         status = self.client.status_of(response)
         failure = self._classifier.failure_of_status(status, None, 0.0)
-        if failure.category == "transient":
+        # A server may also ask for a retry after a status that is not retried otherwise.
+        if failure.category == "transient" or (status >= 400 and self._describe(response, 0.0).category == "transient"):
             return True
         matches = self._matches if status >= 400 else self._matches_below_400
         return any(match.matched_by(failure) is not None for match in matches)
@@ -207,16 +218,16 @@ class HttpGuard(Generic[R]):
 class GuardedRequest(Generic[R]):
     """One request and the guarded call that sends it."""
 
-    __slots__ = ("_finished", "call", "guard", "new_key", "raises")
+    __slots__ = ("_finished", "call", "guard", "new_headers", "raises")
 
     def __init__(
-        self, guard: HttpGuard[R], retrier: Retrier, operation: str, new_key: str | None, replayable: bool
+        self, guard: HttpGuard[R], retrier: Retrier, operation: str, new_headers: dict[str, str], replayable: bool
     ) -> None:
         self.guard = guard
         self.call = GuardedCall(retrier, operation, current_clock(), current_dice(), CURRENT.get())
         self.call.replayable = replayable
-        self.new_key = new_key
-        """The Idempotency-Key to add; None if the request already has one, or needs none."""
+        self.new_headers = new_headers
+        """The Idempotency-Key to add; empty if the request already has one, or needs none."""
         self.raises = False
         """True if the request ended with a response that must be raised as the library's status error."""
         self._finished = False
@@ -224,7 +235,11 @@ class GuardedRequest(Generic[R]):
     def end_with_response(self) -> None:
         """Record that the retries ended with a response, and decide whether it must be raised."""
         choice = self.guard.raise_on_failure
-        self.raises = self.call.single_shot if choice is None else choice
+        self.raises = self.call.nested if choice is None else choice
+
+    def headers_of_attempt(self) -> dict[str, str]:
+        """Return the headers to add to the attempt that begins now, in place of those of the attempt before."""
+        return ownership_headers(self.time_left()) if self.guard.sends_ownership else {}
 
     @property
     def first_attempt(self) -> bool:

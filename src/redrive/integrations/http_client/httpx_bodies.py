@@ -1,17 +1,20 @@
-"""httpx bodies: how to send a request body again, and reading a response body ahead."""
+"""Bodies of httpx and httpx2: how to send a request body again, and reading a response body ahead.
+
+httpx2 continues httpx with the same classes under another name, so both share this code; `library` is one of the two.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-
-import httpx
+from functools import lru_cache
+from typing import Any
 
 from redrive.integrations.http_client.rewinding import Rewind, no_rewind, rewind_of
 
 
-def rewind_of_stream(stream: httpx.SyncByteStream | httpx.AsyncByteStream) -> Rewind | None:
+def rewind_of_stream(library: Any, stream: Any) -> Rewind | None:
     """Return a function that rewinds the stream; None if it can be read only once."""
-    if isinstance(stream, httpx.ByteStream):
+    if isinstance(stream, library.ByteStream):
         return no_rewind
-    # The other stream classes of httpx are private: look at their contents.
+    # The other stream classes are private: look at their contents.
     fields = getattr(stream, "fields", None)
     if isinstance(fields, list):
         files = [getattr(field, "file", None) for field in fields]
@@ -19,10 +22,10 @@ def rewind_of_stream(stream: httpx.SyncByteStream | httpx.AsyncByteStream) -> Re
     return rewind_of(getattr(stream, "_stream", stream))
 
 
-class _Continued(httpx.SyncByteStream):
+class _Continued:
     """A body whose beginning has been read ahead."""
 
-    def __init__(self, ahead: list[bytes], rest: Iterable[bytes], stream: httpx.SyncByteStream) -> None:
+    def __init__(self, ahead: list[bytes], rest: Iterable[bytes], stream: Any) -> None:
         self._ahead = ahead
         self._rest = rest
         self._stream = stream
@@ -35,10 +38,10 @@ class _Continued(httpx.SyncByteStream):
         self._stream.close()
 
 
-class _ContinuedAsync(httpx.AsyncByteStream):
+class _ContinuedAsync:
     """An async body whose beginning has been read ahead."""
 
-    def __init__(self, ahead: list[bytes], rest: AsyncIterator[bytes] | None, stream: httpx.AsyncByteStream) -> None:
+    def __init__(self, ahead: list[bytes], rest: AsyncIterator[bytes] | None, stream: Any) -> None:
         self._ahead = ahead
         self._rest = rest
         self._stream = stream
@@ -57,10 +60,16 @@ class _ContinuedAsync(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-def read_ahead(response: httpx.Response, limit: int, check_time: Callable[[], None]) -> None:
+@lru_cache
+def _stream_class(library: Any, body: type, base: str) -> Any:
+    """Return the body as a stream class of the library, whose client accepts no other."""
+    return type(body.__name__, (body, getattr(library, base)), {})
+
+
+def read_ahead(library: Any, response: Any, limit: int, check_time: Callable[[], None]) -> None:
     """Read the body up to `limit` bytes. Reading a shorter body to its end releases the connection."""
+    continued = _stream_class(library, _Continued, "SyncByteStream")
     stream = response.stream
-    assert isinstance(stream, httpx.SyncByteStream)  # noqa: S101 - what a sync transport returns
     ahead: list[bytes] = []
     size = 0
     rest = iter(stream)
@@ -69,20 +78,20 @@ def read_ahead(response: httpx.Response, limit: int, check_time: Callable[[], No
             ahead.append(chunk)
             size += len(chunk)
             if size > limit:
-                response.stream = _Continued(ahead, rest, stream)
+                response.stream = continued(ahead, rest, stream)
                 return
             check_time()
     except BaseException:
         stream.close()
         raise
     stream.close()
-    response.stream = _Continued(ahead, (), stream)
+    response.stream = continued(ahead, (), stream)
 
 
-async def read_ahead_async(response: httpx.Response, limit: int) -> None:
+async def read_ahead_async(library: Any, response: Any, limit: int) -> None:
     """Do the same for an async body."""
+    continued = _stream_class(library, _ContinuedAsync, "AsyncByteStream")
     stream = response.stream
-    assert isinstance(stream, httpx.AsyncByteStream)  # noqa: S101 - what an async transport returns
     ahead: list[bytes] = []
     size = 0
     rest = aiter(stream)
@@ -91,10 +100,10 @@ async def read_ahead_async(response: httpx.Response, limit: int) -> None:
             ahead.append(chunk)
             size += len(chunk)
             if size > limit:
-                response.stream = _ContinuedAsync(ahead, rest, stream)
+                response.stream = continued(ahead, rest, stream)
                 return
     except BaseException:
         await stream.aclose()
         raise
     await stream.aclose()
-    response.stream = _ContinuedAsync(ahead, None, stream)
+    response.stream = continued(ahead, None, stream)

@@ -1,0 +1,1 @@
+"""Empty: Django creates tables after `migrate` only for apps that have this module."""

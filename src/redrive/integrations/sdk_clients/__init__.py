@@ -1,0 +1,1 @@
+"""The parts that the integrations of SDKs share."""

@@ -1,0 +1,1 @@
+"""SDKs that retry by themselves, inside a guarded call: how many requests arrive at the server."""
