@@ -44,6 +44,11 @@ class Proxy:
             client.transport.abort()
         self._clients.clear()
 
+    def refuse(self) -> None:
+        """From now on nobody can connect."""
+        assert self._listener is not None
+        self._listener.close()
+
     async def __aenter__(self) -> "Proxy":
         self._listener = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         return self

@@ -18,7 +18,7 @@ from redrive.stores.interface import Store
 from redrive.stores.migrations import Migration, load_migrations
 from redrive.stores.postgres import migrator as postgres_migrator
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, EventRow, NewWorker, RetryQuery, RetryRow
+from redrive.stores.records import Batch, EventRow, KeyRow, NewWorker, RetryQuery, RetryRow
 from redrive.stores.sqlite import migrator as sqlite_migrator
 from redrive.stores.sqlite.store import SqliteStore
 
@@ -62,8 +62,12 @@ def fill(time: str) -> str:
 
 
 # The next version of the schema, as a later redrive would bring it.
+PRESENT = [(one.version, one.name) for one in load_migrations("redrive.stores.sqlite")]
+NEWEST = PRESENT[-1][0]
 NEXT = Migration(
-    2, "0002_notes.sql", "ALTER TABLE retry_queue ADD COLUMN note text;\nALTER TABLE flows ADD COLUMN note text;\n"
+    NEWEST + 1,
+    "9999_notes.sql",
+    "ALTER TABLE retry_queue ADD COLUMN note text;\nALTER TABLE flows ADD COLUMN note text;\n",
 )
 
 
@@ -159,7 +163,7 @@ def test_a_migration_is_applied_once_and_keeps_what_is_stored(
         await store.open()
         try:
             assert await store.list_retries(RetryQuery()) == [RETRY]
-            assert [(queue.name, queue.limit, queue.ready) for queue in await store.list_queues()] == [
+            assert [(queue.name, queue.limit, queue.ready) for queue in await store.list_queues(NOW)] == [
                 *(("default", None, 0), ("narrow", 1, 2)),
             ]
             lease = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), 60)
@@ -173,9 +177,41 @@ def test_a_migration_is_applied_once_and_keeps_what_is_stored(
     asyncio.run(scenario())
     asyncio.run(closed(database.make()))
     assert database.ask("SELECT version, name FROM redrive_migrations ORDER BY version") == [
-        *((1, "0001_create_tables.sql"), (2, "0002_notes.sql")),
+        *(*PRESENT, (NEWEST + 1, "9999_notes.sql")),
     ]
     assert database.ask("SELECT note FROM retry_queue") == [(None,)]
+
+
+def _forget_newer_tables(older: pytest.MonkeyPatch) -> None:
+    """What an earlier version did not read when it opened a store."""
+    older.setattr("redrive.stores.sqlite.store.keep_up", lambda *_: None)
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST))
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_store_of_each_earlier_version_is_migrated_with_what_is_in_it(
+    kind: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = _sqlite(tmp_path / "app.db") if kind == "sqlite" else _postgres()
+    with monkeypatch.context() as older:
+        older.setattr(database.module, "load_migrations", lambda package: load_migrations(package)[:version])
+        _forget_newer_tables(older)
+        asyncio.run(closed(database.make()))
+        database.fill()
+
+    async def scenario() -> None:
+        store = database.make()
+        await store.open()
+        try:
+            lease = await store.acquire_lease(NewWorker(name="host:1", definitions=(WORK,)), 60)
+            claimed = await store.claim(lease, [WORK], None, 10, NOW + 5)
+            assert sorted(flow.id for flow in claimed.flows) == ["one", "waits"]
+            assert {flow.blame for flow in claimed.flows} == {None}
+            await store.release_lease(lease)
+        finally:
+            await store.close()
+
+    asyncio.run(scenario())
 
 
 def test_both_databases_have_the_same_views_and_names(database: Database) -> None:
@@ -222,7 +258,7 @@ def test_an_older_version_refuses_a_migrated_store(database: Database, monkeypat
         asyncio.run(closed(database.make()))
     with pytest.raises(
         StoreUnusableError,
-        match=r"its schema has version 2, and this redrive supports versions up to 1; upgrade redrive, or use another",
+        match=rf"its schema has version {NEWEST + 1}, and this redrive supports versions up to {NEWEST}; upgrade",
     ):
         asyncio.run(closed(database.make()))
 
@@ -299,7 +335,7 @@ def test_a_transaction_that_stays_open_does_not_hold_everyone_up_behind_a_migrat
         await other.close()
 
     asyncio.run(scenario())
-    assert database.ask("SELECT max(version) FROM redrive_migrations") == [(2,)]
+    assert database.ask("SELECT max(version) FROM redrive_migrations") == [(NEWEST + 1,)]
 
 
 @pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])
@@ -345,3 +381,37 @@ def test_whoever_waits_for_another_process_that_migrates_is_told(
     asyncio.run(scenario())
     (told,) = caplog.messages
     assert told.endswith(": waiting for another process that is migrating the schema")
+
+
+OLD_KEYS = """
+INSERT INTO access_keys (id, name, role, digest, created_at) VALUES
+    ('0123456789ab', 'board', 'read', 'd1', TIME(0)),
+    ('0123456789ac', 'ci', 'operate', 'd2', TIME(1)),
+    ('0123456789ad', 'ops', 'admin', 'd3', TIME(2));
+"""
+
+
+@pytest.mark.promise("X10")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_keys_of_a_store_of_the_first_version_keep_what_they_could_see(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = _sqlite(tmp_path / "app.db") if kind == "sqlite" else _postgres()
+    with monkeypatch.context() as older:
+        older.setattr(database.module, "load_migrations", lambda package: load_migrations(package)[:1])
+        _forget_newer_tables(older)
+        asyncio.run(closed(database.make()))
+    time = "(NOW + " if kind == "sqlite" else "to_timestamp(NOW + "
+    database.do(OLD_KEYS.replace("TIME(", time.replace("NOW", f"{NOW:.0f}")))
+
+    async def listed() -> list[KeyRow]:
+        store = database.make()
+        await store.open()
+        try:
+            return await store.list_keys()
+        finally:
+            await store.close()
+
+    keys = asyncio.run(listed())
+    assert [(key.name, key.role) for key in keys] == [("board", "read:payload"), ("ci", "operate"), ("ops", "admin")]
+    assert [(key.queues, key.definitions, key.expires_at, key.used_at) for key in keys] == [((), (), None, None)] * 3

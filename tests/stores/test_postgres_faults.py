@@ -190,6 +190,9 @@ def test_a_connection_that_is_closed_between_two_steps_of_a_statement_counts_as_
     async def play(scene: Scene) -> None:
         store = await scene.store()
         lease = await joined(store)
+        # Both connections are open by then.
+        assert await store.extend_lease(lease, 10)
+        assert await store.find_flow("a") is None
         with closed_between():
             with pytest.raises(CommitUnknownError, match="connection was lost"):
                 await store.commit(lease, batch(1))
@@ -354,7 +357,7 @@ def test_a_restart_of_the_server_is_survived_and_wake_ups_go_on(server: Postgres
             lambda: store.add_flows([new_flow("b")]),
             lambda: store.extend_lease(lease, 60.0),
             store.reap_leases,
-            store.list_queues,
+            lambda: store.list_queues(NOW),
         ):
             with pytest.raises(StoreUnavailableError, match=f"{server.host}:{server.port}"):
                 await verb()

@@ -227,10 +227,9 @@ def test_a_store_that_was_not_opened_takes_nothing() -> None:
         opened = await scene.store()
         lease = await joined(opened)
         store = PostgresStore(scene.url, scene.schema)
-        connection = await scene.connection()
         for use in (
             lambda: store.add_flows([new_flow("a")]),
-            lambda: store.add_flows_on(connection, [new_flow("a")]),
+            lambda: store.steps_to_add([new_flow("a")]),
             lambda: store.find_flow("a"),
             lambda: store.send("a", "{}", NOW),
             lambda: joined(store),

@@ -20,9 +20,20 @@ from tests.stores.postgres_scene import (
 
 from redrive.stores.postgres.claim_statement import CLAIM, MAX_DUE
 from redrive.stores.postgres.commit_statement import commit_statement
+from redrive.stores.postgres.list_statements import list_flows
 from redrive.stores.postgres.server import USE_INDEXES, Server
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, DeadLetter, DeadQuery, EventRow, FlowChange, Lease, RetryQuery, RetryRow
+from redrive.stores.records import (
+    Batch,
+    DeadLetter,
+    DeadQuery,
+    EventRow,
+    FlowChange,
+    FlowQuery,
+    Lease,
+    RetryQuery,
+    RetryRow,
+)
 from redrive.testing.store_conformance import MakeStore, StoreConformance
 from redrive.testing.store_conformance.flows import retry
 
@@ -139,6 +150,20 @@ def test_a_pile_of_flows_that_are_due_is_claimed_to_the_last_by_priority() -> No
         # Those that were due first were all looked at before any was chosen.
         assert [flow.priority for flow in flows[:100]] == [2] * 100
         assert answer.next_wake is None
+
+    played(play)
+
+
+def test_a_flow_is_found_by_prefix_or_key_through_an_index() -> None:
+    async def play(scene: Scene) -> None:
+        await scene.store()
+        connection = await scene.connection(Server(scene.url, scene.schema).connect(USE_INDEXES))
+        for query, index in ((FlowQuery(prefix="0197"), "flows_pkey"), (FlowQuery(key="k"), "flows_key")):
+            statement, values = list_flows(query)
+            rows = await connection.fetch(f"EXPLAIN {statement}", *values)
+            plan = "\n".join(row[0] for row in rows)
+            assert index in plan
+            assert "Index Cond: " in plan
 
     played(play)
 

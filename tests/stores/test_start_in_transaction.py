@@ -8,10 +8,13 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 import psycopg
 import pytest
+import sqlalchemy
 from psycopg.rows import dict_row
+from sqlalchemy.ext.asyncio import create_async_engine
 from tests.stores.postgres_scene import PATIENCE, Scene, claimed, joined, new_flow, played
 
-from redrive.stores.postgres.add_flows import add_flows_on_sync
+from redrive.client.caller_connections import transaction_of
+from redrive.stores.caller_transaction import run_steps
 from redrive.stores.postgres.store import PostgresStore
 from redrive.stores.records import FlowRecord, NewFlow
 
@@ -21,12 +24,16 @@ Transaction = Callable[[PostgresStore, str], AbstractAsyncContextManager[tuple[A
 """Inside is a transaction of the caller, which an exception rolls back."""
 
 
+async def add_on(store: PostgresStore, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+    return await run_steps(await store.steps_to_add(flows), (await transaction_of(connection)).fetch)
+
+
 @asynccontextmanager
 async def with_asyncpg(store: PostgresStore, url: str) -> Any:
     connection = await asyncpg.connect(url)
     try:
         async with connection.transaction():
-            yield lambda flows: store.add_flows_on(connection, flows), connection.execute
+            yield lambda flows: add_on(store, connection, flows), connection.execute
     finally:
         await connection.close()
 
@@ -38,14 +45,43 @@ async def with_a_pool_of_asyncpg(store: PostgresStore, url: str) -> Any:
         pool.acquire() as connection,
         connection.transaction(),
     ):
-        yield lambda flows: store.add_flows_on(connection, flows), connection.execute
+        yield lambda flows: add_on(store, connection, flows), connection.execute
 
 
 @asynccontextmanager
 async def with_async_psycopg(store: PostgresStore, url: str) -> Any:
     # Rows as dicts, which is the caller's own business.
     async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as connection:
-        yield lambda flows: store.add_flows_on(connection, flows), connection.execute
+        yield lambda flows: add_on(store, connection, flows), connection.execute
+
+
+@asynccontextmanager
+async def with_sqlalchemy(store: PostgresStore, url: str) -> Any:
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sqlalchemy.NullPool)
+    with engine.begin() as connection:
+
+        async def execute(statement: str) -> None:
+            connection.exec_driver_sql(statement)
+
+        yield lambda flows: add_on(store, connection, flows), execute
+
+
+@asynccontextmanager
+async def with_sqlalchemy_and_psycopg2(store: PostgresStore, url: str) -> Any:
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg2:"), poolclass=sqlalchemy.NullPool)
+    with engine.begin() as connection:
+
+        async def execute(statement: str) -> None:
+            connection.exec_driver_sql(statement)
+
+        yield lambda flows: add_on(store, connection, flows), execute
+
+
+@asynccontextmanager
+async def with_sqlalchemy_and_asyncpg(store: PostgresStore, url: str) -> Any:
+    engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"), poolclass=sqlalchemy.NullPool)
+    async with engine.begin() as connection:
+        yield lambda flows: add_on(store, connection, flows), connection.exec_driver_sql
 
 
 @asynccontextmanager
@@ -53,7 +89,7 @@ async def with_psycopg(store: PostgresStore, url: str) -> Any:
     with psycopg.connect(url) as connection:
 
         async def add(flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-            return store.add_flows_on_sync(connection, flows)
+            return await add_on(store, connection, flows)
 
         async def execute(statement: str) -> None:
             connection.execute(statement)
@@ -62,7 +98,16 @@ async def with_psycopg(store: PostgresStore, url: str) -> Any:
 
 
 in_each_way = pytest.mark.parametrize(
-    "transaction", [with_asyncpg, with_a_pool_of_asyncpg, with_async_psycopg, with_psycopg]
+    "transaction",
+    [
+        with_asyncpg,
+        with_a_pool_of_asyncpg,
+        with_async_psycopg,
+        with_psycopg,
+        with_sqlalchemy,
+        with_sqlalchemy_and_psycopg2,
+        with_sqlalchemy_and_asyncpg,
+    ],
 )
 
 
@@ -167,17 +212,6 @@ def test_a_connection_that_gives_text_as_bytes_can_be_used(transaction: Transact
             assert await add([flow]) == [None]
             (known,) = await add([new_flow("b", key="k")])
         assert known == await store.find_flow("a")
-
-    played(play)
-
-
-def test_any_other_connection_is_refused_with_what_to_give() -> None:
-    async def play(scene: Scene) -> None:
-        store = await scene.store()
-        with pytest.raises(TypeError, match=r"pass an asyncpg.Connection, a psycopg.AsyncConnection or a psycopg.Conn"):
-            await store.add_flows_on("connection", [new_flow("a")])
-        with pytest.raises(TypeError, match=r"on a str; pass a psycopg.Connection"):
-            add_flows_on_sync("connection", scene.schema, [new_flow("a")])
 
     played(play)
 

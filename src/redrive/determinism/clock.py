@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from redrive.determinism import event_loops
 from redrive.determinism.event_loops import Late
+from redrive.determinism.steady_time import SteadyTime
 from redrive.determinism.thread_cut import call_in_thread
 
 T = TypeVar("T")
@@ -17,10 +18,15 @@ LONGEST_NAP = 3600.0
 # Timers re-check the time this often (seconds): nothing reports that the wall clock was set or that the machine slept.
 LOOK_AGAIN = 5.0
 _NOTHING = nullcontext()
+STEADY_TIME = SteadyTime()
+"""The wall-clock time of this process."""
 
 
 class Clock(Protocol):
-    """Reads time and waits. `monotonic` measures waits and deadlines; `wall` is seconds since 1970, UTC."""
+    """Reads time and waits. `monotonic` measures waits and deadlines; `wall` is seconds since 1970, UTC.
+
+    Neither goes back.
+    """
 
     def monotonic(self) -> float: ...
 
@@ -59,29 +65,31 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock, except that `wall` does not go back when the clock is set back."""
 
     monotonic = staticmethod(time.monotonic)
-    wall = staticmethod(time.time)
+    wall = staticmethod(STEADY_TIME.now)
+    cpu = staticmethod(time.process_time)
+    """Seconds in which this process ran, all its threads together."""
 
     def sleep_until(self, when: float) -> None:
-        while (left := when - time.monotonic()) > 0:
+        while (left := when - self.monotonic()) > 0:
             time.sleep(min(left, LONGEST_NAP))
 
     def call_until(self, when: float, work: Callable[[], T]) -> T:
-        return call_in_thread(max(0.0, when - time.monotonic()), work)
+        return call_in_thread(max(0.0, when - self.monotonic()), work)
 
     async def asleep_until(self, when: float) -> None:
         sleep = event_loops.sleep_function()
-        await sleep(max(0.0, min(when - time.monotonic(), LONGEST_NAP)))
-        while (left := when - time.monotonic()) > 0:
+        await sleep(max(0.0, min(when - self.monotonic(), LONGEST_NAP)))
+        while (left := when - self.monotonic()) > 0:
             await sleep(min(left, LONGEST_NAP))
 
     def cut_at(self, when: float, late: Late | None = None) -> AbstractContextManager[None]:
-        return event_loops.cut_after(max(0.0, when - time.monotonic()), late)
+        return event_loops.cut_after(max(0.0, when - self.monotonic()), late)
 
     def alarm(self, when: float, ring: Callable[[], None]) -> Callable[[], None]:
-        return event_loops.call_after(max(0.0, min(when - time.monotonic(), LOOK_AGAIN)), ring)
+        return event_loops.call_after(max(0.0, min(when - self.monotonic(), LOOK_AGAIN)), ring)
 
     def busy(self) -> AbstractContextManager[None]:
         return _NOTHING
@@ -109,6 +117,19 @@ def use_clock(clock: Clock) -> Iterator[Clock]:
         yield clock
     finally:
         _clock.reset(token)
+
+
+@contextmanager
+def replace_system_time(monotonic: Callable[[], float], wall: Callable[[], float]) -> Iterator[None]:
+    """Have the system clock of this process tell other times: for simulations, which run nothing else meanwhile."""
+    own = vars(SYSTEM_CLOCK)
+    before = dict(own)
+    own.update(monotonic=monotonic, wall=wall)
+    try:
+        yield
+    finally:
+        own.clear()
+        own.update(before)
 
 
 def whole_microseconds(wall: float) -> float:

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import SupportsIndex
 
 Ids = Callable[[], str]
 """Each call returns a new id."""
@@ -31,6 +32,28 @@ def random_token() -> str:
         chance = os.urandom(_IDS_AT_ONCE * _ID_BYTES).hex()
         _drawn.extend(chance[at : at + 2 * _ID_BYTES] for at in range(0, len(chance), 2 * _ID_BYTES))
         return _drawn.pop()
+
+
+class _Replaced(list[str]):
+    """Stands for the tokens that were drawn; each is drawn when it is needed."""
+
+    def __init__(self, draw: Callable[[], str]) -> None:
+        super().__init__()
+        self._draw = draw
+
+    def pop(self, index: SupportsIndex = -1) -> str:
+        return self._draw()
+
+
+@contextmanager
+def replace_tokens(draw: Callable[[], str]) -> Iterator[None]:
+    """Take the tokens of this process from `draw`: for simulations, which repeat them and run nothing else."""
+    global _drawn
+    before, _drawn = _drawn, _Replaced(draw)
+    try:
+        yield
+    finally:
+        _drawn = before
 
 
 if hasattr(os, "register_at_fork"):

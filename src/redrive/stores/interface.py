@@ -1,8 +1,10 @@
 """The verbs that the engine asks of a store. Each is one transaction, and one conformance suite tests every store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
     Claimed,
@@ -19,7 +21,6 @@ from redrive.stores.records import (
     Message,
     NewFlow,
     NewWorker,
-    QueueRecord,
     Reaped,
     RetryQuery,
     RetryRow,
@@ -27,9 +28,11 @@ from redrive.stores.records import (
     WorkerRecord,
 )
 
+EndListener = Callable[[Sequence[str] | None], None]
+
 
 class Registry(Protocol):
-    """What is registered beside flows: the catalogue of steps, and the access keys of the HTTP API."""
+    """What is kept beside flows: the catalogue of steps, the access keys of the HTTP API, and the audit log."""
 
     async def put_step(self, step: StepRow) -> bool:
         """Add the step, or replace the one of the same name; return True when it was added."""
@@ -55,6 +58,34 @@ class Registry(Protocol):
         """Return all keys, oldest first."""
         ...
 
+    async def expire_key(self, id: str, at: float) -> bool:  # noqa: A002 - named as the field is
+        """Let the key expire at that time, unless it does so earlier; return False when there is none."""
+        ...
+
+    async def mark_keys_used(self, used: Mapping[str, float]) -> None:
+        """Keep when these keys, by id, were last used; earlier times change nothing."""
+        ...
+
+    async def add_audit_entries(self, entries: Sequence[AuditEntry], keep: int = MOST_AUDIT_ENTRIES) -> None:
+        """Add all entries or none; remove all but the newest `keep` and those that are too old (LONGEST_AUDIT)."""
+        ...
+
+    async def list_audit_entries(self, query: AuditQuery) -> list[AuditEntry]: ...
+
+
+class LeaseRenewer(Protocol):
+    """Keeps a lease from an event loop of its own, in another thread, while the store's loop may be blocked."""
+
+    async def extend_lease(self, lease: Lease, ttl: float) -> bool:
+        """As `Store.extend_lease`."""
+        ...
+
+    async def accuse(self, lease: Lease, flow_id: str | None, blame: str = "") -> None:
+        """As `Store.accuse`."""
+        ...
+
+    async def close(self) -> None: ...
+
 
 class Store(Registry, Protocol):
     """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
@@ -75,6 +106,13 @@ class Store(Registry, Protocol):
         """
         ...
 
+    def on_ended(self, ended: EndListener) -> Callable[[], None]:
+        """Call `ended` in this event loop with the ids of flows that ended, or with None when any may have ended.
+
+        Returns a function that ends it. Calls may be missed, so listeners poll as well.
+        """
+        ...
+
     # Leases
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
@@ -83,6 +121,18 @@ class Store(Registry, Protocol):
 
     async def extend_lease(self, lease: Lease, ttl: float) -> bool:
         """Make the lease expire `ttl` seconds from now; return False when it is no longer valid."""
+        ...
+
+    def lease_renewer(self) -> LeaseRenewer:
+        """Return `extend_lease` and `accuse` for use in another thread; the caller closes it."""
+        ...
+
+    async def accuse(self, lease: Lease, flow_id: str | None, blame: str = "") -> None:
+        """Note which flow is to blame if the lease is not released but reaped; None for no flow.
+
+        Reaping the lease then sets the flow's `blame` and counts a lost owner for that flow alone. An expired lease
+        that was not reaped yet can still accuse; after that nothing happens.
+        """
         ...
 
     async def release_lease(self, lease: Lease) -> None:
@@ -100,16 +150,29 @@ class Store(Registry, Protocol):
     # Flows
 
     async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        """Add flows. For each, return None when it was added, or the flow that already has its definition and key."""
+        """Add flows. For each, return None when it was added, or the flow that already has its definition and key.
+
+        A flow that was added before, by a call whose answer was lost, is returned too: after CommitUnknownError, call
+        again. StoreError, and nothing is added, when another flow has the id.
+        """
         ...
 
     async def claim(
-        self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
+        self,
+        lease: Lease,
+        definitions: Sequence[str],
+        queues: Sequence[str] | None,
+        limit: int,
+        now: float,
+        skipped: Collection[str] = (),
     ) -> Claimed:
         """Take ownership of up to `limit` flows that are ready, or waiting and due; LeaseLostError without a lease.
 
+        skipped: those of the definitions whose flows are left to others this time.
+
         Higher priority goes first, then the earlier wake-up. No two claims get the same flow, and no more flows of a
-        queue are owned at once than its limit allows. The worker is listed with these definitions from then on.
+        queue are owned at once than its limit allows. Flows of a paused queue are not claimed, nor do they count for
+        `next_wake`. The worker is listed with these definitions from then on.
         """
         ...
 
@@ -188,7 +251,20 @@ class Store(Registry, Protocol):
 
     async def set_queue_limit(self, queue: str, limit: int | None) -> None: ...
 
-    async def list_queues(self) -> list[QueueRecord]: ...
+    async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
+        """Pause the queue, or resume it with None; return whether that changed anything.
+
+        A queue that is paused already keeps its pause.
+        """
+        ...
+
+    async def list_queues(self, now: float, queue: str | None = None) -> list[QueueRecord]:
+        """Return the queues that have flows, a limit or a pause, sorted by name; or this one, if it has any of them."""
+        ...
+
+    async def count_retries(self) -> dict[str, int]:
+        """Return how many work items of each queue wait for another attempt or are in it."""
+        ...
 
 
 Connect = Callable[[str], Store]

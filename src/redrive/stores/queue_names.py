@@ -1,10 +1,11 @@
-"""Which names a queue may have."""
+"""Which names and limits a queue may have."""
 
 import functools
 import re
 
 from redrive.flows.values.json_form import is_storable
 
+LARGEST_LIMIT = 2**31 - 1
 QUEUE_NAME = "use a name of 1 to 200 characters, without control characters and unpaired surrogates"
 
 # Names are printed as they are: a line break would forge a line, an escape sequence would reach the terminal.
@@ -26,3 +27,10 @@ def check_queue(queue: str) -> None:
     """ValueError when `queue` is not a valid name of a queue."""
     if not is_queue(queue):
         raise ValueError(f"queue: {QUEUE_NAME}")
+
+
+def check_limit(limit: object) -> None:
+    """Raise ValueError unless this is how many flows of a queue may run at once; None: any number."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LARGEST_LIMIT):
+        allowed = f"use a whole number from 1 to {LARGEST_LIMIT}, or None for no limit"
+        raise ValueError(f"limit: {limit!r:.40} is not allowed; {allowed}")

@@ -1,7 +1,4 @@
-"""The records that stores keep: flows, events, retries, dead letters, messages, workers, steps and keys.
-
-Times are epoch seconds. Bodies are JSON texts that a store does not read.
-"""
+"""The records that stores keep. Times are epoch seconds; bodies are JSON texts that a store does not read."""
 
 from collections.abc import Container
 from typing import Any, Literal, NamedTuple
@@ -52,10 +49,20 @@ class NewFlow(_Redacted, frozen=True, kw_only=True, gc=False):
     """Higher goes first."""
     key: str | None = None
     """Unique among the flows of a definition."""
+    traceparent: str | None = None
+    """The W3C trace context of whoever started the flow; None: the flow is a trace of its own."""
 
     @property
     def initial_status(self) -> FlowStatus:
         return "waiting" if self.start_at > self.created_at else "ready"
+
+    def was_added_as(self, record: "FlowRecord") -> bool:
+        """Whether the record is this flow, added before by a start whose answer was lost."""
+        return (
+            (self.id, self.definition, self.input, self.queue, self.priority, self.key)
+            == (record.id, record.definition, record.input, record.queue, record.priority, record.key)
+            and abs(self.created_at - record.created_at) < 1e-5  # stores keep microseconds
+        )
 
 
 class FlowRecord(_Redacted, frozen=True, gc=False):
@@ -83,6 +90,9 @@ class FlowRecord(_Redacted, frozen=True, gc=False):
     finished_at: float | None
     lost_owners: int = 0
     """How many owners in a row were reaped while they owned the flow; a commit sets it."""
+    blame: str | None = None
+    """What is known against the flow, as JSON that a store does not read; see `accuse`."""
+    traceparent: str | None = None
 
 
 class EventRow(NamedTuple):
@@ -105,6 +115,8 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     messages_read: int = 0
     finished_at: float | None = None
     lost_owners: int = 0
+    blame: str | None = None
+    """What is known against the flow from now on: "" for nothing; None leaves it as it is."""
 
     @property
     def yields_to_unread(self) -> bool:
@@ -228,6 +240,11 @@ class Batch(msgspec.Struct):
             or self.heartbeats
         )
 
+    @property
+    def ended(self) -> list[str]:
+        """The ids of the flows that end with it."""
+        return [change.flow_id for change in self.flows if change.status in FINISHED]
+
     def drop_new_flows(self) -> list[NewFlow]:
         """Remove the flows to add and all their rows; return the flows."""
         new, self.new_flows = self.new_flows, []
@@ -296,6 +313,8 @@ class Claimed(msgspec.Struct, frozen=True):
     """Whether more flows may be claimable right away."""
     limited: bool = False
     """Whether a queue's limit may hold flows back until others end."""
+    paused: frozenset[str] | None = None
+    """All queues that are paused, whatever was claimed; None: the answer does not say."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -315,6 +334,8 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     definition: str | None = None
     queue: str | None = None
     key: str | None = None
+    prefix: str | None = None
+    """How their ids begin."""
     before: str | None = None
     """The id of the last flow of the previous page; that flow may be gone."""
     limit: int = 100
@@ -344,17 +365,6 @@ class DeadQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
 
 
-class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue and its flows that have not finished."""
-
-    name: str
-    limit: int | None
-    """How many of its flows may be owned at once, across all workers; None: no limit."""
-    ready: int
-    waiting: int
-    running: int
-
-
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     """A step of the catalogue, from which graphs are planned by their goals."""
 
@@ -373,3 +383,11 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     digest: str
     created_at: float
+    queues: tuple[str, ...] = ()
+    """The queues whose flows it may see and use; empty: all."""
+    definitions: tuple[str, ...] = ()
+    """The definitions whose flows it may see and use; empty: all."""
+    expires_at: float | None = None
+    """When it stops being accepted; None: never."""
+    used_at: float | None = None
+    """When it was last used, to about a minute."""

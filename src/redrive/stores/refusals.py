@@ -4,8 +4,9 @@ from redrive.errors import LeaseLostError, StoreError, StoreUnusableError
 from redrive.stores.records import Lease
 
 
-def lease_lost(lease: Lease) -> LeaseLostError:
-    return LeaseLostError(f"the lease of {lease.worker} (epoch {lease.epoch}) has expired or was taken away")
+def lease_lost(lease: Lease, why: str = "") -> LeaseLostError:
+    ended = f"is no longer valid: {why}" if why else "has expired or was taken away"
+    return LeaseLostError(f"the lease of {lease.worker} (epoch {lease.epoch}) {ended}")
 
 
 def not_open(where: str) -> StoreError:

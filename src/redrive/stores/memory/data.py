@@ -1,10 +1,13 @@
 """The data of a memory store. Several stores can share it, as processes share a database."""
 
+from collections import Counter
 from collections.abc import Collection
 
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.audit import LONGEST_AUDIT, AuditEntry
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     FINISHED,
     NEVER_READS_AGAIN,
@@ -17,6 +20,7 @@ from redrive.stores.records import (
     KeyRow,
     Lease,
     Message,
+    NewFlow,
     NewWorker,
     RetryRow,
     StepRow,
@@ -37,6 +41,9 @@ class Worker(msgspec.Struct):
     last_batch: int = 0
     dead: bool = False
     """Whether the worker's store was closed."""
+    suspect: str | None = None
+    """The flow to blame if the worker is reaped."""
+    blame: str = ""
 
 
 class MemoryData:
@@ -59,9 +66,13 @@ class MemoryData:
         """Unread messages."""
         self.workers: dict[int, Worker] = {}
         self.limits: dict[str, int] = {}
+        self.pauses: dict[str, QueuePause] = {}
         self.steps: dict[str, StepRow] = {}
         self.access_keys: dict[str, KeyRow] = {}
-        self.listeners = WakeListeners()
+        self.audit: dict[int, AuditEntry] = {}
+        """By id, oldest first."""
+        self._last_audit = 0
+        self.listeners, self.end_listeners = WakeListeners(), WakeListeners()
         self.last_epoch = 0
         self.last_message = 0
 
@@ -97,6 +108,7 @@ class MemoryData:
                 messages_read=change.messages_read,
                 finished_at=finished_at,
                 lost_owners=change.lost_owners,
+                blame=flow.blame if change.blame is None else change.blame or None,
             )
         )
 
@@ -136,12 +148,18 @@ class MemoryData:
         return worker
 
     def end_lease(self, epoch: int, *, lost: int) -> int:
-        """End a lease and make its flows ready; return how many. `lost` is added to their count of lost owners."""
-        self.workers.pop(epoch, None)
+        """End a lease and make its flows ready; return how many.
+
+        `lost` is added to their count of lost owners, or to that of the flow which is to blame.
+        """
+        worker = self.workers.pop(epoch, None)
+        suspect = worker.suspect if worker is not None else None
         flows = self.owned.pop(epoch, {})
         for flow_id in flows:
             flow = self.flows[flow_id]
-            self.put(msgspec.structs.replace(flow, status="ready", owner=None, lost_owners=flow.lost_owners + lost))
+            counted = flow.lost_owners + (lost if suspect in (None, flow_id) else 0)
+            blame = worker.blame if worker is not None and lost and suspect == flow_id else flow.blame
+            self.put(msgspec.structs.replace(flow, status="ready", owner=None, lost_owners=counted, blame=blame))
         return len(flows)
 
     def remove(self, flow_ids: Collection[str]) -> None:
@@ -156,3 +174,52 @@ class MemoryData:
         self.retries = {key: row for key, row in self.retries.items() if row.flow_id not in gone}
         self.heartbeats = {key: row for key, row in self.heartbeats.items() if row.flow_id not in gone}
         self.messages = {key: row for key, row in self.messages.items() if row.flow_id not in gone}
+
+    def add_audit_entry(self, entry: AuditEntry, keep: int) -> None:
+        self._last_audit += 1
+        self.audit[self._last_audit] = msgspec.structs.replace(entry, id=self._last_audit)
+        while (oldest := next(iter(self.audit.values()))).id <= self._last_audit - keep or (
+            oldest.at < entry.at - LONGEST_AUDIT
+        ):
+            del self.audit[oldest.id]
+
+    def set_pause(self, queue: str, pause: QueuePause | None) -> bool:
+        """Pause or resume the queue; return whether that changed anything."""
+        was_paused = queue in self.pauses
+        if pause is None:
+            self.pauses.pop(queue, None)
+        else:
+            self.pauses.setdefault(queue, pause)
+        return was_paused == (pause is None)
+
+    def queues(self, now: float, only: str | None) -> list[QueueRecord]:
+        """Return the queues that have a limit, a pause or flows, with how many of their flows are in each state."""
+        counts: dict[str, Counter[str]] = {queue: Counter() for queue in (*self.limits, *self.pauses)}
+        for flow in self.flows.values():
+            if flow.status not in FINISHED:
+                of_queue = counts.setdefault(flow.queue, Counter())
+                of_queue[flow.status] += 1
+                of_queue["due"] += flow.status == "waiting" and (flow.wake_at or 0.0) <= now
+        return [
+            QueueRecord(
+                name=queue,
+                limit=self.limits.get(queue),
+                pause=self.pauses.get(queue),
+                **{state: of_queue[state] for state in ("ready", "waiting", "due", "running", "paused", "parked")},
+            )
+            for queue, of_queue in sorted(counts.items())
+            if only in (None, queue)
+        ]
+
+
+def new_record(flow: NewFlow) -> FlowRecord:
+    return FlowRecord(
+        **msgspec.structs.asdict(flow),
+        status=flow.initial_status,
+        wake_at=flow.start_at,
+        owner=None,
+        claims=0,
+        messages_sent=0,
+        messages_read=0,
+        finished_at=None,
+    )

@@ -1,13 +1,19 @@
 """The memory store: plain dicts, no threads. Its verbs never suspend, so each runs in one step of the event loop."""
 
 import heapq
-from collections.abc import Callable, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError
-from redrive.stores.memory.data import MemoryData, Worker
+from redrive.stores.any_loop_renewer import AnyLoopRenewer
+from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.interface import EndListener, LeaseRenewer
+from redrive.stores.memory.data import MemoryData, Worker, new_record
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     FINISHED,
     Batch,
@@ -25,7 +31,6 @@ from redrive.stores.records import (
     Message,
     NewFlow,
     NewWorker,
-    QueueRecord,
     Reaped,
     RetryQuery,
     RetryRow,
@@ -55,6 +60,9 @@ class MemoryStore:
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self._data.listeners.add(wake)
 
+    def on_ended(self, ended: EndListener) -> Callable[[], None]:
+        return self._data.end_listeners.add(ended)
+
     # Leases
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
@@ -71,6 +79,14 @@ class MemoryStore:
             return False
         worker.expires_at, worker.expires_at_monotonic = SYSTEM_CLOCK.wall() + ttl, SYSTEM_CLOCK.monotonic() + ttl
         return True
+
+    def lease_renewer(self) -> LeaseRenewer:
+        return AnyLoopRenewer(self)
+
+    async def accuse(self, lease: Lease, flow_id: str | None, blame: str = "") -> None:
+        worker = self._data.workers.get(lease.epoch)
+        if worker is not None:
+            worker.suspect, worker.blame = flow_id, blame
 
     async def release_lease(self, lease: Lease) -> None:
         if self._data.end_lease(lease.epoch, lost=0):
@@ -115,9 +131,12 @@ class MemoryStore:
                     answers.append(data.flows.get(holder) or new[holder])
                     continue
                 keys[flow.definition, flow.key] = flow.id
-            if flow.id in data.flows or flow.id in new:
+            if (known := data.flows.get(flow.id)) is not None and flow.was_added_as(known):
+                answers.append(known)
+                continue
+            if known is not None or flow.id in new:
                 raise flow_exists(flow.id)
-            new[flow.id] = _new_record(flow)
+            new[flow.id] = new_record(flow)
             answers.append(None)
         for record in new.values():
             data.put(record)
@@ -127,7 +146,13 @@ class MemoryStore:
         return answers
 
     async def claim(
-        self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
+        self,
+        lease: Lease,
+        definitions: Sequence[str],
+        queues: Sequence[str] | None,
+        limit: int,
+        now: float,
+        skipped: Collection[str] = (),
     ) -> Claimed:
         data = self._data
         worker = data.valid_holder(lease)
@@ -135,7 +160,10 @@ class MemoryStore:
         matching = [
             flow
             for flow in map(data.flows.__getitem__, data.claimable)
-            if flow.definition in definitions and (queues is None or flow.queue in queues)
+            if flow.definition in definitions
+            and flow.definition not in skipped
+            and (queues is None or flow.queue in queues)
+            and flow.queue not in data.pauses
         ]
         due = [flow for flow in matching if flow.status == "ready" or (flow.wake_at or 0.0) <= now]
         wakes = [flow.wake_at for flow in matching if flow.status == "waiting" and (flow.wake_at or 0.0) > now]
@@ -152,14 +180,14 @@ class MemoryStore:
             data.put(mine)
             claimed.append(mine)
         next_wake = min((wake for wake in wakes if wake is not None), default=None)
-        return Claimed(claimed, next_wake, len(claimed) == limit, bool(room))
+        return Claimed(claimed, next_wake, len(claimed) == limit, bool(room), frozenset(data.pauses))
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         data = self._data
         worker = data.valid_holder(lease)
         self._validate(lease, batch)
         for flow in batch.new_flows:
-            data.put(msgspec.structs.replace(_new_record(flow), status="running", owner=lease.epoch, claims=1))
+            data.put(msgspec.structs.replace(new_record(flow), status="running", owner=lease.epoch, claims=1))
         for event in batch.events:
             data.events.setdefault(event.flow_id, {})[event.seq] = event
         for change in batch.flows:
@@ -175,6 +203,8 @@ class MemoryStore:
         worker.last_batch = batch.number
         if batch.flows:
             data.listeners.notify()
+            if data.end_listeners and (ended := batch.ended):
+                data.end_listeners.notify(ended)
 
     def _validate(self, lease: Lease, batch: Batch) -> None:
         written: set[tuple[str, int]] = set()
@@ -226,6 +256,7 @@ class MemoryStore:
             and query.definition in (None, flow.definition)
             and query.queue in (None, flow.queue)
             and query.key in (None, flow.key)
+            and (query.prefix is None or flow.id.startswith(query.prefix))
         )
         return [flow for flow, _ in zip(wanted, range(query.limit), strict=False)]
 
@@ -301,24 +332,18 @@ class MemoryStore:
             self._data.limits[queue] = limit
         self._data.listeners.notify()
 
-    async def list_queues(self) -> list[QueueRecord]:
-        counts: dict[str, dict[str, int]] = {queue: {} for queue in self._data.limits}
-        for flow in self._data.flows.values():
-            if flow.status in ("ready", "waiting", "running"):
-                of_queue = counts.setdefault(flow.queue, {})
-                of_queue[flow.status] = of_queue.get(flow.status, 0) + 1
-        return [
-            QueueRecord(
-                name=queue,
-                limit=self._data.limits.get(queue),
-                ready=of_queue.get("ready", 0),
-                waiting=of_queue.get("waiting", 0),
-                running=of_queue.get("running", 0),
-            )
-            for queue, of_queue in sorted(counts.items())
-        ]
+    async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
+        changed = self._data.set_pause(queue, pause)
+        self._data.listeners.notify()
+        return changed
 
-    # Registry: steps and access keys
+    async def list_queues(self, now: float, queue: str | None = None) -> list[QueueRecord]:
+        return self._data.queues(now, queue)
+
+    async def count_retries(self) -> dict[str, int]:
+        return dict(Counter(row.queue for row in self._data.retries.values()))
+
+    # Registry: steps, access keys, audit log
 
     async def put_step(self, step: StepRow) -> bool:
         new = step.name not in self._data.steps
@@ -342,15 +367,29 @@ class MemoryStore:
     async def list_keys(self) -> list[KeyRow]:
         return sorted(self._data.access_keys.values(), key=lambda key: (key.created_at, key.id))
 
+    async def expire_key(self, id: str, at: float) -> bool:  # noqa: A002 - named as the field is
+        key = self._data.access_keys.get(id)
+        if key is None:
+            return False
+        expires_at = at if key.expires_at is None else min(key.expires_at, at)
+        self._data.access_keys[id] = msgspec.structs.replace(key, expires_at=expires_at)
+        return True
 
-def _new_record(flow: NewFlow) -> FlowRecord:
-    return FlowRecord(
-        **msgspec.structs.asdict(flow),
-        status=flow.initial_status,
-        wake_at=flow.start_at,
-        owner=None,
-        claims=0,
-        messages_sent=0,
-        messages_read=0,
-        finished_at=None,
-    )
+    async def mark_keys_used(self, used: Mapping[str, float]) -> None:
+        for key_id, at in used.items():
+            if (key := self._data.access_keys.get(key_id)) is not None:
+                self._data.access_keys[key_id] = msgspec.structs.replace(key, used_at=max(key.used_at or at, at))
+
+    async def add_audit_entries(self, entries: Sequence[AuditEntry], keep: int = MOST_AUDIT_ENTRIES) -> None:
+        for entry in entries:
+            self._data.add_audit_entry(entry, keep)
+
+    async def list_audit_entries(self, query: AuditQuery) -> list[AuditEntry]:
+        wanted = (
+            entry
+            for entry in reversed(self._data.audit.values())
+            if query.action in (None, entry.action)
+            and query.concerns(entry.target)
+            and (query.before is None or entry.id < query.before)
+        )
+        return list(itertools.islice(wanted, query.limit))

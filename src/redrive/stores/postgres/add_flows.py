@@ -1,41 +1,26 @@
-"""Adds flows, also in a caller's own transaction: they exist if and only if that transaction commits."""
+"""The statements that add flows, also in a caller's own transaction: flows exist if and only if that commits."""
 
-import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from redrive.errors import StoreError
+from redrive.stores.caller_transaction import PARAMETER, AddSteps, Rows, wrong_database
 from redrive.stores.postgres.columns import FLOW, NEW_FLOW, flow_record, named, rows_of_json, selected, written
+from redrive.stores.postgres.faults import REFUSED_STATEMENT
 from redrive.stores.postgres.identifiers import channel_of, literal, quoted
 from redrive.stores.records import FlowRecord, NewFlow
-
-Rows = Sequence[Sequence[Any]]
-Steps = Generator[tuple[str, str], Rows, list[FlowRecord | None]]
-"""Yields statements with their only parameter, and is sent the rows; the protocol is written once, sans-IO."""
 
 # The flow that has the key may be pruned between the two statements.
 _MAX_ROUNDS = 5
 
 
-class ParameterStyle(NamedTuple):
-    """How a driver writes a parameter and a literal percent sign."""
-
-    parameter: str
-    percent: str
-
-
-ASYNCPG, PSYCOPG = ParameterStyle("$1", "%"), ParameterStyle("%s", "%%")
-# Occurs in no name.
-_PARAMETER = "\x00"
-
-
 @cache
-def _statements(schema: str, style: ParameterStyle) -> tuple[str, ...]:
+def _statements(schema: str) -> tuple[str, str]:
     """Return two statements: one adds flows, the other finds the flows that already have their keys."""
-    new = rows_of_json(_PARAMETER, NEW_FLOW, "new")
+    new = rows_of_json(PARAMETER, NEW_FLOW, "new")
     # Sorted by key, so that two transactions which add the same keys cannot deadlock.
     add = f"""
         WITH added AS (
@@ -55,77 +40,57 @@ def _statements(schema: str, style: ParameterStyle) -> tuple[str, ...]:
         SELECT {selected(FLOW, "flows")}
         FROM {new} JOIN {quoted(schema)}.flows AS flows ON flows.definition = new.definition AND flows.key = new.key
     """  # noqa: S608 - the names are quoted, and the rest is a parameter
-    return tuple(one.replace("%", style.percent).replace(_PARAMETER, style.parameter) for one in (add, holders))
+    return add, holders
 
 
-def add_flows_steps(schema: str, flows: Sequence[NewFlow], style: ParameterStyle = ASYNCPG) -> Steps:
+def add_flows_steps(schema: str, flows: Sequence[NewFlow]) -> AddSteps:
     """Add flows; returns what the store's `add_flows` returns."""
     left = {flow.id: flow for flow in flows}
     if len(left) < len(flows):
         raise StoreError("two of the flows to add have the same id; nothing was written")
     answers: dict[str, FlowRecord | None] = {}
-    add, holders = _statements(schema, style)
+    add, holders = _statements(schema)
     for _ in range(_MAX_ROUNDS):
         if left:
-            for (flow_id,) in _as_text((yield add, _json(left.values()))):
+            for (flow_id,) in _as_text((yield add, (_json(left.values()),))):
                 answers[flow_id] = None
                 del left[flow_id]
         if not left:
             return [answers[flow.id] for flow in flows]
-        found = [flow_record(row) for row in _as_text((yield holders, _json(left.values())))]
+        found = [flow_record(row) for row in _as_text((yield holders, (_json(left.values()),)))]
         by_key = {(flow.definition, flow.key): flow for flow in found}
         answers |= {flow.id: by_key[key] for flow in left.values() if (key := (flow.definition, flow.key)) in by_key}
         left = {flow_id: flow for flow_id, flow in left.items() if flow_id not in answers}
     raise StoreError(f"flow {next(iter(left))} was not added: other flows keep taking and freeing its key; try again")
 
 
-async def run_steps(steps: Steps, fetch: Callable[[str, str], Awaitable[Rows]]) -> list[FlowRecord | None]:
+class Identity(NamedTuple):
+    """Which database it is, as the server says."""
+
+    name: str
+    system: str | None
+    """The identifier of the server's data, which a standby shares; None where the store's role may not read it."""
+
+
+IDENTITY = "SELECT current_database(), system_identifier::text FROM pg_catalog.pg_control_system()"
+NAME_ONLY = "SELECT current_database(), NULL"
+
+
+async def identity_of(connection: Any) -> Identity:
     try:
-        statement, parameter = next(steps)
-        while True:
-            statement, parameter = steps.send(await fetch(statement, parameter))
-    except StopIteration as done:
-        return _result(done)
+        return Identity(*await connection.fetchrow(IDENTITY))
+    except REFUSED_STATEMENT:
+        return Identity(*await connection.fetchrow(NAME_ONLY))
 
 
-async def add_flows_on(connection: Any, schema: str, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-    """Add flows in the transaction of an asyncpg or psycopg connection; workers are notified when it commits."""
-    if _is_one_of("asyncpg", "Connection", connection):
-        return await run_steps(add_flows_steps(schema, flows), connection.fetch)
-    if _is_one_of("psycopg", "Connection", connection):
-        return add_flows_on_sync(connection, schema, flows)
-    if not _is_one_of("psycopg", "AsyncConnection", connection):
-        raise _refused(connection, "an asyncpg.Connection, a psycopg.AsyncConnection or a psycopg.Connection")
-    from psycopg.rows import tuple_row
-
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-
-        async def fetch(statement: str, parameter: str) -> Rows:
-            await cursor.execute(statement, (parameter,))
-            return await cursor.fetchall()  # type: ignore[no-any-return]  # the connection is untyped
-
-        return await run_steps(add_flows_steps(schema, flows, PSYCOPG), fetch)
-
-
-def add_flows_on_sync(connection: Any, schema: str, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-    """Add flows in the transaction of a synchronous psycopg connection."""
-    if not _is_one_of("psycopg", "Connection", connection):
-        raise _refused(connection, "a psycopg.Connection")
-    from psycopg.rows import tuple_row
-
-    steps = add_flows_steps(schema, flows, PSYCOPG)
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        try:
-            statement, parameter = next(steps)
-            while True:
-                cursor.execute(statement, (parameter,))
-                statement, parameter = steps.send(cursor.fetchall())
-        except StopIteration as done:
-            return _result(done)
-
-
-def _result(done: StopIteration) -> list[FlowRecord | None]:
-    return done.value  # type: ignore[no-any-return]  # what the generator returned
+def add_flows_steps_on(schema: str, flows: Sequence[NewFlow], identity: Identity, address: str) -> AddSteps:
+    """Add flows on the caller's connection; WrongDatabaseError when that is connected to another database."""
+    (row,) = _as_text((yield NAME_ONLY if identity.system is None else IDENTITY, ()))
+    theirs = Identity(*row)
+    if theirs != identity:
+        of_another = f"database {theirs.name}" if theirs.name != identity.name else f"{theirs.name} of another server"
+        raise wrong_database(of_another, address)
+    return (yield from add_flows_steps(schema, flows))
 
 
 def _as_text(rows: Rows) -> Rows:
@@ -135,13 +100,3 @@ def _as_text(rows: Rows) -> Rows:
 
 def _json(flows: Iterable[NewFlow]) -> str:
     return msgspec.json.encode(list(flows)).decode()
-
-
-def _is_one_of(library: str, name: str, connection: Any) -> bool:
-    """Check the type without importing a library that the caller does not use."""
-    module = sys.modules.get(library)
-    return module is not None and isinstance(connection, getattr(module, name))
-
-
-def _refused(connection: Any, wanted: str) -> TypeError:
-    return TypeError(f"flows cannot be started on a {type(connection).__qualname__}; pass {wanted}")

@@ -19,6 +19,7 @@ _PARTITIONS = """
 {status}_wanted AS (
     SELECT p.queue, p.definition FROM {status}_partitions AS p, lease
     WHERE p.definition = ANY ($2::text[]) AND ($3::text[] IS NULL OR p.queue = ANY ($3))
+        AND NOT EXISTS (SELECT FROM queue_pauses AS q WHERE q.name = p.queue)
 )"""
 
 # Ready flows are first counted without locks, then that many of each partition are locked with SKIP LOCKED. So
@@ -99,7 +100,8 @@ SELECT
         ) AS f
     ) AS next_wake,
     (SELECT count(*) FROM picked) >= $4 OR (SELECT count(*) FROM due) >= {MAX_DUE} AS more,
-    (SELECT found FROM limited) AS limited
+    (SELECT found FROM limited) AS limited,
+    ARRAY(SELECT name FROM queue_pauses) AS paused
 FROM lease LEFT JOIN claimed ON true
 WHERE EXISTS (SELECT FROM holder) OR NOT EXISTS (SELECT FROM picked)
 ORDER BY claimed.priority DESC, claimed.wake_at, claimed.id

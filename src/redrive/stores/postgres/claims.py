@@ -1,7 +1,7 @@
 """Claims flows, and finds those of a claim whose answer was lost."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from redrive.errors import StoreUnavailableError
@@ -16,8 +16,10 @@ from redrive.stores.refusals import lease_lost
 class Claimer:
     """Claims with one statement, or with a few where queues have limits."""
 
-    def __init__(self, connection: SharedConnection) -> None:
+    def __init__(self, connection: SharedConnection, check: Callable[[Lease], None]) -> None:
+        """check: raises LeaseLostError when the server is not the one that issued the lease."""
         self._connection = connection
+        self._check = check
         self._number = 0
         self._unanswered: dict[int, list[int]] = {}
         """Epoch -> the claims whose answers were lost: they may have taken flows unknown to their owner."""
@@ -27,9 +29,16 @@ class Claimer:
         """Whether the last claim found flows in queues with limits."""
 
     async def claim(
-        self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
+        self,
+        lease: Lease,
+        definitions: Sequence[str],
+        queues: Sequence[str] | None,
+        limit: int,
+        now: float,
+        skipped: Collection[str],
     ) -> Claimed:
-        wanted = list(definitions), None if queues is None else list(queues)
+        known = list(definitions)
+        wanted = [one for one in known if one not in skipped], None if queues is None else list(queues)
         self._number += 1
         number = self._number
 
@@ -37,9 +46,9 @@ class Claimer:
             rows = await connection.fetch(CLAIM, lease.epoch, *wanted, limit, now, locked, number)
             if not rows:
                 raise lease_lost(lease)
-            *_, next_wake, more, self._limited = rows[0]
+            *_, next_wake, more, self._limited, paused = rows[0]
             flows = [flow_record(row[: len(FLOW)]) for row in rows if row["id"] is not None]
-            return Claimed(flows, next_wake, more, self._limited)
+            return Claimed(flows, next_wake, more, self._limited, frozenset(paused))
 
         async def claim_within_limits(connection: Any) -> Claimed:
             async with connection.transaction():
@@ -47,9 +56,10 @@ class Claimer:
                 return await claim(connection, locked)
 
         async def claim_all(connection: Any) -> Claimed:
-            if self._listed != (lease.epoch, wanted[0]):
-                await connection.execute(UPDATE_DEFINITIONS, lease.epoch, wanted[0])
-                self._listed = lease.epoch, wanted[0]
+            self._check(lease)
+            if self._listed != (lease.epoch, known):
+                await connection.execute(UPDATE_DEFINITIONS, lease.epoch, known)
+                self._listed = lease.epoch, known
             unanswered = self._unanswered.get(lease.epoch)
             if unanswered and (flows := await _taken_by(connection, lease, unanswered, number)):
                 return Claimed(flows, None, more=True)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from redrive.stores.audit import AuditEntry
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     DeadLetter,
     EventRow,
@@ -24,6 +26,7 @@ DEAD_LETTER = DeadLetter.__struct_fields__
 MESSAGE = Message.__struct_fields__
 STEP = StepRow.__struct_fields__
 KEY = KeyRow.__struct_fields__
+AUDIT_ENTRY = AuditEntry.__struct_fields__
 
 _BODIES = {"input", "body", "details"}
 _TYPES = {
@@ -66,6 +69,18 @@ def named(columns: Sequence[str]) -> str:
 def flow_record(row: Sequence[Any]) -> FlowRecord:
     """Return the record of a row of `selected(FLOW)`."""
     return FlowRecord(*row)
+
+
+def key_row(row: Any) -> KeyRow:
+    """Return the record of a row of `selected(KEY)`."""
+    return KeyRow(**{**row, "queues": tuple(row["queues"]), "definitions": tuple(row["definitions"])})
+
+
+def queue_record(row: Any) -> QueueRecord:
+    """Return the record of a row that has the columns of a pause, which are NULL without one."""
+    fields = dict(row)
+    at, by, why = (fields.pop(name) for name in ("at", "by", "why"))
+    return QueueRecord(**fields, pause=None if at is None else QueuePause(at=at, by=by, why=why))
 
 
 def _is_time(column: str) -> bool:

@@ -57,6 +57,7 @@ changed AS (
         owner = CASE WHEN c.status = 'running' THEN f.owner END,
         messages_read = c.messages_read,
         lost_owners = c.lost_owners,
+        blame = CASE WHEN c.blame IS NULL THEN f.blame ELSE nullif(c.blame, '') END,
         finished_at = CASE
             WHEN NOT (c.yields AND f.messages_sent > c.messages_read) THEN to_timestamp(c.finished_at)
         END

@@ -12,10 +12,12 @@ try:
         asyncpg.InterfaceError,
         asyncpg.InternalClientError,
     )
+    REFUSED_STATEMENT: tuple[type[Exception], ...] = (asyncpg.PostgresError,)
     # A connection that is cut at the wrong moment leaves the driver's protocol state out of sync.
     OUT_OF_SYNC: tuple[type[Exception], ...] = (OSError, asyncpg.InternalClientError)
 except ImportError:
     DRIVER_FAULTS = OUT_OF_SYNC = (OSError,)
+    REFUSED_STATEMENT = ()
 """What the driver raises when the database or the network is at fault."""
 CLOSED_MIDWAY = AttributeError
 """What the driver raises when the connection is closed in the middle of a statement, since its own parts are gone."""
@@ -33,7 +35,7 @@ _UNUSABLE = {
     "3F": "if the schema was dropped, open the store again to create it",
     "42501": "grant the user the privilege, or use another user",
     "42P01": "if the schema was changed or dropped, open the store again to migrate it",
-    "42": "the schema does not fit this version of redrive; undo changes made by hand, or use another schema",
+    "42": "the schema does not fit this version of redrive; revert changes made by hand, or use another schema",
     "0A": "this server lacks a feature that redrive needs",
 }
 

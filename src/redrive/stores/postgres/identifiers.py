@@ -2,7 +2,7 @@
 
 from redrive.errors import StoreUnusableError
 
-# PostgreSQL truncates names at 63 bytes, and the channel's name is five bytes longer than the schema's.
+# PostgreSQL truncates names at 63 bytes, and the longest channel's name is five bytes longer than the schema's.
 _MAX_SCHEMA_BYTES = 58
 
 
@@ -26,6 +26,11 @@ def quoted(name: str) -> str:
 def channel_of(schema: str) -> str:
     """Return the notification channel of a schema's store."""
     return f"{schema}_wake"
+
+
+def end_channel_of(schema: str) -> str:
+    """Return the notification channel on which a schema's store tells that flows have ended."""
+    return f"{schema}_ends"
 
 
 def literal(text: str) -> str:

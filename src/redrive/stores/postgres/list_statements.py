@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from redrive.stores.id_range import id_range
 from redrive.stores.postgres.columns import DEAD_LETTER, FLOW, RETRY, selected
 from redrive.stores.postgres.identifiers import literal
 from redrive.stores.records import DeadQuery, FlowQuery, RetryQuery
@@ -35,6 +36,8 @@ def list_flows(query: FlowQuery) -> tuple[str, list[Any]]:
     if query.status:
         # Literals, so that the partial indexes on these statuses can be used.
         conditions.texts.append(f"status IN ({', '.join(map(literal, query.status))})")
+    if query.prefix is not None:
+        conditions.add("id >= {} AND id < {}", *id_range(query.prefix))
     if query.before is not None:
         conditions.add("id < {}", query.before)
     return conditions.statement(f"SELECT {selected(FLOW, 'flows')} FROM flows", "id DESC", query.limit)

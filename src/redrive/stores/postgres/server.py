@@ -10,6 +10,7 @@ from redrive.stores.postgres.faults import (
     CLOSED_MIDWAY,
     CONNECTING_FAULTS,
     DRIVER_FAULTS,
+    REFUSED_STATEMENT,
     USE_SESSION_MODE,
     connecting_failed,
 )
@@ -34,6 +35,8 @@ ENCODINGS = ("UTF8", "SQL_ASCII")
 
 _EXAMPLE = "write postgresql://user@host:5432/database, and / ? # @ in a password or a name as %2F %3F %23 %40"
 _SESSION_ID = "SELECT pg_backend_pid()"
+# A promoted standby begins a new timeline, and may lack what its primary committed last.
+_TIMELINE = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
 # The locking rules that the statements rely on are those of READ COMMITTED, whatever the database's default is.
 _SESSION = """
 SET standard_conforming_strings TO on;
@@ -65,6 +68,11 @@ class Server:
 
     def __init__(self, url: str, schema: str) -> None:
         self.address = public_address(url)
+        self.timeline: str | None = None
+        """The timeline of the server at the last connect; None where the server does not tell.
+
+        When it changes, the database is another one: commits that were acknowledged before may be gone.
+        """
         self._url = url
         self._session = _SESSION.format(schema=quoted(schema), idle_in_transaction=IDLE_IN_TRANSACTION_TIMEOUT)
 
@@ -97,6 +105,7 @@ class Server:
                     " create the database with ENCODING 'UTF8'"
                 )
             await connection.execute(self._session + setup, timeout=CONNECT_TIMEOUT)
+            self.timeline = await _timeline(connection) or self.timeline
         except BaseException as error:
             connection.terminate()
             if isinstance(error, Exception) and isinstance(error, (*DRIVER_FAULTS, CLOSED_MIDWAY)):
@@ -143,6 +152,15 @@ async def _finish_connecting(connect: Coroutine[Any, Any, Any]) -> Any:
                 connecting.result().terminate()
         raise
     return connecting.result()
+
+
+async def _timeline(connection: Any) -> str | None:
+    try:
+        timeline: str | None = await connection.fetchval(_TIMELINE, timeout=CONNECT_TIMEOUT)
+    except REFUSED_STATEMENT:
+        # Services that replace the storage layer do not have these functions, and lose no commits at a failover.
+        return None
+    return timeline
 
 
 async def close_quietly(connection: Any) -> None:

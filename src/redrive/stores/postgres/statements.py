@@ -1,6 +1,6 @@
 """The statements of the other verbs, by name. The connection's search path determines the schema."""
 
-from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, KEY, MESSAGE, STEP, selected
+from redrive.stores.postgres.columns import AUDIT_ENTRY, EVENT, FLOW, HEARTBEAT, KEY, MESSAGE, STEP, selected
 
 # ruff: noqa: S608 - all values are parameters
 
@@ -16,18 +16,26 @@ WHERE epoch = $1 AND expires_at > now() RETURNING 1
 
 UPDATE_DEFINITIONS = "UPDATE workers SET definitions = $2 WHERE epoch = $1 AND definitions <> $2"
 
-RELEASE_LEASE = "DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name"
+ACCUSE = "UPDATE workers SET suspect = $2, blame = $3 WHERE epoch = $1"
+
+RELEASE_LEASE = "DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name, suspect, blame"
 
 ANY_EXPIRED = "SELECT EXISTS (SELECT FROM workers WHERE expires_at <= now())"
-REAP_LEASES = "DELETE FROM workers WHERE expires_at <= now() RETURNING epoch, name"
+REAP_LEASES = "DELETE FROM workers WHERE expires_at <= now() RETURNING epoch, name, suspect, blame"
 
 # A statement of its own, after the lease has ended: only then does it see everything that was claimed under it.
 RELEASE_FLOWS = """
 WITH orphaned AS MATERIALIZED (
     SELECT id, owner FROM flows WHERE owner = ANY ($1::bigint[]) FOR UPDATE
 ), released AS (
-    UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + $3
-    FROM orphaned WHERE flows.id = orphaned.id
+    UPDATE flows SET
+        status = 'ready',
+        owner = NULL,
+        lost_owners = lost_owners + CASE WHEN ended.suspect IS NULL OR ended.suspect = flows.id THEN $3 ELSE 0 END,
+        blame = CASE WHEN $3 > 0 AND ended.suspect = flows.id THEN ended.blame ELSE flows.blame END
+    FROM orphaned JOIN unnest($1::bigint[], $4::text[], $5::text[]) AS ended (epoch, suspect, blame)
+        ON ended.epoch = orphaned.owner
+    WHERE flows.id = orphaned.id
     RETURNING orphaned.owner
 )
 SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT FROM released LIMIT 1) AS one)
@@ -150,16 +158,42 @@ SELECT pg_notify($3, '')
 
 DROP_QUEUE_LIMIT = "WITH changed AS (DELETE FROM queue_limits WHERE name = $1) SELECT pg_notify($2, '')"
 
-LIST_QUEUES = """
-WITH counted (name, ready, waiting, running) AS (
-    SELECT queue, count(*), 0, 0 FROM flows WHERE status = 'ready' GROUP BY queue
-    UNION ALL SELECT queue, 0, count(*), 0 FROM flows WHERE status = 'waiting' GROUP BY queue
-    UNION ALL SELECT queue, 0, 0, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY queue
-    UNION ALL SELECT name, 0, 0, 0 FROM queue_limits
+PAUSE_QUEUE = """
+WITH changed AS (
+    INSERT INTO queue_pauses (name, at, "by", why) VALUES ($1, to_timestamp($2), $3, $4)
+    ON CONFLICT (name) DO NOTHING RETURNING 1
 )
-SELECT name, "limit", sum(ready)::bigint AS ready, sum(waiting)::bigint AS waiting, sum(running)::bigint AS running
-FROM counted LEFT JOIN queue_limits USING (name) GROUP BY name, "limit" ORDER BY name
+SELECT EXISTS (SELECT FROM changed), pg_notify($5, '')
 """
+
+RESUME_QUEUE = """
+WITH changed AS (DELETE FROM queue_pauses WHERE name = $1 RETURNING 1)
+SELECT EXISTS (SELECT FROM changed), pg_notify($2, '')
+"""
+
+_LIST_QUEUES = """
+WITH counted (name, ready, waiting, due, running, paused, parked) AS (
+    SELECT queue, count(*), 0, 0, 0, 0, 0 FROM flows WHERE status = 'ready' {of_queue} GROUP BY queue
+    UNION ALL SELECT queue, 0, count(*), count(*) FILTER (WHERE wake_at <= to_timestamp($1)), 0, 0, 0
+    FROM flows WHERE status = 'waiting' {of_queue} GROUP BY queue
+    UNION ALL SELECT queue, 0, 0, 0, count(*), 0, 0 FROM flows WHERE owner IS NOT NULL {of_queue} GROUP BY queue
+    UNION ALL SELECT
+        queue, 0, 0, 0, 0, count(*) FILTER (WHERE status = 'paused'), count(*) FILTER (WHERE status = 'parked')
+    FROM flows WHERE status IN ('paused', 'parked') {of_queue} GROUP BY queue
+    UNION ALL SELECT name, 0, 0, 0, 0, 0, 0 FROM queue_limits
+    UNION ALL SELECT name, 0, 0, 0, 0, 0, 0 FROM queue_pauses
+)
+SELECT
+    name, "limit", date_part('epoch', at) AS at, "by", why,
+    sum(ready)::bigint AS ready, sum(waiting)::bigint AS waiting, sum(due)::bigint AS due,
+    sum(running)::bigint AS running, sum(paused)::bigint AS paused, sum(parked)::bigint AS parked
+FROM counted LEFT JOIN queue_limits USING (name) LEFT JOIN queue_pauses USING (name) {of_name}
+GROUP BY name, "limit", at, "by", why ORDER BY name
+"""
+LIST_QUEUES = _LIST_QUEUES.format(of_queue="", of_name="")
+LIST_QUEUE = _LIST_QUEUES.format(of_queue="AND queue = $2", of_name="WHERE name = $2")
+
+COUNT_RETRIES = "SELECT queue, count(*) FROM retry_queue GROUP BY queue"
 
 # xmax is 0 only in a row that was inserted, not updated.
 PUT_STEP = """
@@ -170,8 +204,36 @@ DROP_STEP = "DELETE FROM step_catalogue WHERE name = $1 RETURNING 1"
 LIST_STEPS = f"SELECT {selected(STEP, 'step_catalogue')} FROM step_catalogue ORDER BY name"
 
 ADD_KEY = """
-INSERT INTO access_keys (id, name, role, digest, created_at) VALUES ($1, $2, $3, $4, to_timestamp($5))
+INSERT INTO access_keys (id, name, role, digest, created_at, queues, definitions, expires_at, used_at)
+VALUES ($1, $2, $3, $4, to_timestamp($5), $6, $7, to_timestamp($8), to_timestamp($9))
 ON CONFLICT (id) DO NOTHING RETURNING 1
 """
 DROP_KEY = "DELETE FROM access_keys WHERE id = $1 RETURNING 1"
 LIST_KEYS = f"SELECT {selected(KEY, 'access_keys')} FROM access_keys ORDER BY access_keys.created_at, id"
+EXPIRE_KEY = """
+UPDATE access_keys SET expires_at = least(expires_at, to_timestamp($2)) WHERE id = $1 RETURNING 1
+"""
+MARK_KEYS_USED = """
+UPDATE access_keys SET used_at = greatest(used_at, to_timestamp(used.at))
+FROM unnest($1::text[], $2::float8[]) AS used (id, at) WHERE access_keys.id = used.id
+"""
+
+ADD_AUDIT_ENTRIES = """
+WITH added AS (
+    INSERT INTO audit_log (at, actor, origin, action, target, detail)
+    SELECT to_timestamp(new.at), actor, origin, action, target, detail
+    FROM unnest($1::float8[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+        WITH ORDINALITY AS new (at, actor, origin, action, target, detail, place)
+    ORDER BY place
+    RETURNING id, at
+)
+DELETE FROM audit_log
+WHERE id <= (SELECT max(id) FROM added) - $7::bigint
+OR at < (SELECT max(at) FROM added) - make_interval(secs => $8::float8)
+"""
+LIST_AUDIT_ENTRIES = f"""
+SELECT {selected(AUDIT_ENTRY, "audit_log")} FROM audit_log
+WHERE ($1::text IS NULL OR action = $1) AND ($3::bigint IS NULL OR id < $3)
+AND ($2::text IS NULL OR target = $2 OR starts_with(target, $2 || '/'))
+ORDER BY id DESC LIMIT $4
+"""

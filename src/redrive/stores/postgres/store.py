@@ -1,22 +1,32 @@
 """The PostgreSQL store: most verbs are one statement, kept in the `*statement*` modules beside it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import astuple
 
-from redrive.errors import CommitUnknownError
+from redrive.errors import CommitUnknownError, StoreError
+from redrive.stores.audit import LONGEST_AUDIT, MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.caller_transaction import AddSteps, Database, Parameters, Rows, run_steps, with_dollars
+from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.postgres import list_statements, statements
-from redrive.stores.postgres.add_flows import add_flows_on, add_flows_on_sync, add_flows_steps, run_steps
+from redrive.stores.postgres.add_flows import (
+    Identity,
+    add_flows_steps,
+    add_flows_steps_on,
+    identity_of,
+)
 from redrive.stores.postgres.claims import Claimer
-from redrive.stores.postgres.columns import flow_record
+from redrive.stores.postgres.columns import flow_record, key_row, queue_record
 from redrive.stores.postgres.commit_statement import commit_statement
 from redrive.stores.postgres.connections import PLAN_LIFETIME, ConnectionPool, SharedConnection
-from redrive.stores.postgres.identifiers import channel_of, checked_schema, literal
+from redrive.stores.postgres.identifiers import channel_of, checked_schema, end_channel_of, literal
+from redrive.stores.postgres.lease_renewer import PostgresLeaseRenewer
 from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
 from redrive.stores.postgres.notifications import NotificationListener
 from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
     Claimed,
@@ -33,7 +43,6 @@ from redrive.stores.records import (
     Message,
     NewFlow,
     NewWorker,
-    QueueRecord,
     Reaped,
     RetryQuery,
     RetryRow,
@@ -53,7 +62,10 @@ class PostgresStore:
     """Flows in a schema of a database.
 
     Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.
+    A worker uses one more, to renew its lease from a thread.
     """
+
+    database: Database = "PostgreSQL"
 
     def __init__(self, url: str, schema: str = "redrive") -> None:
         self._schema = checked_schema(schema)
@@ -65,11 +77,15 @@ class PostgresStore:
         self._claims = SharedConnection(
             server, USE_INDEXES + NO_FLUSH, timeout=CLAIM_TIMEOUT, plan_lifetime=PLAN_LIFETIME
         )
-        self._claimer = Claimer(self._claims)
+        self._claimer = Claimer(self._claims, self._check_timeline)
         self._pool = ConnectionPool(server, POOL_SIZE)
-        self._notifications = NotificationListener(server, self._channel)
+        self._notifications = NotificationListener(server, self._channel, end_channel_of(schema))
+        self._identity: Identity | None = None
+        """The database, as the server names it; read when a caller's own connection must be compared with it."""
         self._fences: dict[int, int] = {}
         """Epoch -> the fence that its commits must match."""
+        self._timelines: dict[int, str | None] = {}
+        """Epoch -> the server's timeline when the lease was acquired."""
         self._unknown_commits: set[int] = set()
         """The epochs whose last commit may or may not have succeeded."""
 
@@ -91,6 +107,9 @@ class PostgresStore:
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
         return self._notifications.on_wake(wake)
 
+    def on_ended(self, ended: EndListener) -> Callable[[], None]:
+        return self._notifications.on_ended(ended)
+
     # Leases
 
     async def acquire_lease(self, worker: NewWorker, ttl: float) -> Lease:
@@ -99,19 +118,46 @@ class PostgresStore:
         self._commits.timeout = min(self._commits.timeout, max(ttl * COMMIT_TIMEOUT_PER_TTL, 1.0))
         await self._pool.run(lambda connection: refuse_newer_schema(connection, self._schema, self.address))
         rows = await self._write(statements.ACQUIRE_LEASE, worker.name, list(worker.definitions), queues, ttl)
-        return Lease(rows[0][0], worker.name)
+        lease = Lease(rows[0][0], worker.name)
+        self._timelines[lease.epoch] = self._server.timeline
+        return lease
+
+    def _check_timeline(self, lease: Lease) -> None:
+        """Raise LeaseLostError after a failover: what the worker has in memory may be ahead of the new server's logs.
+
+        The epoch itself may have been issued to another worker there.
+        """
+        if self._timelines.setdefault(lease.epoch, self._server.timeline) != self._server.timeline:
+            raise lease_lost(lease, "the database failed over to a server that may lack the last commits")
 
     async def extend_lease(self, lease: Lease, ttl: float) -> bool:
+        async def extend(connection: Any) -> bool:
+            self._check_timeline(lease)
+            return bool(await connection.fetchval(statements.EXTEND_LEASE, lease.epoch, ttl))
+
         # On the connection for commits, where nothing slow can delay it.
-        return bool(
-            await self._commits.run(
-                lambda connection: connection.fetchval(statements.EXTEND_LEASE, lease.epoch, ttl),
-            )
-        )
+        return await self._commits.run(extend)
+
+    def lease_renewer(self) -> LeaseRenewer:
+        return PostgresLeaseRenewer(self._server, self._commits.timeout, self._check_timeline)
+
+    async def accuse(self, lease: Lease, flow_id: str | None, blame: str = "") -> None:
+        async def accuse(connection: Any) -> None:
+            # After a failover the epoch may be another worker's.
+            self._check_timeline(lease)
+            await connection.execute(statements.ACCUSE, lease.epoch, flow_id, blame)
+
+        # Not on the connection for commits: it need not be flushed, since it only matters if this process dies.
+        await self._claims.run(accuse)
 
     async def release_lease(self, lease: Lease) -> None:
-        await self._claims.run(lambda connection: self._end(connection, statements.RELEASE_LEASE, lease.epoch, lost=0))
+        async def release(connection: Any) -> None:
+            self._check_timeline(lease)
+            await self._end(connection, statements.RELEASE_LEASE, lease.epoch, lost=0)
+
+        await self._claims.run(release)
         self._fences.pop(lease.epoch, None)
+        self._timelines.pop(lease.epoch, None)
         self._unknown_commits.discard(lease.epoch)
 
     async def reap_leases(self) -> list[Reaped]:
@@ -125,10 +171,10 @@ class PostgresStore:
     async def _end(self, connection: Any, end: str, *parameters: int, lost: int) -> list[Reaped]:
         async with connection.transaction():
             ended = await connection.fetch(end, *parameters)
-            epochs = [epoch for epoch, _ in ended]
-            released = await connection.fetch(statements.RELEASE_FLOWS, epochs, self._channel, lost)
+            epochs, _, suspects, blames = ([row[column] for row in ended] for column in range(4))
+            released = await connection.fetch(statements.RELEASE_FLOWS, epochs, self._channel, lost, suspects, blames)
         flows = {owner: count for owner, count, _ in released}
-        return [Reaped(name, epoch, flows.get(epoch, 0)) for epoch, name in ended]
+        return [Reaped(name, epoch, flows.get(epoch, 0)) for epoch, name, *_ in ended]
 
     async def list_workers(self) -> list[WorkerRecord]:
         return [
@@ -141,41 +187,64 @@ class PostgresStore:
     # Flows
 
     async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        return await run_steps(add_flows_steps(self._schema, flows), self._write)
+        try:
+            return await run_steps(add_flows_steps(self._schema, flows), self._write_step)
+        except StoreError as error:
+            if type(error) is not StoreError:
+                raise
+            # The store refused an id, perhaps that of a flow which was added before. By now it is committed.
+            found = await self.find_flows([flow.id for flow in flows])
+            known = {
+                flow.id: found[flow.id] for flow in flows if flow.id in found and flow.was_added_as(found[flow.id])
+            }
+            if not known:
+                raise
+        new = iter(await self.add_flows([flow for flow in flows if flow.id not in known]))
+        return [known[flow.id] if flow.id in known else next(new) for flow in flows]
 
-    async def add_flows_on(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        """Add flows in the caller's own transaction, on an asyncpg or psycopg connection."""
+    async def steps_to_add(self, flows: Sequence[NewFlow]) -> AddSteps:
+        """Return the statements that add flows in the caller's own transaction."""
+        if self._identity is None:
+            self._identity = await self._pool.run(identity_of)
         # Only an open store has checked that the tables exist and fit this version.
         self._pool.check_open()
-        return await add_flows_on(connection, self._schema, flows)
-
-    def add_flows_on_sync(self, connection: Any, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        """Add flows in the caller's own transaction, on a synchronous psycopg connection."""
-        return add_flows_on_sync(connection, self._schema, flows)
+        return add_flows_steps_on(self._schema, flows, self._identity, self.address)
 
     async def claim(
-        self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
+        self,
+        lease: Lease,
+        definitions: Sequence[str],
+        queues: Sequence[str] | None,
+        limit: int,
+        now: float,
+        skipped: Collection[str] = (),
     ) -> Claimed:
-        return await self._claimer.claim(lease, definitions, queues, limit, now)
+        return await self._claimer.claim(lease, definitions, queues, limit, now, skipped)
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         statement, parameters = commit_statement(batch, self._channel_literal)
         fence = self._fences.get(lease.epoch, 0)
+
+        def write(connection: Any) -> Any:
+            self._check_timeline(lease)
+            return connection.execute(statement, lease.epoch, fence, *parameters)
+
         try:
-            status: str = await self._commits.run(
-                lambda connection: connection.execute(statement, lease.epoch, fence, *parameters),
-                writes=True,
-            )
+            status: str = await self._commits.run(write, writes=True)
         except (CommitUnknownError, asyncio.CancelledError):
             self._unknown_commits.add(lease.epoch)
             raise
         if status.endswith(" 0"):
             raise lease_lost(lease)
+        if batch.flows and (ended := batch.ended):
+            # Not in the commit itself: commits that notify wait for each other, until each is on disk.
+            self._notifications.announce(ended)
 
     async def committed(self, lease: Lease, batch: Batch) -> bool:
         statement = statements.FENCE_AND_LAST_BATCH if lease.epoch in self._unknown_commits else statements.LAST_BATCH
 
         async def ask(connection: Any) -> tuple[bool, int]:
+            self._check_timeline(lease)
             # The row lock keeps the lease from being taken away, and others from writing events of its flows.
             async with connection.transaction():
                 row = await connection.fetchrow(statement, lease.epoch)
@@ -258,10 +327,25 @@ class PostgresStore:
         else:
             await self._write(statements.SET_QUEUE_LIMIT, queue, limit, self._channel)
 
-    async def list_queues(self) -> list[QueueRecord]:
-        return [QueueRecord(**row) for row in await self._read(statements.LIST_QUEUES)]
+    async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
+        if pause is None:
+            rows = await self._write(statements.RESUME_QUEUE, queue, self._channel)
+        else:
+            rows = await self._write(statements.PAUSE_QUEUE, queue, pause.at, pause.by, pause.why, self._channel)
+        changed: bool = rows[0][0]
+        return changed
 
-    # Registry: steps and access keys
+    async def list_queues(self, now: float, queue: str | None = None) -> list[QueueRecord]:
+        if queue is None:
+            rows = await self._read(statements.LIST_QUEUES, now)
+        else:
+            rows = await self._read(statements.LIST_QUEUE, now, queue)
+        return [queue_record(row) for row in rows]
+
+    async def count_retries(self) -> dict[str, int]:
+        return dict(await self._read(statements.COUNT_RETRIES))
+
+    # Registry: steps, access keys, audit log
 
     async def put_step(self, step: StepRow) -> bool:
         new: bool = (await self._write(statements.PUT_STEP, step.name, step.body, step.updated_at))[0][0]
@@ -281,7 +365,22 @@ class PostgresStore:
         return bool(await self._write(statements.DROP_KEY, id))
 
     async def list_keys(self) -> list[KeyRow]:
-        return [KeyRow(**row) for row in await self._read(statements.LIST_KEYS)]
+        return [key_row(row) for row in await self._read(statements.LIST_KEYS)]
+
+    async def expire_key(self, id: str, at: float) -> bool:  # noqa: A002 - named as the field is
+        return bool(await self._write(statements.EXPIRE_KEY, id, at))
+
+    async def mark_keys_used(self, used: Mapping[str, float]) -> None:
+        await self._write(statements.MARK_KEYS_USED, list(used), list(used.values()))
+
+    async def add_audit_entries(self, entries: Sequence[AuditEntry], keep: int = MOST_AUDIT_ENTRIES) -> None:
+        if entries:
+            columns = list(zip(*map(astuple, entries), strict=True))[1:]
+            await self._write(statements.ADD_AUDIT_ENTRIES, *columns, keep, LONGEST_AUDIT)
+
+    async def list_audit_entries(self, query: AuditQuery) -> list[AuditEntry]:
+        rows = await self._read(statements.LIST_AUDIT_ENTRIES, query.action, query.target, query.before, query.limit)
+        return [AuditEntry(**row) for row in rows]
 
     async def _read(self, statement: str, *parameters: Any) -> list[Any]:
         rows: list[Any] = await self._pool.run(lambda connection: connection.fetch(statement, *parameters))
@@ -290,3 +389,6 @@ class PostgresStore:
     async def _write(self, statement: str, *parameters: Any) -> list[Any]:
         rows: list[Any] = await self._pool.run(lambda connection: connection.fetch(statement, *parameters), writes=True)
         return rows
+
+    async def _write_step(self, statement: str, parameters: Parameters) -> Rows:
+        return await self._write(with_dollars(statement), *parameters)

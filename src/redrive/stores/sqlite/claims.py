@@ -1,11 +1,13 @@
 """Claims, one partition at a time: a partition is the flows of one queue and one definition, adjacent in an index.
 
-A claim never reads flows that are not due, are finished, or lie in a partition it did not ask for.
+A claim never reads flows that are not due, are finished, or lie in a partition it did not ask for. It takes at most one
+flow with a large input: the update writes all of the row again, and meanwhile nobody else can write.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.records import Claimed, FlowRecord, Lease
 from redrive.stores.sqlite.leases import check_lease, update_definitions
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
@@ -44,13 +46,25 @@ SELECT -priority, wake_at, number FROM flows WHERE status = 'ready' AND queue = 
 ORDER BY priority DESC, wake_at LIMIT ?
 """
 _LIMITS = 'SELECT name, "limit" FROM queue_limits'
+_PAUSED = "SELECT name FROM queue_pauses"
 _OWNED = "SELECT queue, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY queue"
+# Two are enough to know: each that is large is read to its end.
+_TWO_LARGE = """
+SELECT number FROM flows
+WHERE number IN (SELECT value FROM json_each(?)) AND length(CAST(input AS BLOB)) > ? LIMIT 2
+"""
+_IS_LARGE = "SELECT length(CAST(input AS BLOB)) > ? FROM flows WHERE number = ?"
 _TAKE = "UPDATE flows SET status = 'running', owner = ?, claims = claims + 1 WHERE number = ?"
 _TAKEN = f"SELECT number, {columns(FLOW_FIELDS)} FROM flows WHERE number IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
 
 MAX_MADE_READY = 5_000
 """How many due flows of a partition one claim makes ready: other writers must get their turn."""
 
+LARGE_INPUT = LARGE_JSON
+"""Bytes of an input from which a flow is claimed without others like it."""
+
+_Candidate = tuple[tuple[int, float, int], str, str]
+"""Its place in the order, which ends with its number; its queue and its definition."""
 _Matches = Callable[[str, str], bool]
 
 
@@ -61,21 +75,25 @@ def claim(
     queues: Sequence[str] | None,
     limit: int,
     now: float,
+    skipped: Collection[str] = (),
 ) -> Claimed:
     check_lease(connection, lease)
     update_definitions(connection, lease, definitions)
+    wanted = set(definitions).difference(skipped)
+    paused = frozenset(name for (name,) in connection.execute(_PAUSED))
 
     def matches(queue: str, definition: str) -> bool:
-        return definition in definitions and (queues is None or queue in queues)
+        return definition in wanted and (queues is None or queue in queues) and queue not in paused
 
     next_wake, all_ready = _make_due_ready(connection, matches, now)
-    chosen = _choose(connection, matches, limit)
+    chosen, large_left = _choose(connection, matches, limit)
     connection.executemany(_TAKE, [(lease.epoch, number) for number in chosen])
     rows: dict[int, FlowRecord] = {
         number: flow_record(tuple(row)) for number, *row in connection.execute(_TAKEN, (json_list(chosen),))
     }
     limited = connection.execute(_LIMITS).fetchone() is not None
-    return Claimed([rows[number] for number in chosen], next_wake, len(chosen) == limit or not all_ready, limited)
+    more = len(chosen) == limit or large_left or not all_ready
+    return Claimed([rows[number] for number in chosen], next_wake, more, limited, paused)
 
 
 def _make_due_ready(connection: sqlite3.Connection, matches: _Matches, now: float) -> tuple[float | None, bool]:
@@ -94,22 +112,30 @@ def _make_due_ready(connection: sqlite3.Connection, matches: _Matches, now: floa
     return min(wakes, default=None), all_ready
 
 
-def _choose(connection: sqlite3.Connection, matches: _Matches, limit: int) -> list[int]:
-    """Return the first flows across all matching partitions, within the limits of their queues."""
+def _choose(connection: sqlite3.Connection, matches: _Matches, limit: int) -> tuple[list[int], bool]:
+    """Return the first flows across all matching partitions, and whether some with large inputs were left."""
     room: dict[str, int] = dict(connection.execute(_LIMITS))
     if room:
         for queue, owned in connection.execute(_OWNED):
             if queue in room:
                 room[queue] -= owned
     candidates = [
-        ((priority, wake_at or 0.0, number), queue)
+        ((priority, wake_at or 0.0, number), queue, definition)
         for queue, definition, _ in connection.execute(_READY_PARTITIONS).fetchall()
         if matches(queue, definition) and room.get(queue, 1) > 0
         for priority, wake_at, number in connection.execute(_FIRST_READY, (queue, definition, limit))
     ]
     candidates.sort()
+    chosen = _within_limits(candidates, room.copy(), limit)
+    if len(connection.execute(_TWO_LARGE, (json_list(chosen), LARGE_INPUT)).fetchall()) < 2:
+        return chosen, False
+    return _within_limits(_without_more_large(connection, candidates), room, limit), True
+
+
+def _within_limits(candidates: Iterable[_Candidate], room: dict[str, int], limit: int) -> list[int]:
+    """The first candidates, within the limits of their queues."""
     chosen: list[int] = []
-    for (_, _, number), queue in candidates:
+    for (_, _, number), queue, _ in candidates:
         if len(chosen) == limit:
             break
         if queue in room:
@@ -118,3 +144,18 @@ def _choose(connection: sqlite3.Connection, matches: _Matches, limit: int) -> li
             room[queue] -= 1
         chosen.append(number)
     return chosen
+
+
+def _without_more_large(connection: sqlite3.Connection, candidates: Iterable[_Candidate]) -> Iterator[_Candidate]:
+    """The candidates with the first large one. Behind another one, the rest of its partition is left for later."""
+    has_large, left = False, set[tuple[str, str]]()
+    for candidate in candidates:
+        (_, _, number), queue, definition = candidate
+        if (queue, definition) in left:
+            continue
+        if connection.execute(_IS_LARGE, (LARGE_INPUT, number)).fetchone()[0]:
+            if has_large:
+                left.add((queue, definition))
+                continue
+            has_large = True
+        yield candidate

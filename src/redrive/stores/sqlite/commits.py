@@ -16,8 +16,9 @@ _NUMBER = "UPDATE workers SET last_batch = ? WHERE epoch = ? AND expires_at_mono
 _LAST_BATCH = "SELECT last_batch FROM workers WHERE epoch = ?"
 _HAS_EVENT = "SELECT EXISTS (SELECT 1 FROM events WHERE flow_id = ? AND seq = ?)"
 _ADD_FLOW = """
-INSERT INTO flows (id, definition, input, queue, priority, status, created_at, start_at, wake_at, owner, claims)
-SELECT ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1 WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?)
+INSERT INTO flows (id, definition, input, queue, priority, status, created_at, start_at, wake_at, owner, claims,
+    traceparent)
+SELECT ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1, ? WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?)
 """
 _ADD_EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
 # A flow that was sent more messages than the first parameter says becomes ready instead.
@@ -28,6 +29,7 @@ UPDATE flows SET
     owner = iif(?, owner, NULL),
     messages_read = ?,
     lost_owners = ?,
+    blame = iif(? IS NULL, blame, nullif(?, '')),
     finished_at = iif(messages_sent > ?, NULL, ?)
 WHERE id = ? AND owner = ?
 """
@@ -91,7 +93,7 @@ def _add_flows(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int)
     rows = [
         (
             *(flow.id, flow.definition, flow.input, flow.queue, flow.priority, flow.created_at, flow.start_at),
-            *(flow.start_at, epoch, flow.queue),
+            *(flow.start_at, epoch, flow.traceparent, flow.queue),
         )
         for flow in flows
     ]
@@ -104,5 +106,5 @@ def _change_values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
     most = read if change.yields_to_unread else _ANY_NUMBER
     return (
         *(most, status, most, change.wake_at, status == "running", read, change.lost_owners),
-        *(most, change.finished_at, change.flow_id, epoch),
+        *(change.blame, change.blame, most, change.finished_at, change.flow_id, epoch),
     )

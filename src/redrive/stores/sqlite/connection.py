@@ -1,4 +1,4 @@
-"""Opens connections to the database file, sizes its log, and notices when the file is replaced."""
+"""Opens connections to the database file, and sizes its log."""
 
 import os
 import sqlite3
@@ -6,6 +6,8 @@ import sqlite3
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreUnusableError
 from redrive.stores.sqlite.faults import is_busy
+from redrive.stores.sqlite.file_identity import create_private
+from redrive.stores.sqlite.worker_locks import WorkerLocks
 
 WAL_PAGES = 2_000
 """How many pages the write-ahead log holds before a checkpoint; a larger log copies busy pages less often."""
@@ -16,7 +18,7 @@ _MAX_WAL_BYTES = 64 * 2**20
 _RETRY_AFTER = 0.005
 
 
-def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
+def connect(path: str, busy_timeout: float, where: str, locks: WorkerLocks) -> sqlite3.Connection:
     """Open a connection to the file, creating the file when there is none."""
     folder = os.path.dirname(path) or "."
     if path in ("", ":memory:"):
@@ -25,6 +27,7 @@ def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
         raise StoreUnusableError(f"{where}: folder {folder} does not exist; create it")
     if os.path.isdir(path):
         raise StoreUnusableError(f"{where}: this is a folder; name a file in it")
+    create_private(path, where, locks)
     connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=256)
     try:
         _use_write_ahead_log(connection, busy_timeout, where)
@@ -35,31 +38,6 @@ def connect(path: str, busy_timeout: float, where: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-class OpenedFile:
-    """Identifies the file that was opened. SQLite itself keeps writing to a file that was deleted or replaced."""
-
-    def __init__(self, path: str, where: str) -> None:
-        self._path = os.path.abspath(path)
-        self._where = where
-        opened = os.stat(self._path)
-        self._opened = (opened.st_ino, opened.st_dev)
-
-    def check(self) -> None:
-        """Raise StoreUnusableError when the path no longer leads to the file."""
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            found = None
-        except OSError:
-            # The statement that follows meets the same error and reports it.
-            return
-        if found is None or (found.st_ino, found.st_dev) != self._opened:
-            raise StoreUnusableError(
-                f"{self._where}: the file was deleted, moved or replaced while it was in use;"
-                " put it back and open the store again"
-            )
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout: float, where: str) -> None:

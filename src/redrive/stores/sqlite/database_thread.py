@@ -30,6 +30,8 @@ _Jobs = SimpleQueue[_Job | _Signal]
 FLUSHED, UNFLUSHED = "FULL", "NORMAL"
 """Values of `PRAGMA synchronous`: whether a commit waits until the data is on disk."""
 POLL_INTERVAL = 0.005
+QUICK_POLL_INTERVAL, QUICK_FOR = 0.001, 0.1
+"""How often it polls at first, and for how many seconds: what someone begins to wait for is often about to happen."""
 BUSY_RETRY_INTERVAL = 0.001
 
 
@@ -58,6 +60,7 @@ class DatabaseThread:
         self._thread: threading.Thread | None = None
         self._stopped: _Reply | None = None
         self._poll: Poll | None = None
+        self._quick_until = 0.0
         self._flush = ""
         """The connection's `synchronous` setting, once it was set."""
 
@@ -103,6 +106,7 @@ class DatabaseThread:
     def poll(self, poll: Poll | None) -> None:
         """Call `poll(connection)` every few milliseconds from now on, between pieces of work; None ends it."""
         self._poll = poll
+        self._quick_until = SYSTEM_CLOCK.monotonic() + QUICK_FOR
         self._jobs.put(_Signal.POLL)
 
     def _run(self, jobs: _Jobs, connected: _Reply) -> None:
@@ -123,11 +127,11 @@ class DatabaseThread:
                 _post(self._stopped, None, None)
 
     def _serve(self, jobs: _Jobs, connection: sqlite3.Connection) -> None:
-        monotonic, next_poll = SYSTEM_CLOCK.monotonic, 0.0
+        monotonic, next_poll, interval = SYSTEM_CLOCK.monotonic, 0.0, POLL_INTERVAL
         while True:
             poll = self._poll
             try:
-                job = jobs.get(timeout=None if poll is None else POLL_INTERVAL)
+                job = jobs.get(timeout=None if poll is None else interval)
                 if job is _Signal.STOP:
                     return
                 if job is not _Signal.POLL:
@@ -141,10 +145,11 @@ class DatabaseThread:
                             self._set_flush(connection, FLUSHED)
             except Empty:
                 pass
-            if poll is not None and monotonic() >= next_poll:
+            if poll is not None and (now := monotonic()) >= next_poll:
                 with contextlib.suppress(sqlite3.Error):
                     poll(connection)
-                next_poll = monotonic() + POLL_INTERVAL
+                interval = POLL_INTERVAL if now >= self._quick_until else QUICK_POLL_INTERVAL
+                next_poll = now + interval
 
     def _set_flush(self, connection: sqlite3.Connection, flush: str) -> None:
         if flush != self._flush:

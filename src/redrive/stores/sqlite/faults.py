@@ -11,7 +11,8 @@ _Kind = Callable[[str], StoreError]
 _PRIMARY = 0xFF
 _BUSY = (
     StoreUnavailableError,
-    "another process has locked the database for too long; nothing was changed, so try again",
+    "another connection, perhaps a transaction of your own in this process, held the write lock for too long; nothing "
+    "was changed: commit it first, start the flow in it with connection=, or try again",
 )
 _BY_CODE: dict[int, tuple[_Kind, str]] = {
     3: (

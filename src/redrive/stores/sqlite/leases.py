@@ -9,6 +9,7 @@ import msgspec
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.records import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.refusals import lease_lost
+from redrive.stores.sqlite.store_time import note_time
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 
 _ACQUIRE = """
@@ -19,7 +20,10 @@ _UPDATE_DEFINITIONS = "UPDATE workers SET definitions = ?1 WHERE epoch = ?2 AND 
 _VALID = "SELECT 1 FROM workers WHERE epoch = ? AND expires_at_monotonic > ?"
 _EXPIRIES = "SELECT epoch, name, expires_at, expires_at_monotonic FROM workers"
 _END = "DELETE FROM workers WHERE epoch = ?"
+_ACCUSE = "UPDATE workers SET suspect = ?, blame = ? WHERE epoch = ?"
+_ACCUSED = "SELECT suspect, blame FROM workers WHERE epoch = ?"
 _RELEASE_FLOWS = "UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + ? WHERE owner = ?"
+_BLAME = "UPDATE flows SET lost_owners = lost_owners + 1, blame = ? WHERE id = ? AND owner = ?"
 _WORKERS = """
 SELECT
     epoch, name, definitions, queues, joined_at, expires_at, expires_at_monotonic,
@@ -35,6 +39,7 @@ def acquire_lease(
     now, expires_at_monotonic = SYSTEM_CLOCK.wall(), SYSTEM_CLOCK.monotonic() + ttl
     definitions, queues = (msgspec.json.encode(one).decode() for one in (worker.definitions, worker.queues))
     row = (worker.name, definitions, queues, now, now + ttl, expires_at_monotonic)
+    note_time(connection)
     epoch = connection.execute(_ACQUIRE, row).lastrowid
     assert epoch is not None  # noqa: S101 - narrows for mypy: a row was inserted
     # Before others can see the row: a worker whose lock is free counts as dead.
@@ -44,8 +49,13 @@ def acquire_lease(
 
 
 def extend_lease(connection: sqlite3.Connection, lease: Lease, ttl: float) -> bool:
+    note_time(connection)
     now = SYSTEM_CLOCK.monotonic()
     return connection.execute(_EXTEND, (SYSTEM_CLOCK.wall() + ttl, now + ttl, lease.epoch, now)).rowcount == 1
+
+
+def accuse(connection: sqlite3.Connection, lease: Lease, flow_id: str | None, blame: str) -> None:
+    connection.execute(_ACCUSE, (flow_id, blame, lease.epoch))
 
 
 def check_lease(connection: sqlite3.Connection, lease: Lease) -> None:
@@ -73,7 +83,10 @@ def reap_leases(connection: sqlite3.Connection, locks: WorkerLocks) -> list[Reap
         if is_running is not False and _is_valid(is_running, *expiry):
             alive.add(epoch)
         else:
-            reaped.append(Reaped(name, epoch, _end(connection, locks, epoch, lost=1)))
+            suspect, blame = connection.execute(_ACCUSED, (epoch,)).fetchone()
+            if suspect is not None:
+                connection.execute(_BLAME, (blame, suspect, epoch))
+            reaped.append(Reaped(name, epoch, _end(connection, locks, epoch, lost=suspect is None)))
     locks.remove_stale(alive)
     return reaped
 

@@ -4,6 +4,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from redrive.stores.id_range import id_range
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     DeadLetter,
     DeadQuery,
@@ -13,7 +15,6 @@ from redrive.stores.records import (
     HeartbeatRow,
     Lease,
     Message,
-    QueueRecord,
     RetryQuery,
     RetryRow,
 )
@@ -40,15 +41,26 @@ _INBOX = """
 SELECT messages.id, flow_id, at, body FROM messages CROSS JOIN flows ON flows.id = flow_id
 WHERE owner = ? ORDER BY messages.id
 """
+_STATES = ("ready", "waiting", "due", "running", "paused", "parked")
 _QUEUES = """
-SELECT counted.name, "limit", sum(ready), sum(waiting), sum(running) FROM (
-    SELECT queue AS name, count(*) AS ready, 0 AS waiting, 0 AS running FROM flows WHERE status = 'ready' GROUP BY 1
-    UNION ALL SELECT queue, 0, count(*), 0 FROM flows WHERE status = 'waiting' GROUP BY 1
-    UNION ALL SELECT queue, 0, 0, count(*) FROM flows WHERE owner IS NOT NULL GROUP BY 1
-    UNION ALL SELECT name, 0, 0, 0 FROM queue_limits
-) AS counted LEFT JOIN queue_limits ON queue_limits.name = counted.name
+SELECT counted.name, "limit", at, "by", why, sum(ready), sum(waiting), sum(due), sum(running), sum(paused), sum(parked)
+FROM (
+    SELECT queue AS name, count(*) AS ready, 0 AS waiting, 0 AS due, 0 AS running, 0 AS paused, 0 AS parked
+    FROM flows WHERE status = 'ready' {of_queue} GROUP BY queue
+    UNION ALL SELECT queue, 0, count(*), sum(wake_at <= :now), 0, 0, 0
+    FROM flows WHERE status = 'waiting' {of_queue} GROUP BY queue
+    UNION ALL SELECT queue, 0, 0, 0, count(*), 0, 0 FROM flows WHERE owner IS NOT NULL {of_queue} GROUP BY queue
+    UNION ALL SELECT queue, 0, 0, 0, 0, sum(status = 'paused'), sum(status = 'parked')
+    FROM flows WHERE status IN ('paused', 'parked') {of_queue} GROUP BY queue
+    UNION ALL SELECT name, 0, 0, 0, 0, 0, 0 FROM queue_limits
+    UNION ALL SELECT name, 0, 0, 0, 0, 0, 0 FROM queue_pauses
+) AS counted
+LEFT JOIN queue_limits ON queue_limits.name = counted.name LEFT JOIN queue_pauses ON queue_pauses.name = counted.name
+WHERE :queue IS NULL OR counted.name = :queue
 GROUP BY counted.name ORDER BY counted.name
 """
+_ALL_QUEUES, _ONE_QUEUE = _QUEUES.format(of_queue=""), _QUEUES.format(of_queue="AND queue = :queue")
+_RETRIES_OF_QUEUES = "SELECT queue, count(*) FROM retry_queue GROUP BY queue"
 
 _Filters = Iterable[tuple[str, Any]]
 
@@ -88,6 +100,7 @@ def list_flows(connection: sqlite3.Connection, query: FlowQuery) -> list[FlowRec
         ("definition = ?", query.definition),
         ("queue = ?", query.queue),
         ("key = ?", query.key),
+        ("id >= ? AND id < ?", query.prefix and id_range(query.prefix)),
         # Ids sort by time. The flow that ended the last page may be gone.
         ("id < ?", query.before),
     ]
@@ -114,11 +127,21 @@ def list_dead_letters(connection: sqlite3.Connection, query: DeadQuery) -> list[
     return [dead_letter(row) for row in _select(connection, _DEAD, filters, "at, flow_id", query.limit)]
 
 
-def list_queues(connection: sqlite3.Connection) -> list[QueueRecord]:
+def list_queues(connection: sqlite3.Connection, now: float, queue: str | None) -> list[QueueRecord]:
+    statement = _ALL_QUEUES if queue is None else _ONE_QUEUE
     return [
-        QueueRecord(name=name, limit=limit, ready=ready, waiting=waiting, running=running)
-        for name, limit, ready, waiting, running in connection.execute(_QUEUES)
+        QueueRecord(
+            name=name,
+            limit=limit,
+            pause=None if at is None else QueuePause(at=at, by=by, why=why),
+            **dict(zip(_STATES, counts, strict=True)),
+        )
+        for name, limit, at, by, why, *counts in connection.execute(statement, {"now": now, "queue": queue})
     ]
+
+
+def count_retries(connection: sqlite3.Connection) -> dict[str, int]:
+    return dict(connection.execute(_RETRIES_OF_QUEUES))
 
 
 def _select(connection: sqlite3.Connection, rows: str, filters: _Filters, order: str, limit: int) -> sqlite3.Cursor:

@@ -3,9 +3,14 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from io import FileIO
 
+from redrive.stores.any_loop_renewer import AnyLoopRenewer
+from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.caller_transaction import AddSteps, Database
+from redrive.stores.interface import EndListener, LeaseRenewer
+from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
     Claimed,
@@ -22,19 +27,22 @@ from redrive.stores.records import (
     Message,
     NewFlow,
     NewWorker,
-    QueueRecord,
     Reaped,
     RetryQuery,
     RetryRow,
     StepRow,
     WorkerRecord,
 )
+from redrive.stores.refusals import not_open
 from redrive.stores.sqlite import leases, reads, registry, writes
+from redrive.stores.sqlite.add_flows_on import add_flows_steps_on
 from redrive.stores.sqlite.claims import claim
 from redrive.stores.sqlite.commits import commit, committed
-from redrive.stores.sqlite.connection import OpenedFile, connect, preallocate_wal
+from redrive.stores.sqlite.connection import connect, preallocate_wal
 from redrive.stores.sqlite.database_thread import DatabaseThread
+from redrive.stores.sqlite.file_identity import OpenedFile
 from redrive.stores.sqlite.migrator import migrate, refuse_newer_schema
+from redrive.stores.sqlite.store_time import keep_up
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 from redrive.stores.wake_listeners import WakeListeners
 
@@ -51,6 +59,8 @@ class SqliteStore:
     raises StoreUnavailableError.
     """
 
+    database: Database = "SQLite"
+
     def __init__(self, path: str, busy_timeout: float = 5.0) -> None:
         self.address = f"sqlite:///{path}"
         # Absolute, since the process may change its folder. Whatever is not a file is refused when it is opened.
@@ -62,7 +72,7 @@ class SqliteStore:
             self.address, "BEGIN IMMEDIATE", self._connect_writer, self._check_file, busy_timeout
         )
         self._reader = DatabaseThread(self.address, "BEGIN", self._connect, self._check_file)
-        self._listeners = WakeListeners()
+        self._listeners, self._end_listeners = WakeListeners(), WakeListeners()
         self._seen_version = 0
         """The version of the data at the last poll."""
 
@@ -76,18 +86,20 @@ class SqliteStore:
 
     async def close(self) -> None:
         self._listeners.clear()
+        self._end_listeners.clear()
         await self._reader.stop()
         await self._writer.stop()
         self._locks.close_all()
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self._path, self._busy_timeout, self.address)
+        return connect(self._path, self._busy_timeout, self.address, self._locks)
 
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
         try:
-            self._file = OpenedFile(self._path, self.address)
             migrate(connection, self.address)
+            self._file = OpenedFile(self._path, self.address)
+            keep_up(connection, self._locks)
             self._seen_version = _data_version(connection)
             connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
@@ -102,12 +114,18 @@ class SqliteStore:
     # Wake-ups
 
     def on_wake(self, wake: Callable[[], None]) -> Callable[[], None]:
-        remove = self._listeners.add(wake)
+        return self._listen(self._listeners, wake)
+
+    def on_ended(self, ended: EndListener) -> Callable[[], None]:
+        return self._listen(self._end_listeners, ended)
+
+    def _listen(self, listeners: WakeListeners, listener: Callable[..., None]) -> Callable[[], None]:
+        remove = listeners.add(listener)
         self._writer.poll(self._notice_changes)
 
         def end() -> None:
             remove()
-            if not self._listeners:
+            if not self._listeners and not self._end_listeners:
                 self._writer.poll(None)
 
         return end
@@ -118,6 +136,7 @@ class SqliteStore:
         if version != self._seen_version:
             self._seen_version = version
             self._listeners.notify()
+            self._end_listeners.notify(None)
 
     # Leases. They and the claims die with the machine, so they need not be flushed to disk.
 
@@ -135,6 +154,12 @@ class SqliteStore:
 
     async def extend_lease(self, lease: Lease, ttl: float) -> bool:
         return await self._writer.do_unflushed(leases.extend_lease, lease, ttl)
+
+    def lease_renewer(self) -> LeaseRenewer:
+        return AnyLoopRenewer(self)
+
+    async def accuse(self, lease: Lease, flow_id: str | None, blame: str = "") -> None:
+        await self._writer.do_unflushed(leases.accuse, lease, flow_id, blame)
 
     async def release_lease(self, lease: Lease) -> None:
         if await self._writer.do_unflushed(leases.release_lease, self._locks, lease):
@@ -156,15 +181,30 @@ class SqliteStore:
         self._listeners.notify()
         return answers
 
+    async def steps_to_add(self, flows: Sequence[NewFlow]) -> AddSteps:
+        """Return the statements that add flows in the caller's own transaction."""
+        if self._file is None:
+            raise not_open(self.address)
+        self._check_file()
+        return add_flows_steps_on(flows, self._path, self.address)
+
     async def claim(
-        self, lease: Lease, definitions: Sequence[str], queues: Sequence[str] | None, limit: int, now: float
+        self,
+        lease: Lease,
+        definitions: Sequence[str],
+        queues: Sequence[str] | None,
+        limit: int,
+        now: float,
+        skipped: Collection[str] = (),
     ) -> Claimed:
-        return await self._writer.do_unflushed(claim, lease, definitions, queues, limit, now)
+        return await self._writer.do_unflushed(claim, lease, definitions, queues, limit, now, skipped)
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         await self._writer.do(commit, lease, batch)
         if batch.flows:
             self._listeners.notify()
+            if self._end_listeners and (ended := batch.ended):
+                self._end_listeners.notify(ended)
         if batch.number == PREALLOCATE_AFTER:
             # Nobody waits for it, and a failure is ignored: the log then grows by itself.
             self._writer.do_unflushed(preallocate_wal, self._path).add_done_callback(asyncio.Future.exception)
@@ -226,10 +266,18 @@ class SqliteStore:
         await self._writer.do(writes.set_queue_limit, queue, limit)
         self._listeners.notify()
 
-    async def list_queues(self) -> list[QueueRecord]:
-        return await self._reader.do(reads.list_queues)
+    async def set_queue_pause(self, queue: str, pause: QueuePause | None) -> bool:
+        changed = await self._writer.do(writes.set_queue_pause, queue, pause)
+        self._listeners.notify()
+        return changed
 
-    # Registry: steps and access keys
+    async def list_queues(self, now: float, queue: str | None = None) -> list[QueueRecord]:
+        return await self._reader.do(reads.list_queues, now, queue)
+
+    async def count_retries(self) -> dict[str, int]:
+        return await self._reader.do(reads.count_retries)
+
+    # Registry: steps, access keys, audit log
 
     async def put_step(self, step: StepRow) -> bool:
         return await self._writer.do(registry.put_step, step)
@@ -248,6 +296,18 @@ class SqliteStore:
 
     async def list_keys(self) -> list[KeyRow]:
         return await self._reader.do(registry.list_keys)
+
+    async def expire_key(self, id: str, at: float) -> bool:  # noqa: A002 - named as the field is
+        return await self._writer.do(registry.expire_key, id, at)
+
+    async def mark_keys_used(self, used: Mapping[str, float]) -> None:
+        await self._writer.do_unflushed(registry.mark_keys_used, used)
+
+    async def add_audit_entries(self, entries: Sequence[AuditEntry], keep: int = MOST_AUDIT_ENTRIES) -> None:
+        await self._writer.do(registry.add_audit_entries, entries, keep)
+
+    async def list_audit_entries(self, query: AuditQuery) -> list[AuditEntry]:
+        return await self._reader.do(registry.list_audit_entries, query)
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

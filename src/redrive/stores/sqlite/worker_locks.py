@@ -7,6 +7,7 @@ whose rows are visible, and a row becomes visible only after its worker has lock
 
 import contextlib
 import os
+import stat
 import weakref
 from collections.abc import Collection
 from io import FileIO
@@ -25,7 +26,8 @@ class WorkerLocks:
 
     def __init__(self, database: str) -> None:
         # Beside the file itself, so that stores which open it through a link use the same locks.
-        self._folder = Path(f"{os.path.realpath(database)}-workers")
+        self._database = Path(os.path.realpath(database))
+        self._folder = Path(f"{self._database}-workers")
         self._held: dict[int, FileIO] = {}
         """Epoch -> the open file, which is locked until it is closed."""
         _ALL.add(self)
@@ -37,8 +39,13 @@ class WorkerLocks:
         # The epoch may have been issued before, in a transaction that failed.
         self.remove(epoch)
         try:
-            self._folder.mkdir(exist_ok=True)
+            # Whoever may use the database may see who has it open.
+            shared = stat.S_IMODE(self._database.stat().st_mode) & 0o666
+            if not self._folder.is_dir():
+                self._folder.mkdir(0o700)
+                self._folder.chmod(shared | (shared & 0o444) >> 2)
             lock = self._file(epoch).open("ab", buffering=0)
+            os.fchmod(lock.fileno(), shared)
         except OSError:
             return None
         try:
@@ -78,6 +85,10 @@ class WorkerLocks:
             os.close(descriptor)
         return False
 
+    def any_running(self) -> bool:
+        """Return whether a worker's process has the database open."""
+        return any(self.is_running(int(file.stem)) for file in self._files())
+
     def remove(self, epoch: int) -> None:
         """Remove the file of a worker that has ended."""
         lock = self._held.pop(epoch, None)
@@ -89,8 +100,8 @@ class WorkerLocks:
     def remove_stale(self, epochs: Collection[int]) -> None:
         """Remove the files of all workers but these."""
         with contextlib.suppress(OSError):
-            for file in self._folder.glob(f"*{_SUFFIX}"):
-                if file.stem.isdecimal() and int(file.stem) not in epochs:
+            for file in self._files():
+                if int(file.stem) not in epochs:
                     self.remove(int(file.stem))
             if not epochs:
                 self._folder.rmdir()
@@ -99,6 +110,9 @@ class WorkerLocks:
         """Release all locks; the files stay and tell others that the workers are dead."""
         while self._held:
             self._held.popitem()[1].close()
+
+    def _files(self) -> list[Path]:
+        return [file for file in self._folder.glob(f"*{_SUFFIX}") if file.stem.isdecimal()]
 
     def _file(self, epoch: int) -> Path:
         return self._folder / f"{epoch}{_SUFFIX}"

@@ -1,17 +1,19 @@
-"""The other writes: new flows, messages, closed dead letters, queue limits, pruning."""
+"""The other writes: new flows, messages, closed dead letters, limits and pauses of queues, pruning."""
 
 import sqlite3
 from collections.abc import Sequence
 
+from redrive.stores.queues import QueuePause
 from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
 from redrive.stores.refusals import flow_exists
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record
 
 _ADD = """
-INSERT INTO flows (id, definition, input, queue, priority, key, status, created_at, start_at, wake_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO flows (id, definition, input, queue, priority, key, status, created_at, start_at, wake_at, traceparent)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _FIND_BY_KEY = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE key = ? AND definition = ?"  # noqa: S608 - our own names
+_FIND_BY_ID = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE id = ?"  # noqa: S608 - our own names
 _STATUS = "SELECT status FROM flows WHERE id = ?"
 _MESSAGE = "INSERT INTO messages (flow_id, at, body) VALUES (?, ?, ?)"
 _COUNT_MESSAGE = "UPDATE flows SET messages_sent = messages_sent + 1 WHERE id = ?"
@@ -25,6 +27,8 @@ UPDATE dead_letters SET state = ?, "by" = ?, why = ?, closed_at = ? WHERE flow_i
 """
 _SET_LIMIT = 'INSERT OR REPLACE INTO queue_limits (name, "limit") VALUES (?, ?)'
 _DROP_LIMIT = "DELETE FROM queue_limits WHERE name = ?"
+_PAUSE = 'INSERT OR IGNORE INTO queue_pauses (name, at, "by", why) VALUES (?, ?, ?, ?)'
+_RESUME = "DELETE FROM queue_pauses WHERE name = ?"
 _PRUNABLE = """
 SELECT id FROM flows
 WHERE finished_at < ? AND status IN ('completed', 'failed', 'cancelled')
@@ -68,10 +72,15 @@ def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[
                     flow.created_at,
                     flow.start_at,
                     flow.start_at,
+                    flow.traceparent,
                 ),
             )
         except sqlite3.IntegrityError:
-            raise flow_exists(flow.id) from None
+            row = connection.execute(_FIND_BY_ID, (flow.id,)).fetchone()
+            if row is None or not flow.was_added_as(flow_record(row)):
+                raise flow_exists(flow.id) from None
+            answers.append(flow_record(row))
+            continue
         answers.append(None)
     return answers
 
@@ -112,6 +121,12 @@ def set_queue_limit(connection: sqlite3.Connection, queue: str, limit: int | Non
         connection.execute(_DROP_LIMIT, (queue,))
     else:
         connection.execute(_SET_LIMIT, (queue, limit))
+
+
+def set_queue_pause(connection: sqlite3.Connection, queue: str, pause: QueuePause | None) -> bool:
+    if pause is None:
+        return connection.execute(_RESUME, (queue,)).rowcount == 1
+    return connection.execute(_PAUSE, (queue, pause.at, pause.by, pause.why)).rowcount == 1
 
 
 def prune(connection: sqlite3.Connection, finished_before: float, limit: int) -> int:
