@@ -1,8 +1,10 @@
 """Exception classes are found again by their names, and those that are gone have stand-ins."""
 
+import asyncio
 import builtins
 import gc
 import json
+import sqlite3
 import subprocess
 import sys
 import weakref
@@ -10,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import redrive
 from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
+from redrive.flows.events import AttemptFailed
 
 from .storing_errors import NetworkError
 
@@ -145,12 +149,71 @@ def test_a_class_that_is_imported_later_takes_the_place_of_its_stand_in(
     assert type(rebuild_error(stored)) is late_errors.Late
 
 
-def test_a_module_that_cannot_be_imported_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "leaves_at_once.py").write_text("raise SystemExit(1)")
+TRAP = """
+import pathlib
+pathlib.Path(__file__).with_name("imported").touch()
+class Boom(ValueError): pass
+"""
+BODY = "SELECT body FROM events"
+
+
+GATE: list[str] = []
+
+
+@redrive.action(retry=redrive.Policy(attempts=1))
+def classes_fail() -> None:
+    raise ValueError("boom")
+
+
+@redrive.action(retry=redrive.Policy(attempts=None, deadline=None, max_wait=0.05))
+def classes_gate() -> None:
+    if not GATE:
+        raise ConnectionError("closed")
+
+
+@redrive.workflow
+class ClassesCaught(redrive.Workflow):
+    async def run(self) -> str:
+        try:
+            await classes_fail()
+        except ValueError as error:
+            await classes_gate()
+            return f"{type(error).__module__}: {error}"
+        return "nothing failed"
+
+
+@pytest.mark.promise("X12")
+def test_a_row_that_names_a_module_does_not_import_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "row_trap.py").write_text(TRAP)
     monkeypatch.syspath_prepend(str(tmp_path))
-    lineage = ("leaves_at_once.Late", "builtins.ValueError", "builtins.Exception", "builtins.BaseException")
-    stored = StoredError(type="leaves_at_once.Late", message="x", lineage=lineage, module="leaves_at_once")
-    assert isinstance(rebuild_error(stored), ValueError)
+    store = f"sqlite:///{tmp_path}/app.db"
+
+    async def begin() -> str:
+        async with redrive.open(store) as app:
+            handle = await app.start(ClassesCaught.call())
+            while not any(  # noqa: ASYNC110 - a store has no event for a line of a log
+                one.event.item == 2 for one in await app.log(handle.id) if isinstance(one.event, AttemptFailed)
+            ):
+                await asyncio.sleep(0.01)
+            return handle.id
+
+    async def go_on(flow_id: str) -> str:
+        async with redrive.open(store) as app:
+            await app.explain(flow_id)
+            await app.steps_of(flow_id)
+            return str(await app.handle(flow_id).result())
+
+    flow_id = asyncio.run(begin())
+    with sqlite3.connect(tmp_path / "app.db") as connection:
+        for seq, body in connection.execute("SELECT seq, body FROM events").fetchall():
+            forged = body.replace('"type":"ValueError"', '"type":"row_trap.Boom","module":"row_trap"')
+            forged = forged.replace('["builtins.ValueError"', '["row_trap.Boom","builtins.ValueError"')
+            connection.execute("UPDATE events SET body = ? WHERE seq = ?", (forged, seq))
+        assert [1 for (body,) in connection.execute(BODY) if "row_trap.Boom" in body]
+    GATE.append("open")
+    assert asyncio.run(go_on(flow_id)) == "row_trap: boom"
+    assert "row_trap" not in sys.modules
+    assert not (tmp_path / "imported").exists()
 
 
 APP = """

@@ -44,13 +44,19 @@ class Played:
         self._count = 0
         self._cancelled: set[int] = set()
         self._take(self._driver.start(self.now))
+        self._continue()
         while self._due and self.end is None:
             self.now, number, kind, value = heapq.heappop(self._due)
             if kind == "item" and number not in self._cancelled:
                 self._take(self._driver.completed(number, value, self.now))
             elif kind == "timer" and self._driver.awaits_timer(number):
                 self._take(self._driver.fired(number, self.now))
+            self._continue()
         self._driver.discard()
+
+    def _continue(self) -> None:
+        while self._driver.has_more and self.end is None:
+            self._take(self._driver.more(self.now))
 
     @property
     def seconds(self) -> float:

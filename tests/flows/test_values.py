@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redrive.errors import DeserializationError, SerializationError
-from redrive.flows.values.json_form import DEEPEST_JSON
+from redrive.flows.values.json_limits import DEEPEST_JSON
 from redrive.flows.values.signature import Signature
 
 if TYPE_CHECKING:

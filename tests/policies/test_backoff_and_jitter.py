@@ -22,7 +22,10 @@ backoffs = st.builds(
     st.floats(0, 1e6),
     st.floats(1, 1000),
 )
-jitters = st.builds(Jitter, st.sampled_from(["none", "full", "equal", "decorrelated", "additive"]), st.floats(0, 1e5))
+jitters = st.one_of(
+    st.builds(Jitter, st.sampled_from(["none", "full", "equal", "decorrelated", "additive"]), st.floats(0, 1e5)),
+    st.builds(Jitter, st.just("proportional"), st.floats(0, 10)),
+)
 caps = st.one_of(st.none(), st.floats(0.001, 1e6))
 draws = st.floats(0, 1)
 # Far beyond what any float could count to: growth must saturate, never overflow.
@@ -112,6 +115,19 @@ def test_the_default_policy_waits_half_a_second_plus_up_to_a_quarter() -> None:
 @given(n=retry_numbers, draw=draws)
 def test_additive_jitter_is_capped_after_adding(n: int, draw: float) -> None:
     assert wait_of(Policy(attempts=None, deadline=None), n, draw).because.wait <= 30.0
+
+
+@given(backoff=backoffs, fraction=st.floats(0, 10), cap=caps, n=retry_numbers, draw=draws)
+def test_proportional_jitter_only_adds_and_no_more_than_its_share(
+    backoff: Backoff, fraction: float, cap: float | None, n: int, draw: float
+) -> None:
+    def wait(jitter: Jitter) -> float:
+        policy = Policy(attempts=None, backoff=backoff, jitter=jitter, max_wait=cap, deadline=None, floor=0.0)
+        return wait_of(policy, n, draw).because.wait
+
+    plain, spread = wait(Jitter("none")), wait(Jitter("proportional", fraction))
+    assert plain <= spread <= plain * (1 + fraction) * (1 + 1e-9)
+    assert cap is None or spread <= cap
 
 
 @pytest.mark.promise("P9")

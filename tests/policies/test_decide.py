@@ -297,8 +297,8 @@ def test_a_rule_that_matches_nothing_is_refused() -> None:
         Rule(match=Match())
 
 
-def lost() -> Failure:
-    return failure(kind="lost", type="redrive.errors.AttemptLostError")
+def lost(blamed: bool = False) -> Failure:
+    return failure(kind="lost", type="redrive.errors.AttemptLostError", blamed=blamed)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,9 @@ def test_an_attempt_that_lost_its_worker_is_made_again_soon_whatever_the_policy_
 
 
 @pytest.mark.promise("P18")
-def test_the_third_attempt_that_loses_its_worker_is_poison() -> None:
-    answers = run(Policy(attempts=None, **FLAT), lost(), failure(), lost(), failure(), lost())
+def test_the_third_attempt_that_takes_its_worker_down_is_poison() -> None:
+    down = lost(blamed=True)
+    answers = run(Policy(attempts=None, **FLAT), down, failure(), down, failure(), down)
     assert [type(answer) for answer in answers] == [RetryAt, RetryAt, RetryAt, RetryAt, GiveUp]
     assert gave_up(answers).kind == "poison"
 
@@ -329,8 +330,18 @@ def test_those_that_lose_their_worker_again_begin_apart_so_that_one_does_not_alw
     assert again.because.rule == "lost"
 
 
-def test_lost_attempts_count_and_are_not_repeated_where_that_does_harm() -> None:
-    assert gave_up(run(Policy(attempts=2, **FLAT), lost(), lost())).kind == "exhausted"
+@pytest.mark.promise("X3")
+def test_attempts_that_are_lost_through_no_fault_of_their_own_do_not_count() -> None:
+    policy = Policy(attempts=2, retry_on=ANYTHING, **FLAT)
+    answers = run(policy, *[lost()] * 10, failure(), *[lost()] * 10, failure())
+    assert {type(answer) for answer in answers[:-1]} == {RetryAt}
+    assert gave_up(answers).kind == "exhausted"
+    assert gave_up(answers).because.detail == "attempt 2 of 2 failed"
+
+
+def test_lost_attempts_are_not_repeated_where_that_does_harm() -> None:
+    assert gave_up(run(Policy(attempts=1, **FLAT), lost())).kind == "exhausted"
+    assert gave_up(run(Policy(attempts=2, **FLAT), *[lost(blamed=True)] * 2)).kind == "exhausted"
     assert gave_up(run(Policy(idempotent=False, **FLAT), lost())).kind == "not_idempotent"
 
 

@@ -143,7 +143,11 @@ def test_a_predicate_gets_a_plain_failure() -> None:
 
 
 plain_jitters = st.sampled_from([Jitter("none"), Jitter("full"), Jitter("equal"), Jitter("decorrelated")])
-jitters = plain_jitters | st.floats(0, 5).map(lambda amount: Jitter("additive", amount))
+jitters = (
+    plain_jitters
+    | st.floats(0, 5).map(lambda amount: Jitter("additive", amount))
+    | st.floats(0, 1).map(lambda amount: Jitter("proportional", amount))
+)
 
 
 @given(

@@ -176,3 +176,52 @@ def test_an_attempt_that_does_not_end_in_time_is_told_of_once_unless_it_was_canc
             await runner.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ending", ["is cut", "swallows it", "completes after it", "ends before", "is cancelled"])
+def test_a_far_time_limit_ends_an_attempt_as_a_near_one_does(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A limit of 0.05 s counts as far, and is looked at every 0.02 s.
+    monkeypatch.setattr("redrive.runners.runner.FAR", 0.0)
+    monkeypatch.setattr("redrive.runners.far_limits.SWEEP", 0.02)
+    monkeypatch.setattr("redrive.runners.runner.CLEAN_UP", 0.05)
+
+    async def scenario() -> tuple[list[type[BaseException]], int]:
+        ends = asyncio.Event()
+
+        @action(name="runner.far_limit")
+        async def works() -> str:
+            if ending == "ends before":
+                return "done"
+            try:
+                await ends.wait()
+            except asyncio.CancelledError:
+                if ending == "swallows it":
+                    await ends.wait()
+                elif ending == "completes after it":
+                    return "done"
+                raise
+            return "too late"
+
+        heard = Heard()
+        runner = Runner(heard, 1, 1)
+        attempt = an_attempt(works, "loop", timeout=0.05)
+        runner.start(works, attempt, "{}")
+        await asyncio.sleep(0)
+        if ending == "is cancelled":
+            runner.cancel(attempt)
+        async with asyncio.timeout(10):
+            while not heard.outcomes and runner._running:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+        ends.set()
+        assert await runner.drain(10.0) == []
+        assert not runner._cancelled
+        assert not runner._cut_attempts
+        assert not runner._far_limits._ends
+        await asyncio.sleep(0.1)
+        assert not runner._far_limits._sweeps
+        await runner.close()
+        return [type(error) for error in heard.errors], len(heard.outcomes)
+
+    timed_out = ending in ("is cut", "swallows it")
+    outcomes = 0 if ending == "is cancelled" else 1
+    assert asyncio.run(scenario()) == ([AttemptTimeoutError] if timed_out else [], outcomes)

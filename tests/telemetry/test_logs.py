@@ -14,6 +14,7 @@ import structlog
 
 import redrive
 from redrive.calls.fallback import GivenUpCall
+from redrive.notation import read_policy
 from redrive.telemetry.events import Event
 from redrive.telemetry.stream import correlation_id
 from redrive.testing import virtual_clock
@@ -246,3 +247,20 @@ def test_ids_of_any_kind_correlate() -> None:
     for given, shown in ((request_id, str(request_id)), (42, "42"), ("req-17", "req-17")):
         with redrive.correlate(given):
             assert correlation_id() == shown
+
+
+def test_without_a_limit_of_attempts_only_their_number_is_logged_and_the_rule_that_ends_them_in_words(
+    records: Records,
+) -> None:
+    policy = read_policy("[ConnectionError -> retry: 1, backoff: 1s]").policy
+
+    @redrive.retry(policy, operation="charge")
+    def charge() -> None:
+        raise ConnectionError("away")
+
+    with virtual_clock(), pytest.raises(ConnectionError):
+        charge()
+    first, last = (record.getMessage() for record in records)
+    assert first.startswith("charge: attempt 1 failed (transient)")
+    assert last.startswith("charge: attempt 2 failed (transient)")
+    assert last.endswith("giving up (exhausted): the rule for ConnectionError grants 1 retry")

@@ -56,6 +56,7 @@ def _check(registry: CollectorRegistry) -> None:
     assert value("redrive_retry_wait_seconds_count", operation="pay") == 4
     assert value("redrive_circuit_state", dependency="metrics-test", phase="closed") == 1
     assert value("redrive_circuit_state", dependency="metrics-test", phase="open") == 0
+    assert value("redrive_circuit_recovery_rate", dependency="metrics-test") == 5
     assert value("redrive_parked_flows_total", definition="workflow:Order") == 1
 
 

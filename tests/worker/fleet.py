@@ -110,4 +110,5 @@ def check_notes(notes: list[Note]) -> None:
         receipts[note.flow, note.item].add(note.receipt)
     for item, made in attempts.items():
         assert len(set(made)) == len(made), f"item {item} made an attempt twice: {made}"
+        assert sorted(made) == made, f"item {item} was called again after a later attempt: {made}"
         assert len(receipts[item]) == 1, f"item {item} had several receipt tokens: {receipts[item]}"

@@ -5,6 +5,8 @@ Nothing here remembers anything: how often an action fails is told by its argume
 
 import asyncio
 import os
+import signal
+import time
 from pathlib import Path
 
 from redrive import RetryPolicy, Workflow, action, current_attempt, workflow
@@ -60,6 +62,48 @@ async def hang(seconds: float) -> str:
     return "done"
 
 
+@action(name="shop.block", retry=QUICKLY)
+async def block(seconds: float, attempts: int) -> int:
+    """Holds the event loop in its first attempts."""
+    note("start")
+    if current_attempt().number <= attempts:
+        time.sleep(seconds)  # noqa: ASYNC251 - that is what it is for
+    note("end")
+    return current_attempt().number
+
+
+@action(name="shop.freeze", retry=QUICKLY)
+async def freeze() -> int:
+    """Stops its process in the first attempt, until somebody continues it."""
+    note("start")
+    if current_attempt().number == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    note("end")
+    return current_attempt().number
+
+
+@action(name="shop.nap", retry=QUICKLY)
+async def nap(seconds: float) -> int:
+    note("start")
+    await asyncio.sleep(seconds)
+    note("end")
+    return current_attempt().number
+
+
+@action(name="shop.nap_in_thread", retry=QUICKLY)
+def nap_in_thread(seconds: float) -> int:
+    note("start")
+    time.sleep(seconds)
+    note("end")
+    return current_attempt().number
+
+
+@action(name="shop.die")
+async def die() -> None:
+    note("start")
+    os._exit(9)
+
+
 @workflow(name="shop.Order")
 class Order(Workflow):
     """Sequential, parallel, retried, and failing-then-handled work."""
@@ -107,6 +151,22 @@ class Later(Workflow):
 
     async def run(self, backoff: float) -> int:
         return await self.run_action(pay(5, 1), retry=RetryPolicy(attempts=3, backoff_seconds=backoff))
+
+
+@workflow(name="shop.Naps")
+class Naps(Workflow):
+    async def run(self, seconds: float) -> int:
+        return await nap(seconds) + await nap(seconds)
+
+
+@workflow(name="shop.Blocking")
+class Blocking(Workflow):
+    """Its own code holds the event loop, at once or after a step."""
+
+    async def run(self, seconds: float, after_step: bool) -> int:
+        number = await nap(0.01) if after_step else 0
+        time.sleep(seconds)  # noqa: ASYNC251 - that is what it is for
+        return number
 
 
 @workflow

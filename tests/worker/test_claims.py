@@ -61,7 +61,7 @@ def test_flows_that_wake_while_another_waits_for_long_leave_nothing_in_memory() 
             for _ in range(100):
                 handle = await app.start(quick(), delay="10s")
                 assert await handle.result() == 1
-            alarms = [one for one in gc.get_objects() if isinstance(one, Timer) and one.callback is not None]
+            alarms = [one for one in gc.get_objects() if type(one) is Timer and one.callback is not None]
             assert len(alarms) < 10
 
     asyncio.run(scenario())

@@ -1,7 +1,8 @@
 """Many dead letters at once: one that cannot be put back to work does not hide what became of the others."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -17,7 +18,13 @@ async def redrive(flow_ids: Sequence[str], by: str, why: str) -> list[str]:
 
 
 def settled(*flow_ids: str) -> list[str]:
-    return asyncio.run(close_in_parts(redrive, flow_ids, by="anna", why="the bank is back"))
+    return asyncio.run(close_in_parts(redrive, flow_ids, audited, by="anna", why="the bank is back"))
+
+
+@asynccontextmanager
+async def audited(flow_ids: Sequence[str]) -> AsyncIterator[None]:
+    assert 1 <= len(flow_ids) <= CLOSED_AT_ONCE
+    yield
 
 
 def test_those_before_and_behind_a_part_that_cannot_be_redriven_are() -> None:

@@ -17,9 +17,10 @@ from redrive.flows import chunks, replay
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, read_turn
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import known_definitions
-from redrive.stores.records import Batch, FlowChange, NewWorker
+from redrive.stores.records import NewWorker
 from redrive.worker import event_rows
 from redrive.worker.recovery import flow_loader
+from redrive.worker.recovery.evidence import MOST, SUSPECT, Evidence
 
 pytestmark = pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 
@@ -39,18 +40,20 @@ async def until(asked: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def lose_owners(app: App, count: int) -> None:
+async def lose_owners(app: App, count: int, accused: tuple[str, str] | None = None) -> None:
     """Workers claim all that there is, and are gone."""
     for _ in range(count):
         lease = await app.store.acquire_lease(GONE, 60.0)
         await app.store.claim(lease, known_definitions(), None, 1000, app.now())
+        if accused is not None:
+            await app.store.accuse(lease, *accused)
         # Only now: however slow the machine is, the lease lasted for as long as it was needed.
         assert await app.store.extend_lease(lease, 0.001)
         await until(app.store.reap_leases)
 
 
 @pytest.mark.promise("P18")
-def test_a_flow_whose_code_ends_its_process_is_a_dead_letter_after_three_and_those_beside_it_go_on(
+def test_a_flow_whose_code_ends_its_process_is_a_dead_letter_after_five_and_those_beside_it_go_on(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_NOTES", "")
@@ -59,12 +62,12 @@ def test_a_flow_whose_code_ends_its_process_is_a_dead_letter_after_three_and_tho
         async with redrive.open(address, worker=False) as app:
             deadly = await app.start(Deadly.call())
             beside = await app.start(Small.call(3))
-            for _ in range(3):
+            for _ in range(SUSPECT + MOST):
                 (worker,) = fleet.start()
                 assert await asyncio.to_thread(worker.wait, 20) == 9
                 assert await app.dead_letters() == []
             fleet.start()
-            with pytest.raises(redrive.errors.CrashLoopError, match="the last one while it had loaded nothing else"):
+            with pytest.raises(redrive.errors.CrashLoopError, match="while they loaded this flow and no other"):
                 await deadly.result(timeout=20)
             await beside.result(timeout=20)
             (letter,) = await app.dead_letters()
@@ -97,7 +100,8 @@ def test_a_flow_that_lost_its_owners_through_no_fault_of_its_own_goes_on(address
         async with redrive.open(address) as app:
             for number, handle in enumerate(handles):
                 assert await app.handle(handle.id).result(timeout=10) == number
-                assert (await app.find(handle.id)).lost_owners == 0
+                record = await app.find(handle.id)
+                assert (record.lost_owners, record.blame) == (0, None)
 
     asyncio.run(scenario())
 
@@ -106,12 +110,9 @@ def test_one_that_is_lost_when_taken_up_alone_fails_without_its_code_and_can_be_
     async def scenario() -> None:
         async with redrive.open(address, worker=False) as app:
             handle = await app.start(Plain.call(7))
-            lease = await app.store.acquire_lease(GONE, 10.0)
-            await app.store.claim(lease, known_definitions(), None, 1, app.now())
-            # As a worker notes it before it takes the flow up, and ends.
-            alone = FlowChange(flow_id=handle.id, status="ready", lost_owners=flow_loader.ALONE)
-            await app.store.commit(lease, Batch(number=1, flows=[alone]))
-            await lose_owners(app, 1)
+            for number in range(MOST):
+                # As a worker notes it before it takes the flow up, and ends.
+                await lose_owners(app, 1, accused=(handle.id, Evidence(alone=number).lost_alone().write()))
         async with redrive.open(address) as app:
             with pytest.raises(redrive.errors.CrashLoopError):
                 await app.handle(handle.id).result(timeout=10)
@@ -224,7 +225,7 @@ def test_while_many_flows_are_taken_up_others_have_their_turns(address: str) -> 
 def test_while_a_long_flow_is_replayed_others_have_their_turns(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         await waiting_flows(address, count=1, steps=50)
-        monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 10)
+        monkeypatch.setattr(replay, "LINES_PER_CHUNK", 10)
         await taken_up(address, count=50)
 
     asyncio.run(scenario())
@@ -310,7 +311,7 @@ def test_while_a_long_flow_that_is_redriven_is_replayed_others_have_their_turns(
         with Turns() as turns:
             TURNS.append(turns)
             async with redrive.open(address) as app:
-                monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 10)
+                monkeypatch.setattr(replay, "LINES_PER_CHUNK", 10)
                 await begun_anew(app, ends)
 
                 async def is_seen() -> bool:
@@ -331,7 +332,7 @@ def test_an_attempt_that_ends_while_its_flow_is_built_anew_and_its_worker_stops_
         with Turns() as turns:
             TURNS.append(turns)
             async with redrive.open(address) as app:
-                monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 10)
+                monkeypatch.setattr(replay, "LINES_PER_CHUNK", 10)
                 handle = await begun_anew(app, ends=False)
                 while not SEEN:  # noqa: ASYNC110 - right after its first piece
                     await asyncio.sleep(0)
@@ -388,7 +389,7 @@ def test_what_is_said_of_a_failed_step_is_kept_though_its_worker_stops_while_the
                 await handle.result(timeout=10)
         async with redrive.open(address, worker=False) as app:
             await app.complete_step(handle.id, "crash_loops.pay", "by hand", by="ann", why="paid it myself")
-        monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 2)
+        monkeypatch.setattr(replay, "LINES_PER_CHUNK", 2)
         stopped = asyncio.Event()
         async with redrive.open(address) as app:
 

@@ -281,9 +281,10 @@ def test_a_key_stays_good_when_the_text_of_a_script_or_the_steps_of_a_graph_chan
             await keys_of_goals(app, two)
             if address.startswith("postgres"):
                 connection = await asyncpg.connect(address)
-                assert await say(who="ann", more="# in a transaction\n", connection=connection) == first
-                with pytest.raises(redrive.KeyTakenError):
-                    await say(who="bob", connection=connection)
+                async with connection.transaction():
+                    assert await say(who="ann", more="# in a transaction\n", connection=connection) == first
+                    with pytest.raises(redrive.KeyTakenError):
+                        await say(who="bob", connection=connection)
                 await connection.close()
 
     asyncio.run(scenario())
@@ -661,7 +662,7 @@ def test_flows_that_sleep_leave_memory_and_come_back(address: str) -> None:
         (lambda app: app.start(Doubling.call(1), queue=""), "queue"),
         (lambda app: app.start(Doubling.call(1), key=""), "key"),
         (lambda app: app.start(Doubling.call(1), delay="soon"), "soon"),
-        (lambda app: app.start(Doubling.call(1), connection=object()), "needs a PostgreSQL store"),
+        (lambda app: app.start(Doubling.call(1), connection=object()), "needs a store in PostgreSQL or SQLite"),
         (lambda app: app.start(Doubling.call(1), retry=3), "retry and timeout are settings of a job"),
         (lambda app: app.start(Workflow.call()), "decorate it with @workflow"),
         (lambda app: app.start(Doubling), r"start takes a call; write app\.start\(Doubling\.call\(\.\.\.\)\)"),

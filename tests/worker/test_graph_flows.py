@@ -355,6 +355,103 @@ def test_a_flow_whose_work_was_undone_is_not_redriven() -> None:
     assert run(order_graph(), ORDER, after=again).status == "failed"
 
 
+def undone(outcome: FlowOutcome) -> list[str]:
+    return [one for one in RAN if one.startswith(("refund", "release"))]
+
+
+@pytest.mark.promise("X6")
+@pytest.mark.parametrize("broken", [{"refund p-o1"}, {"release r-o1"}, {"refund p-o1", "release r-o1"}])
+def test_a_failed_compensation_is_redriven_and_nothing_is_compensated_twice(broken: set[str]) -> None:
+    async def again(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
+        [letter] = await app.dead_letters()
+        assert letter.state == "dead"
+        told = await app.explain(handle.id)
+        assert "could not be compensated" in told.headline
+        assert told.next_steps[0].command == f"redrive dead redrive {handle.id} --why WHY"
+        BROKEN.difference_update(broken)
+        assert await app.redrive(handle.id, by="ann", why="it is up again") == [handle.id]
+        outcome = await app.outcome(handle)
+        with pytest.raises(redrive.errors.InvalidStateError, match="were compensated"):
+            await app.redrive(handle.id, by="ann", why="again")
+        assert "could not be compensated" not in (await app.explain(handle.id)).headline
+        return outcome
+
+    BROKEN.update({"ship r-o1 p-o1", *broken})
+    outcome = run(order_graph(), ORDER, after=again)
+    assert outcome.status == "failed"
+    assert sorted(undone(outcome)) == sorted(["refund p-o1", "release r-o1", *broken])
+    settled = {line.event.step: line.event.state for line in outcome.lines if isinstance(line.event, StepSettled)}
+    assert (settled["charge"], settled["reserve"]) == ("compensated", "compensated")
+
+
+@pytest.mark.promise("X6")
+def test_a_compensation_that_fails_again_is_a_dead_letter_again() -> None:
+    async def twice(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
+        await app.redrive(handle.id, by="ann", why="hope")
+        await app.outcome(handle)
+        assert [letter.flow_id for letter in await app.dead_letters()] == [handle.id]
+        BROKEN.discard("refund p-o1")
+        await app.redrive(handle.id, by="ann", why="mended")
+        return await app.outcome(handle)
+
+    BROKEN.update({"ship r-o1 p-o1", "refund p-o1"})
+    outcome = run(order_graph(), ORDER, after=twice)
+    assert undone(outcome).count("refund p-o1") == 3
+    assert undone(outcome).count("release r-o1") == 1
+
+
+@pytest.mark.promise("X6")
+@pytest.mark.parametrize("how", ["complete", "resolve", "reset"])
+def test_a_failed_compensation_is_settled_by_hand(how: str) -> None:
+    async def settle(app: FlowApp, handle: redrive.Handle[Any]) -> FlowOutcome:
+        signed: Any = {"by": "ann", "why": "done at the bank's desk"}
+        with pytest.raises(redrive.errors.InvalidStateError, match=r"resolve the compensation \(refund\)"):
+            await app.reset_step(handle.id, "ship", **signed)
+        if how == "complete":
+            await app.complete_step(handle.id, "refund", None, **signed)
+        elif how == "resolve":
+            await app.resolve_step(handle.id, "refund", **signed)
+        else:
+            BROKEN.discard("refund p-o1")
+            await app.reset_step(handle.id, "refund", **signed)
+        outcome = await app.outcome(handle)
+        [step] = [step for step in await app.steps_of(handle.id) if step.name == "charge"]
+        assert step.state == "compensated"
+        return outcome
+
+    BROKEN.update({"ship r-o1 p-o1", "refund p-o1"})
+    outcome = run(order_graph(), ORDER, after=settle)
+    assert undone(outcome).count("refund p-o1") == (2 if how == "reset" else 1)
+    assert undone(outcome).count("release r-o1") == 1
+
+
+@pytest.mark.promise("X6", "A14")
+def test_a_crash_at_any_commit_of_a_redriven_compensation_changes_nothing() -> None:
+    async def story(app: FlowApp) -> FlowOutcome:
+        RAN.clear()
+        BROKEN.clear()
+        BROKEN.update({"ship r-o1 p-o1", "refund p-o1"})
+        handle = await app.start(order_graph().call(ORDER))
+        await app.outcome(handle)
+        BROKEN.discard("refund p-o1")
+        await app.redrive(handle.id, by="ann", why="mended")
+        return await app.outcome(handle)
+
+    for commit in range(1, 14):
+        for side in ("before", "after"):
+
+            async def crashed(commit: int = commit, side: Any = side) -> FlowOutcome:
+                async with flow_app() as app:
+                    app.crash_at(commit, side)
+                    return await story(app)
+
+            outcome = asyncio.run(crashed())
+            settled = {
+                line.event.step: line.event.state for line in outcome.lines if isinstance(line.event, StepSettled)
+            }
+            assert (settled["charge"], settled["reserve"]) == ("compensated", "compensated"), (commit, side, outcome)
+
+
 def test_a_step_is_not_reset_while_what_had_succeeded_is_being_undone() -> None:
     BROKEN.add("ship r-o1 p-o1")
     FLAKY.update({"refund p-o1": 1, "release r-o1": 1})

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,7 +164,7 @@ def test_what_an_attempt_left_last_is_kept_though_its_flow_is_built_anew(
 ) -> None:
     """Where a step beside it is tried again; what was left within the last second is not in the store yet."""
     monkeypatch.setattr(chunks, "CHUNK_SIZE", 1)
-    monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 1)
+    monkeypatch.setattr(replay, "LINES_PER_CHUNK", 1)
     begun, paid, left, seen = 0, 0, 0, list[Any]()
 
     @action(name="heartbeats.pages", retry=RetryPolicy(attempts=2))
@@ -209,3 +210,27 @@ def test_what_an_attempt_left_last_is_kept_though_its_flow_is_built_anew(
 
     asyncio.run(scenario())
     assert seen == [None, left]
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_flow_that_is_cancelled_by_force_after_its_worker_died_leaves_no_heartbeat(
+    store: str, tmp_path: Path
+) -> None:
+    @action(name="heartbeats.beat_and_hang")
+    async def beat_and_hang() -> None:
+        current_attempt().heartbeat("here")
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        async with flow_app("memory://" if store == "memory" else f"sqlite:///{tmp_path}/a.db") as app:
+            flow = await app.start(beat_and_hang())
+            await app.until(lambda: app.witness.executed)
+            while not await app.store.read_heartbeats([flow.id]):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+            await app.kill()
+            await flow.cancel(force=True)
+            app.revive()
+            assert (await app.outcome(flow)).status == "cancelled"
+            assert await app.store.read_heartbeats([flow.id]) == []
+
+    asyncio.run(scenario())

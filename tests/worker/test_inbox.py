@@ -1,7 +1,7 @@
 """What a flow is told while it works or waits: cancel, pause, resume."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -9,7 +9,11 @@ import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import CancelRequested
+from redrive.stores.memory.store import MemoryStore
+from redrive.stores.records import Lease, Message
 from redrive.testing import FlowApp, FlowOutcome, flow_app
+from redrive.worker.flow_table import FlowTable
+from redrive.worker.inbox_reader import InboxReader
 
 RAN: list[str] = []
 
@@ -354,3 +358,74 @@ def test_a_flow_whose_worker_died_after_reading_its_mail_waits_quietly() -> None
     claims, outcome = asyncio.run(story())
     assert claims < 5
     assert outcome.result == "done"
+
+
+class SlowInbox(MemoryStore):
+    """Holds one answer of `read_inbox` back: the second one with a message to pause."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses_seen = 0
+        self.is_held = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def read_inbox(self, lease: Lease) -> list[Message]:
+        messages = await super().read_inbox(lease)
+        if any("pause" in message.body for message in messages):
+            self.pauses_seen += 1
+            if self.pauses_seen == 2:
+                self.is_held.set()
+                await self.may_answer.wait()
+        return messages
+
+
+@pytest.mark.promise("A14")
+def test_an_answer_of_the_inbox_that_comes_late_does_not_pause_a_flow_that_was_resumed_since() -> None:
+    async def story() -> FlowOutcome:
+        store = SlowInbox()
+        async with flow_app(store) as app:
+            # The inbox is read while there are flows in memory.
+            other = await app.start(hang())
+            await app.until(lambda: "hang" in RAN)
+            with app.clock.frozen():
+                # Not in memory yet, and then kept there: it starts soon.
+                flow = await app.start(do("it"), delay=3)
+                await flow.pause()
+                await store.is_held.wait()
+                assert await app.settled(flow) == "paused"
+                await flow.resume()
+                await app.until(lambda: app._worker is not None and flow.id in app._worker.flows.by_id)
+                store.may_answer.set()
+                await app.until(lambda: app._worker is not None and app._worker.journal.is_drained)
+            await other.cancel()
+            return await app.outcome(flow)
+
+    assert asyncio.run(story()).status == "completed"
+
+
+@pytest.mark.promise("X5")
+def test_a_worker_that_stops_while_it_reads_the_inbox_still_judges_what_waited_for_that() -> None:
+    """Otherwise the attempt counts as lost, though its handler has answered."""
+
+    class SlowStore(MemoryStore):
+        answers = asyncio.Event()
+
+        async def read_inbox(self, lease: Lease) -> list[Message]:
+            await self.answers.wait()
+            return []
+
+    async def story() -> list[str]:
+        store = SlowStore()
+        flows = FlowTable(10)
+        reader = InboxReader(store, Lease(epoch=1, worker="w"), flows, cast("Any", None), cast("Any", None), 60.0)
+        judged: list[str] = []
+        reader.after("flow", lambda: judged.append("judged"))
+        reading = asyncio.create_task(reader.read())
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait([reading])
+        store.answers.set()
+        await reader.read()
+        return judged
+
+    assert asyncio.run(story()) == ["judged"]

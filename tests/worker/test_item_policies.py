@@ -66,20 +66,23 @@ class One(Workflow):
 
 limit = 2
 CASES: dict[str, tuple[Any, Any]] = {
-    "attempts in all": (RetryPolicy(attempts=3, backoff_seconds=60), None),
-    "from a variable": (RetryPolicy(attempts=limit + 1, exception_types=[NetworkError], backoff_seconds=60), None),
+    "attempts in all": (RetryPolicy(attempts=3, backoff_seconds=60, jitter=0), None),
+    "from a variable": (
+        RetryPolicy(attempts=limit + 1, exception_types=[NetworkError], backoff_seconds=60, jitter=0),
+        None,
+    ),
     "retries": ("[NetworkError -> retry: 3, backoff: 1m]", None),
     "two brackets": ("[NetworkError -> retry: 2, backoff: 1m] [Busy -> retry: 1, backoff: 10s]", None),
     "two policies": (
         [
-            RetryPolicy(attempts=3, exception_types=["NetworkError"], backoff_seconds=60),
-            RetryPolicy(attempts=2, exception_types=["Busy"], backoff_seconds=timedelta(seconds=10)),
+            RetryPolicy(attempts=3, exception_types=["NetworkError"], backoff_seconds=60, jitter=0),
+            RetryPolicy(attempts=2, exception_types=["Busy"], backoff_seconds=timedelta(seconds=10), jitter=0),
         ],
         None,
     ),
-    "timeout": (RetryPolicy(attempts=3, backoff_seconds=1), timedelta(seconds=20)),
+    "timeout": (RetryPolicy(attempts=3, backoff_seconds=1, jitter=0), timedelta(seconds=20)),
     "timeout bracket": ("[NetworkError -> retry: 1] [timeout: 20s]", None),
-    "fraction": (RetryPolicy(attempts=2), 0.5),
+    "fraction": (RetryPolicy(attempts=2, jitter=0), 0.5),
     "policy": (Policy(attempts=3, backoff=constant(5), jitter=redrive.policies.Jitter("none"), deadline=None), None),
 }
 
@@ -160,7 +163,7 @@ def test_the_receipt_token_is_the_same_on_every_attempt_and_the_delivery_token_i
 def test_a_snoozed_attempt_comes_back_later_with_the_same_number() -> None:
     numbers: list[int] = []
 
-    @action(name="policies.snoozes", retry=RetryPolicy(attempts=2, backoff_seconds=60))
+    @action(name="policies.snoozes", retry=RetryPolicy(attempts=2, backoff_seconds=60, jitter=0))
     async def snoozes() -> str:
         numbers.append(current_attempt().number)
         if len(numbers) in (1, 3):
@@ -388,7 +391,7 @@ def test_no_attempt_begins_after_a_deadline_that_passed_while_it_stood_in_line(p
 def test_flows_that_were_due_while_nobody_worked_go_on_at_once_with_their_counts() -> None:
     numbers: list[int] = []
 
-    @action(name="policies.counts", retry=RetryPolicy(attempts=4, backoff_seconds=3600))
+    @action(name="policies.counts", retry=RetryPolicy(attempts=4, backoff_seconds=1800, jitter=0))
     async def counts() -> str:
         numbers.append(current_attempt().number)
         if len(numbers) < 3:
@@ -407,4 +410,4 @@ def test_flows_that_were_due_while_nobody_worked_go_on_at_once_with_their_counts
 
     outcome = asyncio.run(story())
     assert numbers == [1, 2, 3]
-    assert outcome.duration == 86_400 + 7200
+    assert outcome.duration == 86_400 + 3600

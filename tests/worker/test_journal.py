@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.records import NewFlow, NewWorker, RetryQuery, RetryRow
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.worker.journal import CALLED_AT_ONCE, Journal
-from redrive.worker.maintenance.lease_keeper import HeldLease
+from redrive.worker.maintenance.held_lease import HeldLease
 
 
 @pytest.mark.promise("A14")
@@ -25,7 +26,7 @@ def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_o
             await store.add_flows([NewFlow(id="a", definition="d", input="{}", created_at=1.0, start_at=1.0)])
             lease = await store.acquire_lease(NewWorker(name="w", definitions=("d",)), 60)
             assert len((await store.claim(lease, ["d"], None, 1, 2.0)).flows) == 1
-            journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda *_: None)
+            journal = Journal(store, HeldLease(lease, 60, SYSTEM_CLOCK.monotonic()), lambda _: None, lambda *_: None)
             loop = asyncio.get_running_loop()
             tasks += [loop.create_task(journal.run()), loop.create_task(journal.run_callbacks())]
             with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
@@ -35,10 +36,10 @@ def test_a_worker_that_stops_waits_for_the_commit_under_way_though_all_earlier_o
                     journal.append("a", 2, 3.0, b"2")
 
                 journal.append("a", 1, 2.0, b"1")
-                journal.when_durable(log_more)
+                journal.when_durable("a", log_more)
                 acted_on: list[int] = []
                 for number in range(2 * CALLED_AT_ONCE):
-                    journal.when_durable(acted_on.append, number)
+                    journal.when_durable("a", acted_on.append, number)
                 while len(acted_on) < 2 * CALLED_AT_ONCE:  # noqa: ASYNC110 - nothing tells of it
                     await asyncio.sleep(0)
                 drained = loop.create_task(journal.drained())
@@ -81,7 +82,7 @@ def test_a_row_of_the_retry_queue_is_written_though_its_flow_logs_nothing_with_i
             await store.add_flows([NewFlow(id="a", definition="d", input="{}", created_at=1.0, start_at=1.0)])
             lease = await store.acquire_lease(NewWorker(name="w", definitions=("d",)), 60)
             assert len((await store.claim(lease, ["d"], None, 1, 2.0)).flows) == 1
-            journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda *_: None)
+            journal = Journal(store, HeldLease(lease, 60, SYSTEM_CLOCK.monotonic()), lambda _: None, lambda *_: None)
             tasks.append(asyncio.get_running_loop().create_task(journal.run()))
             journal.put_retry(row)
             await journal.drained()

@@ -55,7 +55,7 @@ async def check_logs(app: App, ids: list[str], fleet: Fleet) -> None:
     ended = {(note.flow, note.item, note.attempt) for note in fleet.notes() if note.word == "end"}
     for flow_id in ids:
         begun: dict[int, int] = {}
-        for line in await app.log(flow_id):
+        for line in await app.read_lines(flow_id):
             event = line.event
             if isinstance(event, ItemStarted):
                 begun[event.item] = 1
@@ -145,7 +145,7 @@ def test_a_killed_workers_flows_are_taken_over_and_the_attempt_number_goes_on(
                     store = address.partition(":")[0]
                     print(f"\n{store}: taken over {took:.2f} s after SIGKILL, lease {lease} s")  # noqa: T201 - a figure
                 assert [note.attempt for note in fleet.notes()] == [1, 2]
-                lost = [line.event for line in await app.log(handle.id) if isinstance(line.event, AttemptFailed)]
+                lost = [line.event for line in await app.read_lines(handle.id) if isinstance(line.event, AttemptFailed)]
                 assert [(event.attempt, event.failure.kind) for event in lost] == [(1, "lost")]
                 await handle.cancel(by="test", why="seen enough")
                 await all_done(app)
@@ -169,7 +169,7 @@ def test_waiting_retries_fire_at_their_stored_times_after_kill_9(address: str, t
                 fleet.kill(worker)
                 fleet.start()
                 assert await handle.result(timeout=20) == 5
-                log = await app.log(handle.id)
+                log = await app.read_lines(handle.id)
                 started = next(line.at for line in log if isinstance(line.event, AttemptStarted))
                 assert started >= waiting[0].scheduled_at
                 assert [type(line.event).__name__ for line in log] == [
@@ -198,7 +198,7 @@ def test_a_worker_that_was_frozen_past_its_lease_cannot_write_and_says_so(addres
                 frozen.send_signal(signal.SIGCONT)
                 assert await handle.result(timeout=30) == "done"
                 await until(lambda: "drops its flows and starts again" in fleet.log_of(0))
-                log = [line.event for line in await app.log(handle.id)]
+                log = [line.event for line in await app.read_lines(handle.id)]
                 done = [event for event in log if isinstance(event, ItemCompleted)]
                 assert [event.attempt for event in done] == [2]
             check_notes(fleet.notes())
@@ -222,7 +222,7 @@ def test_sigterm_finishes_what_runs_and_hands_the_rest_over(address: str, tmp_pa
                 for handle in (short, waiting):
                     kinds = [
                         line.event.failure.kind
-                        for line in await app.log(handle.id)
+                        for line in await app.read_lines(handle.id)
                         if isinstance(line.event, AttemptFailed)
                     ]
                     assert "lost" not in kinds
@@ -244,7 +244,7 @@ def test_an_attempt_that_outlasts_the_grace_period_is_given_back_and_does_not_co
                 assert await asyncio.to_thread(fleet.stop, worker) == 0
                 fleet.start()
                 assert await handle.result(timeout=20) == "done"
-                log = [line.event for line in await app.log(handle.id)]
+                log = [line.event for line in await app.read_lines(handle.id)]
                 assert not [event for event in log if isinstance(event, AttemptFailed)]
                 assert [event.attempt for event in log if isinstance(event, ItemCompleted)] == [1]
 

@@ -438,7 +438,7 @@ def test_all_that_is_said_at_once_of_the_failed_steps_of_a_failed_flow_is_done(f
             if not fits:
                 assert (await app.outcome(flow)).status == "parked"
                 told = explain_text(await app.explain(flow.id))
-                assert "done by hand (item 2) is resolved manually" in told
+                assert "done by hand (item 2) is completed manually" in told
                 assert "tried again" not in told
                 deploy(fits=True)
                 await flow.resume(by="ann", why="the code is back")

@@ -173,7 +173,7 @@ def test_one_that_has_begun_ends_by_force_alone(address: str) -> None:
                 await app.handle(flow).cancel(by="ops", why="now", force=True)
                 with pytest.raises(redrive.FlowCancelledError):
                     await app.handle(flow).result(timeout=10)
-                assert not any(isinstance(line.event, AttemptStarted) for line in await app.log(flow))
+                assert not any(isinstance(line.event, AttemptStarted) for line in await app.read_lines(flow))
 
     asyncio.run(story())
 

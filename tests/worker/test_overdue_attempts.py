@@ -13,7 +13,7 @@ from redrive.runners.runner import CLEAN_UP
 from redrive.testing import FlowOutcome, flow_app
 
 TIMEOUT = 10.0
-TWICE = RetryPolicy(attempts=2, backoff_seconds=60)
+TWICE = RetryPolicy(attempts=2, backoff_seconds=60, jitter=0)
 
 
 def failures(outcome: FlowOutcome) -> list[tuple[str, float]]:

@@ -430,7 +430,7 @@ def test_a_worker_that_dies_between_a_redrive_and_what_comes_of_it_leaves_that_t
 ) -> None:
     """A long log is replayed in pieces, and the redrive is durable before the last of them."""
     BROKEN.add("second")
-    monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 1)
+    monkeypatch.setattr(replay, "LINES_PER_CHUNK", 1)
 
     async def story() -> tuple[FlowOutcome, list[float]]:
         async with flow_app() as app:

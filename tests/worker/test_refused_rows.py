@@ -13,6 +13,7 @@ from tests.postgres_server import shared_server
 import redrive
 from redrive import Workflow, action, workflow
 from redrive.client.app import App
+from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.flows import chunks, replay
 from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
 from redrive.stores.sqlite.store import SqliteStore
@@ -21,7 +22,7 @@ from redrive.telemetry.stream import listen
 from redrive.worker import journal
 from redrive.worker.commit_parts import parts_of
 from redrive.worker.journal import Journal
-from redrive.worker.maintenance.lease_keeper import HeldLease
+from redrive.worker.maintenance.held_lease import HeldLease
 
 RAN: list[str] = []
 NO_CURSING = """
@@ -104,7 +105,12 @@ def test_nothing_follows_in_the_log_of_what_was_refused(tmp_path: Path) -> None:
             assert len((await store.claim(lease, ["d"], None, 2, 2.0)).flows) == 2
             on_sqlite(tmp_path / "app.db", NO_CURSING)
             aside: list[str] = []
-            journal = Journal(store, HeldLease(lease, 60), lambda _: None, lambda flow_id, _: aside.append(flow_id))
+            journal = Journal(
+                store,
+                HeldLease(lease, 60, SYSTEM_CLOCK.monotonic()),
+                lambda _: None,
+                lambda flow_id, _: aside.append(flow_id),
+            )
             writing = asyncio.get_running_loop().create_task(journal.run())
             journal.append("a", 1, 2.0, b'"cursed"')
             journal.append("b", 1, 2.0, b"1")
@@ -147,7 +153,7 @@ def test_the_others_go_on_and_the_flow_goes_on_when_it_may(
             for flow in flows:
                 # As its log has it: it was about to begin its second step, which is in no log and was not done.
                 assert (await app.find(flow.id)).status == "running"
-                assert [type(line.event).__name__ for line in await app.log(flow.id)] == ["ItemStarted"]
+                assert [type(line.event).__name__ for line in await app.read_lines(flow.id)] == ["ItemStarted"]
             return [flow.id for flow in flows]
 
     async def taken(flow_ids: list[str]) -> list[str]:
@@ -219,7 +225,7 @@ def test_a_redrive_that_the_database_refuses_while_the_flow_is_still_replayed_le
 ) -> None:
     address, refuse, take_again = database
     monkeypatch.setattr(chunks, "CHUNK_SIZE", 1)
-    monkeypatch.setattr(replay, "TURNS_PER_CHUNK", 1)
+    monkeypatch.setattr(replay, "LINES_PER_CHUNK", 1)
 
     async def refused() -> str:
         async with redrive.open(address) as app, asyncio.timeout(20):
@@ -235,7 +241,7 @@ def test_a_redrive_that_the_database_refuses_while_the_flow_is_still_replayed_le
     async def taken(flow_id: str) -> list[int]:
         async with redrive.open(address) as app:
             assert await app.handle(flow_id).result(timeout=20) == "paid"
-            return [line.seq for line in await app.log(flow_id)]
+            return [line.seq for line in await app.read_lines(flow_id)]
 
     flow_id = asyncio.run(refused())
     assert RAN.count("tried") == 1

@@ -177,7 +177,7 @@ def test_a_wait_goes_on_though_the_store_is_away_when_the_outcome_is_read(
                 return await read(ids)
 
             monkeypatch.setattr(app.store, "read_events", cut_off)
-            monkeypatch.setattr(app._results, "_sweep", 0.01)
+            monkeypatch.setattr(results, "SWEEP", 0.01)
             waiting = asyncio.create_task((await app.start(fails())).result())
             working = asyncio.create_task(app.work() if not worker else asyncio.sleep(0))
             assert isinstance(await answer(waiting), ValueError)

@@ -1,6 +1,7 @@
 """A worker that is told to stop: what it has not begun is not counted, and what it has begun gets its time."""
 
 import asyncio
+import gc
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any
 import pytest
 
 import redrive
-from redrive import RetryPolicy, action
+from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.flows.events import AttemptFailed, AttemptReturned
 from redrive.policies.policy import Policy
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Batch, Lease
 from redrive.worker import shutdown
+from redrive.worker.worker import Worker
 
 CALLS: list[str] = []
 GATES: dict[str, asyncio.Event] = {}
@@ -256,3 +258,64 @@ def test_an_app_whose_store_is_dead_is_closed_within_its_lease_and_leaves_nothin
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
+
+
+def test_a_shutdown_that_is_interrupted_runs_no_code_of_the_flows() -> None:
+    called: list[str] = []
+
+    @action(name="shutdown.clean_slowly")
+    async def clean_slowly() -> None:
+        called.append("began")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            called.append("cancelled")
+            await asyncio.sleep(0.5)
+            raise
+
+    @action(name="shutdown.note")
+    async def note() -> None:
+        called.append("note")
+
+    @workflow(name="shutdown.Tidy")
+    class Tidy(Workflow):
+        async def run(self) -> None:
+            try:
+                await clean_slowly()
+            finally:
+                await note()
+
+    async def scenario() -> None:
+        async with redrive.open("memory://", worker=False) as app:
+            worker = Worker(app.store)
+            running = asyncio.create_task(worker.run())
+            await app.start(Tidy.call())
+            for expected in ("began", "cancelled"):
+                while expected not in called:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+                # The second time, it is closing already.
+                running.cancel()
+            await asyncio.wait([running])
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert "note" not in called
+
+
+def test_the_log_tells_of_the_stop_and_what_was_given_back(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "redrive")
+
+    async def scenario() -> None:
+        GATES["clean"] = asyncio.Event()
+        GATES["clean"].set()
+        async with redrive.open("memory://", poll=0.1, grace=0.01) as app:
+            await app.start(tidies())
+            while CALLS != ["begins"]:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+
+    asyncio.run(scenario())
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "stopping: 1 attempt runs, grace 10ms",
+        "stopped; 1 attempt given back uncounted: it is made again by another worker",
+    ]

@@ -125,7 +125,7 @@ def test_an_item_that_waited_for_its_lane_in_a_pause_keeps_the_time_of_its_retry
             for_each="line",
             outputs={"labels": "integer"},
             parallelism=1,
-            retry=RetryPolicy(attempts=2, backoff_seconds=60),
+            retry=RetryPolicy(attempts=2, backoff_seconds=60, jitter=0),
         )
         .step("load", load, inputs={"truck": "integer"}, outputs={"loaded": "integer"})
     )

@@ -181,11 +181,16 @@ def test_a_fault_in_the_flow_that_gets_a_slot_harms_neither_the_slot_nor_the_flo
         await may_end.wait()
         return "done"
 
+    @action(name="worker.of_another_kind")
+    async def of_another_kind() -> int:
+        return 1
+
     async def scenario() -> None:
         async with redrive.open("memory://", concurrency=1) as app:
             first = await app.start(holds_slot())
             second = await app.start(quick())
-            third = await app.start(quick())
+            # A worker takes no more of a kind that stands in line.
+            third = await app.start(of_another_kind())
             async with asyncio.timeout(10):
                 while app._worker is None or sum(map(len, app._worker.slots._waiting.values())) < 2:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.001)

@@ -6,16 +6,17 @@ import inspect
 import os
 import sys
 import warnings
-import zlib
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from redrive.determinism.event_loops import OUTER
+from redrive.flows.dependency_name import dependency_name
 from redrive.flows.registry import ACTION, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT, write_stored_policy
 from redrive.flows.values.signature import Arguments, Signature
 from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
+from redrive.near_names import unknown_setting
 from redrive.policies.policy import Policy
 
 P = ParamSpec("P")
@@ -28,11 +29,20 @@ Executor = Literal["loop", "thread", "process"]
 class Action(Generic[P, T]):
     """A function whose calls are durable in a workflow; awaited elsewhere, a call runs the function directly."""
 
-    def __init__(self, function: Callable[..., Any], name: str, policy: Policy, executor: Executor) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        policy: Policy,
+        executor: Executor,
+        dependency: str | None = None,
+    ) -> None:
+        """dependency: what its calls talk to, unless a call says otherwise."""
         self.function = function
         self.name = name
         self.policy = policy
         self.executor: Executor = executor
+        self.dependency = dependency
         self.signature = Signature(function, f"action {name}")
         functools.update_wrapper(self, function)
 
@@ -69,7 +79,7 @@ def unknown_actions(names: Iterable[str]) -> list[str]:
 class ActionCall(Coroutine[Any, Any, T]):
     """An action with its arguments. Await it, or pass it to `run_action`, `gather`, a TaskGroup or `app.submit`."""
 
-    __slots__ = ("_action", "_arguments", "_coroutine", "_loop", "_made_at")
+    __slots__ = ("_action", "_arguments", "_coroutine", "_loop", "_made_at", "_order")
 
     def __init__(self, action: Action[..., T], arguments: Arguments, made_at: tuple[str, int] | None = None) -> None:
         self._action = action
@@ -78,6 +88,8 @@ class ActionCall(Coroutine[Any, Any, T]):
         """The file and line of the call, until it is used."""
         self._loop: FlowLoop | None = OUTER.inside
         self._coroutine: Coroutine[Any, Any, T] | None = None
+        self._order: int | None = None
+        """Its hash, once it has one."""
 
     # Whoever reads one of these is about to run the call, or to refuse it.
 
@@ -120,8 +132,11 @@ class ActionCall(Coroutine[Any, Any, T]):
         return self._coroutine
 
     def __hash__(self) -> int:
-        # asyncio puts awaitables into sets, whose order must be the same on every replay.
-        return zlib.crc32(f"{self._action.name} {self._arguments.encoded}".encode())
+        # asyncio puts awaitables into sets, whose order must be the same on every replay: so no address counts in a
+        # flow. Nor does the content, since a set of equal calls would compare each with all others.
+        if self._order is None:
+            self._order = object.__hash__(self) if self._loop is None else self._loop.next_order()
+        return self._order
 
     def __repr__(self) -> str:
         return f"<call of action {self._action.name}>"
@@ -172,7 +187,12 @@ def action(function: Callable[P, Coroutine[Any, Any, T]], /) -> Action[P, T]: ..
 def action(function: Callable[P, T], /) -> Action[P, T]: ...
 @overload
 def action(
-    *, name: str | None = None, retry: Retry | None = None, timeout: Timeout | None = None, process: bool = False
+    *,
+    name: str | None = None,
+    retry: Retry | None = None,
+    timeout: Timeout | None = None,
+    process: bool = False,
+    dependency: str | None = None,
 ) -> "_ActionDecorator": ...
 
 
@@ -184,6 +204,8 @@ def action(
     retry: Retry | None = None,
     timeout: Timeout | None = None,
     process: bool = False,
+    dependency: str | None = None,
+    **unknown: Any,
 ) -> Any:
     """Make a function an action. Arguments and results are stored as JSON, encoded by their type hints.
 
@@ -191,7 +213,10 @@ def action(
     retry, timeout: the default policy of its calls, which `run_action` can override.
     process: run each attempt in a process of its own, which a timeout can kill; a coroutine gets an event loop there.
     By default, plain functions run in a thread and coroutines in the worker's event loop.
+    dependency: the name of what it talks to. While that is down, calls wait instead of spending attempts.
     """
+    if unknown:
+        raise unknown_setting("@action", unknown, ("name", "retry", "timeout", "process", "dependency"))
 
     def decorate(function: Callable[..., Any]) -> Action[Any, Any]:
         if not callable(function) or isinstance(function, type | Action):
@@ -206,8 +231,9 @@ def action(
             raise TypeError(f"@action on the generator {function.__name__}: return a list instead of yielding")
         policy = as_policy(DURABLE_DEFAULT if retry is None else retry, timeout)
         write_stored_policy(policy)
+        talks_to = None if dependency is None else dependency_name(dependency)
         executor: Executor = "process" if process else "loop" if is_async else "thread"
-        made: Action[Any, Any] = Action(function, name or function.__name__, policy, executor)
+        made: Action[Any, Any] = Action(function, name or function.__name__, policy, executor, talks_to)
         register_action(made)
         return made
 

@@ -6,6 +6,8 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 CHUNK_SIZE = 1000
+LONG_LOG = 1000
+"""Lines from which a log is rendered in a thread."""
 
 
 def in_chunks(lines: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -24,6 +24,8 @@ class ScheduleItem(msgspec.Struct, eq=False):
     """Which item of a graph's step it is."""
     compensates: str = ""
     """The step of the graph that it compensates."""
+    dependency: str = ""
+    """What this call talks to; empty: what the action or the step says."""
     item: int = 0
     """Its number in the log, once it has one."""
 

@@ -28,6 +28,9 @@ class Driver(Protocol):
     has_steps: ClassVar[bool] = False
     """Whether steps are declared: they may then limit how many of their items run, and restrict their results."""
 
+    has_more: bool = False
+    """Whether the last events have more commands, which `more` returns: no turn has so many that it holds the loop."""
+
     # Events: each returns the commands that follow from it, in order.
 
     @abstractmethod
@@ -53,7 +56,15 @@ class Driver(Protocol):
         """The item was cancelled, as a CancelItem with `lets_attempt_finish` asked for."""
         return []
 
+    def reopened(self, item: int) -> None:
+        """The failed item, a compensation, is open again. The flow had ended."""
+        return
+
     def fired(self, timer: int, at: float) -> list[Command]:
+        return []
+
+    def more(self, at: float) -> list[Command]:
+        """Continue a turn that has more commands."""
         return []
 
     # What the engine tells the driver about its commands
@@ -104,8 +115,9 @@ class Driver(Protocol):
         return None
 
     def dependency(self, step: str) -> str | None:
-        """The dependency that the step declares."""
-        return None
+        """What the step talks to, unless its call says otherwise."""
+        action = ACTIONS.by_name.get(step)
+        return None if action is None else action.dependency
 
     def accept(self, item: int, result: str) -> str:
         """The handler's result as the log keeps it; raises ValueError when it is not what the step declares."""

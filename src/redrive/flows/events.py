@@ -39,6 +39,11 @@ class ItemAdded(Event, frozen=True, kw_only=True):
     """Which item of a graph's step it is."""
     compensates: str = ""
     """The step whose item of the same index it compensates."""
+    dependency: str = ""
+    """What this call talks to; empty: what the action or the step says."""
+    policy_from: str = ""
+    """What the policy was set for: "action", "step" or "call", else "definition", "queue" or "default"; empty in older
+    logs."""
 
 
 class ItemStarted(ItemAdded, frozen=True, kw_only=True):
@@ -112,6 +117,8 @@ class AttemptStarted(Event, frozen=True):
     """From 1."""
     delivery: str = ""
     timeout_at: float | None = None
+    alone: bool = False
+    """Earlier attempts lost their workers, so no other such attempt runs in this worker meanwhile."""
 
 
 class AttemptFailed(Event, frozen=True):
@@ -139,6 +146,23 @@ class AttemptReturned(Event, frozen=True):
 
 class AttemptAccepted(Event, frozen=True):
     """The handler accepted the attempt and will report its outcome later; it no longer depends on the worker."""
+
+    item: int
+    attempt: int
+
+
+class AttemptClosed(Event, frozen=True):
+    """An asynchronous attempt was answered or timed out. No outcome is accepted for it from now on.
+
+    Outcomes that were reported before this line are read next. The answer or the timeout counts only without one.
+    """
+
+    item: int
+    attempt: int
+
+
+class AttemptCleared(Event, frozen=True):
+    """The attempt ran alone for long enough: others that may take the worker down run beside it from now on."""
 
     item: int
     attempt: int
@@ -189,6 +213,13 @@ class TimerFired(Event, frozen=True):
     timer: int
 
 
+class TurnContinued(Event, frozen=True):
+    """A turn with many commands goes on: it is logged in pieces, and other events may come in between."""
+
+    since: int = 0
+    """The line of the activation that began the turn; 0 for the start of the flow."""
+
+
 class CancelRequested(Event, frozen=True):
     by: str = ""
     why: str = ""
@@ -232,6 +263,8 @@ class Redriven(Event, frozen=True):
     """A result given by hand: the item is completed with it as soon as the flow continues, and not retried."""
     resolved: bool = False
     """Completed by hand in the same way, without a result."""
+    compensation: bool = False
+    """The item is a failed compensation. Nothing is rewound: the compensation goes on with this item."""
 
 
 Command = (
@@ -250,6 +283,8 @@ AnyEvent = (
     | FlowBegan
     | AttemptStarted
     | AttemptAccepted
+    | AttemptClosed
+    | AttemptCleared
     | AttemptFailed
     | AttemptReturned
     | CompletionRefused
@@ -257,6 +292,7 @@ AnyEvent = (
     | ItemGaveUp
     | ItemCompleted
     | TimerFired
+    | TurnContinued
     | CancelRequested
     | Paused
     | Resumed
@@ -304,4 +340,4 @@ read_turn: Callable[[str], list[AnyEvent]] = _DECODER.decode
 def is_activation(event: AnyEvent) -> bool:
     if isinstance(event, AttemptFailed):
         return isinstance(event.decision, GiveUp)
-    return isinstance(event, ItemCompleted | ItemGaveUp | TimerFired | CancelRequested)
+    return isinstance(event, ItemCompleted | ItemGaveUp | TimerFired | TurnContinued | CancelRequested)

@@ -1,6 +1,6 @@
 """A flow's history: its events folded into its current state."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -10,10 +10,13 @@ from redrive.flows.events import (
     ENDINGS,
     AnyEvent,
     AttemptAccepted,
+    AttemptCleared,
+    AttemptClosed,
     AttemptFailed,
     AttemptReturned,
     AttemptStarted,
     CancelRequested,
+    CompletionRefused,
     FlowParked,
     ItemAdded,
     ItemCancelled,
@@ -32,8 +35,9 @@ from redrive.flows.events import (
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.policies.decision import GiveUp, RetryAt
-from redrive.policies.history import History
+from redrive.policies.history import History, is_suspect
 from redrive.policies.policy import Policy
+from redrive.telemetry.work import Wait
 
 ItemState = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 
@@ -61,18 +65,36 @@ class Item(msgspec.Struct, eq=False, gc=False):
     """The number of the running attempt, or of the last one. A redrive does not reset it."""
     delivery: str | None = None
     timeout_at: float | None = None
+    dependency: str = ""
+    """What this call talks to; empty: what the action or the step says."""
+    alone: bool = False
+    """Whether no other attempt that may take its worker down runs beside the running one."""
     accepted: bool = False
     """Whether the running attempt no longer depends on its worker: its outcome will be reported."""
+    closed: bool = False
+    """Whether the running attempt has ended, and outcomes that were reported before that are read first."""
     retry_at: float | None = None
     """When the next attempt may start, while the item is waiting."""
     retry_kind: str = ""
+    deferred: str = ""
+    """Why its dependency holds it back, while it does."""
     retries: History | None = None
     """The retries that `decide()` has granted; None before the first."""
     started_at: float | None = None
     """When the first attempt since the start or the last redrive began; the deadline counts from here."""
-    failures: list[FailedAttempt] = []
+    failures: Sequence[FailedAttempt] = ()
     details: msgspec.Raw | None = None
     gave_up: GiveUp | None = None
+    refused: bool = False
+    """Whether the log says already that an outcome was refused: one line tells of it, however many are sent."""
+    added_at: float = 0.0
+    """When it was scheduled, or redriven last."""
+    round: int = 0
+    """How often it was redriven."""
+    earlier: str | None = None
+    """The delivery token of the attempt before the current one."""
+    waits: Sequence[Wait] = ()
+    """The waits between its attempts, since it was scheduled or redriven last."""
 
     @property
     def retry_history(self) -> History | None:
@@ -92,24 +114,35 @@ class Item(msgspec.Struct, eq=False, gc=False):
         deadline = self.policy.deadline
         return deadline is not None and self.started_at is not None and at >= self.started_at + deadline
 
-    def begin(self, at: float, attempt: int, delivery: str, timeout_at: float | None) -> None:
+    @property
+    def is_suspect(self) -> bool:
+        """Whether so many attempts lost their workers that the item itself may be taking them down."""
+        return self.retries is not None and is_suspect(self.retries)
+
+    def begin(self, at: float, attempt: int, delivery: str, timeout_at: float | None, alone: bool) -> None:
         self.state = "running"
         self.attempt = attempt
         self.attempt_began = at
         self.delivery = delivery
         self.timeout_at = timeout_at
-        self.accepted = False
+        self.alone = alone
+        self.accepted = self.closed = False
         self.retry_at = None
+        self.deferred = ""
         if self.started_at is None:
             self.started_at = at
 
-    def wait(self, until: float, kind: str) -> None:
+    def wait(self, at: float, until: float, kind: str, deferred: str = "", reason: str = "") -> None:
+        if self.delivery is not None:
+            self.earlier = self.delivery
+        self.waits = _with_wait(self.waits, Wait(at, kind, until, deferred or reason))
         self.state = "waiting"
         self.retry_at = until
         self.retry_kind = kind
+        self.deferred = deferred
         self.delivery = None
         self.timeout_at = None
-        self.accepted = False
+        self.accepted = self.closed = False
 
 
 class FlowHistory:
@@ -123,9 +156,12 @@ class FlowHistory:
         "items",
         "last_item",
         "last_timer",
+        "long_turn",
         "parked",
         "paused",
+        "round",
         "timers",
+        "waits",
     )
 
     def __init__(self, whole: bool = False) -> None:
@@ -136,11 +172,17 @@ class FlowHistory:
         """When each timer fires that has not fired yet. Cancelled ones stay: only the flow's code knows them."""
         self.last_item = 0
         self.last_timer = 0
+        self.long_turn: int | None = None
+        """While a turn has more commands to log: the line of the activation that began it; 0 for the flow's start."""
         self.paused = False
         self.cancel_requested: CancelRequested | None = None
         self.parked: str | None = None
         self.ending: AnyEvent | None = None
         self.ended_at: float | None = None
+        self.round = 0
+        """How often the flow was redriven after it had ended."""
+        self.waits: Sequence[Wait] = ()
+        """What the flow itself waited for: timers and operators."""
 
     def apply(self, at: float, event: AnyEvent) -> None:
         apply = _APPLY.get(type(event))
@@ -150,7 +192,8 @@ class FlowHistory:
     def _item_added(self, at: float, event: ItemAdded) -> None:
         number = event.item
         policy = read_stored_policy(event.policy)
-        item = Item(number, event.step, event.index, event.compensates, event.args, policy, at)
+        item = Item(number, event.step, event.index, event.compensates, event.args, policy, at, added_at=at)
+        item.dependency = event.dependency
         if isinstance(event, ItemStarted):
             item.state = "running"
             item.attempt = 1
@@ -167,15 +210,22 @@ class FlowHistory:
             del self.items[event.item]
 
     def _attempt_started(self, at: float, event: AttemptStarted) -> None:
-        self.items[event.item].begin(at, event.attempt, event.delivery, event.timeout_at)
+        self.items[event.item].begin(at, event.attempt, event.delivery, event.timeout_at, event.alone)
 
     def _attempt_accepted(self, at: float, event: AttemptAccepted) -> None:
         self.items[event.item].accepted = True
 
+    def _attempt_closed(self, at: float, event: AttemptClosed) -> None:
+        item = self.items[event.item]
+        item.accepted, item.closed = False, True
+
+    def _completion_refused(self, at: float, event: CompletionRefused) -> None:
+        if (item := self.items.get(event.item)) is not None:
+            item.refused = True
+
     def _attempt_failed(self, at: float, event: AttemptFailed) -> None:
         item = self.items[event.item]
-        failures = item.failures
-        failures.append(FailedAttempt(item.attempt_began, at, event))
+        failures = item.failures = [*item.failures, FailedAttempt(item.attempt_began, at, event)]
         if len(failures) > MOST_FAILURES:
             # The first and the latest are the most telling.
             del failures[MOST_FAILURES // 2]
@@ -183,7 +233,7 @@ class FlowHistory:
         if isinstance(event.decision, RetryAt):
             if (history := item.retry_history) is not None:
                 item.retries = history.after(event.decision)
-            item.wait(event.decision.when, event.failure.kind)
+            item.wait(at, event.decision.when, event.failure.kind, reason=event.failure.reason)
         else:
             item.state = "failed"
             item.gave_up = event.decision
@@ -192,10 +242,13 @@ class FlowHistory:
         item = self.items[event.item]
         item.attempt = event.attempt - 1
         item.details = event.details if isinstance(event.details, msgspec.Raw) else None
-        item.wait(event.until, "snooze")
+        item.wait(at, event.until, "snooze", reason=event.reason)
+
+    def _attempt_cleared(self, at: float, event: AttemptCleared) -> None:
+        self.items[event.item].alone = False
 
     def _item_deferred(self, at: float, event: ItemDeferred) -> None:
-        self.items[event.item].wait(event.until, "deferred")
+        self.items[event.item].wait(at, event.until, "deferred", event.reason)
 
     def _item_gave_up(self, at: float, event: ItemGaveUp) -> None:
         item = self.items[event.item]
@@ -210,22 +263,27 @@ class FlowHistory:
     def _timer_set(self, at: float, event: TimerSet) -> None:
         self.timers[event.timer] = event.until
         self.last_timer = max(self.last_timer, event.timer)
+        self._wait(at, "timer", event.until)
 
     def _timer_fired(self, at: float, event: TimerFired) -> None:
         self.timers.pop(event.timer, None)
 
     def _cancel_requested(self, at: float, event: CancelRequested) -> None:
         self.cancel_requested = event
+        self._wait(at, "cancel requested")
 
     def _paused(self, at: float, event: Paused) -> None:
         self.paused = True
+        self._wait(at, "paused")
 
     def _resumed(self, at: float, event: Resumed) -> None:
+        self._wait(at, "resumed")
         self.paused = False
         self.parked = None
 
     def _parked(self, at: float, event: FlowParked) -> None:
         self.parked = event.problem
+        self._wait(at, "parked")
 
     def _redriven(self, at: float, event: Redriven) -> None:
         if not event.midway:
@@ -233,10 +291,14 @@ class FlowHistory:
             self.paused = False
             self.parked = None
             self.ending = self.ended_at = None
+            self.round += 1
+            self.waits = (Wait(at, "redriven"),)
             for item in self.items.values():
+                if item.is_open:
+                    item.added_at, item.waits, item.round = at, (), item.round + 1
                 if item.state == "running":
                     # The flow's end stopped the attempt, which did not fail: it is not counted.
-                    item.wait(at, "redrive")
+                    item.wait(at, at, "redrive")
                 if item.is_open and item.started_at is not None:
                     # Nor is the time in which the flow was closed.
                     item.started_at = at
@@ -247,9 +309,14 @@ class FlowHistory:
             # All retries are available again; attempt numbers continue.
             item.retries = item.started_at = None
             item.gave_up = None
+            if not item.is_open:
+                item.added_at, item.waits, item.round = at, (), item.round + 1
             if isinstance(event.details, msgspec.Raw):
                 item.details = event.details
-            item.wait(at, "redrive")
+            item.wait(at, at, "redrive")
+
+    def _wait(self, at: float, kind: str, until: float | None = None) -> None:
+        self.waits = _with_wait(self.waits, Wait(at, kind, until))
 
     def _ended(self, at: float, event: AnyEvent) -> None:
         self.ending = event
@@ -257,12 +324,26 @@ class FlowHistory:
 
 
 MOST_FAILURES = 100
+MOST_WAITS = 100
+
+
+def _with_wait(waits: Sequence[Wait], wait: Wait) -> Sequence[Wait]:
+    kept = [*waits, wait]
+    if len(kept) > MOST_WAITS:
+        # As with failures: the first and the latest are the most telling.
+        del kept[MOST_WAITS // 2]
+    return kept
+
+
 _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     ItemStarted: FlowHistory._item_added,
     ItemQueued: FlowHistory._item_added,
     ItemCancelled: FlowHistory._item_cancelled,
     AttemptStarted: FlowHistory._attempt_started,
     AttemptAccepted: FlowHistory._attempt_accepted,
+    AttemptClosed: FlowHistory._attempt_closed,
+    AttemptCleared: FlowHistory._attempt_cleared,
+    CompletionRefused: FlowHistory._completion_refused,
     ItemDeferred: FlowHistory._item_deferred,
     AttemptFailed: FlowHistory._attempt_failed,
     AttemptReturned: FlowHistory._attempt_returned,

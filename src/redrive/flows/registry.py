@@ -1,9 +1,9 @@
 """Registries of definitions by name: one for each kind, owned by the module that defines the kind."""
 
-from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 from redrive.errors import UnknownDefinitionError
+from redrive.near_names import did_you_mean
 
 T = TypeVar("T")
 
@@ -29,9 +29,7 @@ class Registry(Generic[T]):
         try:
             return self.by_name[name]
         except KeyError:
-            close = get_close_matches(name, self.by_name, n=1)
-            known = ", ".join(sorted(self.by_name)) or "none"
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {known}"
+            hint = did_you_mean(name, self.by_name, f"known: {', '.join(sorted(self.by_name)) or 'none'}")
             raise UnknownDefinitionError(self.kind, name, hint) from None
 
     def add(self, name: str, definition: T) -> None:
@@ -63,7 +61,7 @@ class Registry(Generic[T]):
 
 # A kind whose module was not loaded has no registry, and nothing registered.
 _registries: dict[str, Registry[Any]] = {}
-_KINDS = (WORKFLOW, ACTION, GRAPH, SCRIPT)
+KINDS = (WORKFLOW, ACTION, GRAPH, SCRIPT)
 
 
 def definition_named(kind: str, name: str) -> Any:
@@ -73,10 +71,10 @@ def definition_named(kind: str, name: str) -> Any:
 
 def known_definitions() -> tuple[str, ...]:
     """The definitions that a worker in this process can run, as flows name them."""
-    known = [kind + name for kind in _KINDS if kind in _registries for name in _registries[kind].by_name]
+    known = [kind + name for kind in KINDS if kind in _registries for name in _registries[kind].by_name]
     return (*known, GRAPH + BY_GOALS)
 
 
 def registered_counts() -> tuple[int, ...]:
     """How many workflows, actions, graphs and scripts are registered."""
-    return tuple(len(_registries[kind].by_name) if kind in _registries else 0 for kind in _KINDS)
+    return tuple(len(_registries[kind].by_name) if kind in _registries else 0 for kind in KINDS)

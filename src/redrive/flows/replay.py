@@ -4,20 +4,15 @@ from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from redrive.errors import NondeterminismError, UnknownDefinitionError
+from redrive.errors import NondeterminismError
 from redrive.failures.redaction import redact
-from redrive.flows.action import action_named
 from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
 from redrive.flows.driver import Driver
 from redrive.flows.errors.item_error import item_error
 from redrive.flows.events import (
-    COMMANDS,
     AnyEvent,
     AttemptFailed,
     CancelRequested,
-    FlowCancelled,
     FlowCompleted,
     FlowFailed,
     FlowParked,
@@ -32,14 +27,16 @@ from redrive.flows.events import (
     StepSettled,
     TimerFired,
     TimerSet,
+    TurnContinued,
     is_activation,
 )
 from redrive.flows.history import FlowHistory
+from redrive.flows.recorded_commands import RecordedCommands, commands_in, is_same
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.workflows.source_lines import raising_line
 from redrive.policies.policy import DEFAULT_POLICY
 
-TURNS_PER_CHUNK = 200
+LINES_PER_CHUNK = 400
 
 
 def replay(
@@ -61,8 +58,11 @@ def replay(
     anew = sorted((line.event.since, line.seq) for line in lines if isinstance(line.event, Redriven))
     begun, anew_until = 0, 0
     redriven, unanswered = _RedrivenPart(), last_decisive_line(lines)
+    replayed = 0
     for index, turn in enumerate(_turns(lines)):
-        if index % TURNS_PER_CHUNK == TURNS_PER_CHUNK - 1:
+        replayed += len(turn)
+        if replayed >= LINES_PER_CHUNK:
+            replayed = 0
             yield
         seq, at, event = turn[0] if index else (0, started_at, None)
         while begun < len(anew) and anew[begun][0] <= seq:
@@ -74,6 +74,8 @@ def replay(
         commands = redriven.take(history) if isinstance(event, Redriven) else []
         if event is not None:
             history.apply(at, event)
+        if isinstance(event, Redriven) and event.compensation and event.item is not None:
+            driver.reopened(event.item)
         if not isinstance(event, Redriven):
             commands = _activate(driver, history, event, at)
         elif turn[0] is unanswered:
@@ -83,8 +85,12 @@ def replay(
             break
         skipped = redriven.match(commands, turn, driver, at) if is_anew else _match(commands, turn, driver, at)
         for line in turn[1:] if index else turn:
-            if line not in skipped:
+            if line.seq not in skipped:
                 history.apply(line.at, line.event)
+        if not driver.has_more:
+            history.long_turn = None
+        elif history.long_turn is None:
+            history.long_turn = seq
     driver.replay(None)
     return redriven.commands
 
@@ -107,18 +113,22 @@ class _RedrivenPart:
         self.orphans: list[int] = []
         """Items in the log that are not scheduled now."""
 
-    def match(self, commands: list[Command], turn: list[Line], driver: Driver, at: float) -> list[Line]:
+    def match(self, commands: list[Command], turn: list[Line], driver: Driver, at: float) -> set[int]:
         """Match each command with the same one in the log, so that nothing runs twice. Returns the lines to skip."""
-        recorded = _recorded_commands(turn)
+        lines = commands_in(turn)
+        while driver.has_more and len(lines) > len(commands):
+            # Earlier versions logged all commands of a turn at once, however many.
+            commands += driver.more(at)
+        recorded = RecordedCommands(lines)
         for command in commands:  # grows on the way
-            line = next((line for line in recorded if _same(command, line.event)), None)
+            line = recorded.take(command)
             if line is None:
                 self.commands.append(command)
             else:
-                recorded.remove(line)
                 commands += _bind(command, line.event, driver, at)
-        self.orphans += [line.event.item for line in recorded if isinstance(line.event, ItemAdded)]
-        return [line for line in recorded if isinstance(line.event, ItemCancelled)]
+        left = recorded.left
+        self.orphans += [line.event.item for line in left if isinstance(line.event, ItemAdded)]
+        return {line.seq for line in left if isinstance(line.event, ItemCancelled)}
 
     def take(self, history: FlowHistory) -> list[Command]:
         """The commands that follow the redrive: the new ones, and the cancellation of orphans."""
@@ -154,10 +164,6 @@ def _turns(lines: list[Line]) -> Iterator[list[Line]]:
     yield turn
 
 
-def _recorded_commands(turn: list[Line]) -> list[Line]:
-    return [line for line in turn if isinstance(line.event, COMMANDS)]
-
-
 def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: float) -> list[Command]:
     if isinstance(event, ItemCompleted):
         if event.resolved:
@@ -167,18 +173,31 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
         return driver.failed(event.item, item_error(history.items[event.item], event), at)
     if isinstance(event, TimerFired):
         return driver.fired(event.timer, at)
+    if isinstance(event, TurnContinued):
+        return driver.more(at)
     return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
 
 
-def _match(commands: list[Command], turn: list[Line], driver: Driver, at: float) -> list[Line]:
+def _match(commands: list[Command], turn: list[Line], driver: Driver, at: float) -> set[int]:
     """Raise NondeterminismError unless the log has exactly these commands. No line is skipped."""
-    recorded = _recorded_commands(turn)
-    done = 0
-    for command in commands:  # grows on the way
+    recorded = commands_in(turn)
+    done = index = 0
+    while index < len(commands) or (driver.has_more and len(recorded) > done):
+        if index == len(commands):
+            # Earlier versions logged all commands of a turn at once, however many.
+            commands += driver.more(at)
+            continue
+        command = commands[index]
+        index += 1
         line = recorded[done] if done < len(recorded) else None
-        if line is None or not _same(command, line.event):
+        if line is None or not is_same(command, line.event):
             if isinstance(command, CancelItem) and command.lets_attempt_finish:
                 # Its attempt was running, so the item was not cancelled.
+                continue
+            if line is not None and driver.has_more:
+                # As above: these commands come before the ones that are left.
+                index -= 1
+                commands[index:index] = driver.more(at)
                 continue
             seq = line.seq if line else (turn[-1].seq if turn else 0)
             logged = _in_words(line.event) if line else "no further command"
@@ -188,7 +207,7 @@ def _match(commands: list[Command], turn: list[Line], driver: Driver, at: float)
     if len(recorded) > done:
         line = recorded[done]
         raise NondeterminismError(line.seq, _in_words(line.event), "no further command", "")
-    return []
+    return set()
 
 
 def _bind(command: Command, event: Any, driver: Driver, at: float) -> list[Command]:
@@ -200,34 +219,6 @@ def _bind(command: Command, event: Any, driver: Driver, at: float) -> list[Comma
     elif isinstance(command, CancelItem) and command.lets_attempt_finish:
         return driver.item_cancelled(event.item, at)
     return []
-
-
-def _same(command: Command, event: AnyEvent) -> bool:
-    if isinstance(command, ScheduleItem):
-        return (
-            isinstance(event, ItemAdded)
-            and (event.step, event.index, event.compensates) == (command.step, command.index, command.compensates)
-            and (bytes(event.args).decode() == command.args or _has_equal_arguments(command, event.args))
-        )
-    if isinstance(command, StartTimer):
-        return isinstance(event, TimerSet) and abs(event.until - command.time) < 1e-3
-    if isinstance(command, CancelItem):
-        return isinstance(event, ItemCancelled) and event.item == command.scheduled.item
-    if isinstance(command, SettleStep):
-        return isinstance(event, StepSettled) and (event.step, event.state) == (command.step, command.state)
-    if isinstance(command, MarkPatch):
-        return isinstance(event, PatchMarked) and event.patch == command.name
-    if command.outcome == "completed":
-        return isinstance(event, FlowCompleted)
-    return isinstance(event, FlowFailed if command.outcome == "failed" else FlowCancelled)
-
-
-def _has_equal_arguments(command: ScheduleItem, logged: msgspec.Raw) -> bool:
-    try:
-        signature = action_named(command.step).signature
-    except UnknownDefinitionError:
-        return False
-    return signature.are_equivalent(bytes(logged).decode(), command.args)
 
 
 def _in_words(event: AnyEvent) -> str:

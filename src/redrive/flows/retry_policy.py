@@ -12,12 +12,15 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.duration import read_duration
 from redrive.failures.matching import ANYTHING, NOTHING, Match, as_match
 from redrive.notation.read import read_policy
-from redrive.policies.backoff import Backoff
+from redrive.policies.backoff import LONGEST_WAIT, Backoff
 from redrive.policies.jitter import Jitter
 from redrive.policies.policy import DEFAULT_POLICY, Policy, Rule, policy_error
 from redrive.policies.preview import CUT_ATTEMPT
 
 NO_JITTER = Jitter("none")
+LONGEST_BACKOFF = 3600.0
+LONGEST_RETRY_AFTER = 3600.0
+"""Durable work waits when it is asked to, for up to an hour: nobody holds a connection open meanwhile."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
@@ -32,6 +35,10 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     """Names or classes of the exceptions to retry, including their subclasses; None or empty retries all."""
     backoff_seconds: float | timedelta = 0.0
     """Seconds before the first retry."""
+    max_backoff_seconds: float | timedelta = LONGEST_BACKOFF
+    """The longest wait, in seconds; by default an hour, or `backoff_seconds` if that is longer."""
+    jitter: float = 0.1
+    """The most that is added to a wait at random, as a fraction of it; a wait is never shorter than its backoff."""
 
     def __post_init__(self) -> None:
         types = self.exception_types
@@ -53,6 +60,24 @@ class RetryPolicy(msgspec.Struct, frozen=True):
             return Backoff("exponential", read_duration(self.backoff_seconds))
         except ValueError as error:
             raise policy_error("backoff_seconds", self.backoff_seconds, str(error)) from None
+
+    @property
+    def max_wait(self) -> float:
+        try:
+            longest = read_duration(self.max_backoff_seconds)
+        except ValueError as error:
+            raise policy_error("max_backoff_seconds", self.max_backoff_seconds, str(error)) from None
+        if not 0 < longest <= LONGEST_WAIT:
+            allowed = "use a duration above 0, at most ten years"
+            raise policy_error("max_backoff_seconds", self.max_backoff_seconds, allowed)
+        # Only a limit that was set may shorten the first wait.
+        return max(longest, self.backoff.base) if longest == LONGEST_BACKOFF else longest
+
+    @property
+    def spread(self) -> Jitter:
+        if isinstance(self.jitter, bool) or not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise policy_error("jitter", self.jitter, "use a fraction of the wait from 0 to 1: 0.1 adds up to 10 %")
+        return Jitter("proportional", float(self.jitter)) if self.jitter else NO_JITTER
 
 
 Retry = Policy | RetryPolicy | str | Sequence[Policy | RetryPolicy]
@@ -91,9 +116,10 @@ def _policy_of(retry: Any) -> Policy:
             attempts=retry.attempts,
             retry_on=retry.match,
             backoff=retry.backoff,
-            jitter=NO_JITTER,
-            max_wait=None,
+            jitter=retry.spread,
+            max_wait=retry.max_wait,
             deadline=None,
+            max_retry_after=LONGEST_RETRY_AFTER,
         )
     if isinstance(retry, str):
         return read_policy(retry).policy
@@ -124,6 +150,7 @@ def _combine(listed: Sequence[Any]) -> Policy:
         jitter=NO_JITTER,
         max_wait=None,
         deadline=None,
+        max_retry_after=LONGEST_RETRY_AFTER,
         idempotent=False if False in said else True if True in said else None,
     )
 
@@ -138,10 +165,14 @@ _FOR_ALL_ATTEMPTS = ("deadline", "attempt_timeout", "timeout_growth", "timeout_r
 """Settings that span all attempts, which a single policy of a list cannot have."""
 
 
+_COMBINED = (("deadline", None), ("max_retry_after", LONGEST_RETRY_AFTER))
+"""What the combined policy has anyway."""
+
+
 def _check_listed(policy: Policy, index: int) -> None:
     for field in _FOR_ALL_ATTEMPTS:
         value = getattr(policy, field)
-        if value == getattr(DEFAULT_POLICY, field) or (field == "deadline" and value is None):
+        if value == getattr(DEFAULT_POLICY, field) or (field, value) in _COMBINED:
             continue
         instead = f"use one Policy(rules=(Rule(match=..., retries=...), ...), {field}={value!r}) instead of the list"
         if field == "attempt_timeout":

@@ -13,6 +13,7 @@ from redrive.flows.events import (
     Redriven,
     TimerFired,
     TimerSet,
+    TurnContinued,
     is_activation,
 )
 
@@ -37,7 +38,7 @@ class Rewind:
 
     def read(self, line: Line) -> None:
         event = line.event
-        if isinstance(event, Redriven):
+        if isinstance(event, Redriven) and not event.compensation:
             self._rewind(event)
         if isinstance(event, (*ENDINGS, CancelRequested)):
             self._ends.append(line)
@@ -47,6 +48,8 @@ class Rewind:
             self._lines_of_item[item].append(line)
         if is_activation(event):
             self._activations.append(line.seq)
+            if isinstance(event, TurnContinued):
+                self._commands_of[event.since].append(line)
         elif isinstance(event, COMMANDS):
             # After a redrive, commands follow from the last activation that was not rewound.
             while self._activations and self._activations[-1] in self.lines:

@@ -7,7 +7,9 @@ import msgspec
 from redrive.errors import NotationError
 from redrive.notation.formats.native import as_data, read
 from redrive.notation.place import Place
-from redrive.policies.policy import DEFAULT_POLICY, Policy, policy_error
+from redrive.policies.backoff import Backoff
+from redrive.policies.jitter import Jitter
+from redrive.policies.policy import Policy, policy_error
 
 # A few policies serve all items, so both directions are cached.
 _MOST_CACHED = 1000
@@ -16,9 +18,16 @@ _read: dict[bytes, Policy] = {}
 _of_raw: dict[int, tuple[msgspec.Raw, Policy]] = {}
 """By the id of what `write_stored_policy` returned: items that were just scheduled need not be parsed again."""
 
-DURABLE_DEFAULT = DEFAULT_POLICY.replace(deadline=None)
-"""The policy of an action that has none: the default without its deadline, since durable work may have to outlast an
-outage of its own workers."""
+DURABLE_DEFAULT = Policy(
+    attempts=None,
+    backoff=Backoff("exponential", 1.0),
+    jitter=Jitter("equal"),
+    max_wait=600.0,
+    deadline=86_400.0,
+    max_retry_after=3600.0,
+)
+"""The policy of durable work that names none: transient failures are retried for a day, at least every ten minutes,
+so that a dependency that is down for a night costs nobody a flow."""
 
 
 def write_stored_policy(policy: Policy) -> msgspec.Raw:

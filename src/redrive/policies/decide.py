@@ -8,15 +8,14 @@ from redrive.failures.failure import Failure
 from redrive.failures.matching import ANYTHING
 from redrive.policies.backoff import LONGEST_WAIT, Backoff
 from redrive.policies.decision import CLEAR, Because, Conditions, Decision, GiveUp, GiveUpKind, RetryAt
-from redrive.policies.history import History
+from redrive.policies.history import LOST, LOST_TO_BLAME, History
 from redrive.policies.jitter import Jitter
 from redrive.policies.policy import Policy, Rule
 
 # Shorter waits count as zero and are lifted to the floor.
 SHORTEST_WAIT = 0.001
-# Work that has lost this many workers is not attempted again.
+# Work that took this many workers, or processes of its own, down is not attempted again.
 MOST_LOST = 3
-LOST = "lost"
 
 
 _Refusal = tuple[GiveUpKind, str]
@@ -127,24 +126,29 @@ def _refused(
     policy: Policy, history: History, failure: Failure, conditions: Conditions, answer: _Answer, n: int
 ) -> _Refusal | None:
     """Return why no retry is possible at any time, or None. `n` retries were granted before."""
+    if conditions.handed_on:
+        return "output_handed_on", f"{_chunks(conditions.handed_on)} of output had been handed on; a retry repeats them"
     if policy.idempotent is False and not failure.not_sent and not failure.asks_for_retry:
         return "not_idempotent", "it may have taken effect, and the work is declared not idempotent"
     if failure.unsafe_to_repeat and not policy.idempotent:
         return "not_idempotent", "it may have taken effect in a call inside that is not idempotent"
-    if failure.kind == "lost" and n + 1 >= MOST_LOST:
-        return "poison", f"{MOST_LOST} attempts lost their worker"
+    if failure.blamed and n + 1 >= MOST_LOST:
+        return "poison", f"{MOST_LOST} attempts took their worker or their process down"
     if not conditions.wanted:
         return "abandoned", "its outcome is no longer needed"
     if conditions.owned_elsewhere:
         return "nested", "an enclosing guarded call owns the retries"
     if not conditions.replayable:
         return "not_replayable", "the input of the work was consumed and cannot be sent again"
-    if policy.attempts is not None and history.attempts >= policy.attempts:
+    # An attempt that was lost through no fault of its own does not count. Work of a single attempt is not repeated.
+    counts = answer.name != LOST or policy.attempts == 1
+    if counts and policy.attempts is not None and history.attempts >= policy.attempts:
         return "exhausted", f"attempt {history.attempts} of {policy.attempts} failed"
     if failure.kind == "timeout" and policy.timeout_retries is not None and history.timeouts >= policy.timeout_retries:
         return "exhausted", f"timeout_retries grants {_times(policy.timeout_retries)}"
     if answer.retries is not None and n >= answer.retries:
-        return "exhausted", f"{answer.name} grants {_times(answer.retries)}"
+        rule = f"the rule for {answer.matched}" if answer.matched else answer.name
+        return "exhausted", f"{rule} grants {_times(answer.retries)}"
     asked = failure.retry_after
     if asked is not None and policy.max_retry_after is not None and asked > policy.max_retry_after:
         return "retry_after", f"asked to wait {asked:g} s, above the {policy.max_retry_after:g} s accepted"
@@ -176,8 +180,9 @@ def is_retried(policy: Policy, failure: Failure) -> bool:
 def _find_answer(policy: Policy, failure: Failure, history: History | None = None) -> _Answer | None:
     if failure.kind == "lost":
         # The worker failed, not the work: retry immediately, whatever the policy.
-        again = history is not None and history.granted_by(LOST) is not None
-        return _answer(policy, LOST, "worker lost", _SPREAD if again else _IMMEDIATELY)
+        name = LOST_TO_BLAME if failure.blamed else LOST
+        again = history is not None and any(history.granted_by(one) for one in (LOST, LOST_TO_BLAME))
+        return _answer(policy, name, "worker lost", _SPREAD if again else _IMMEDIATELY)
     for index, rule in enumerate(policy.rules):
         if (matched := rule.match.matched_by(failure)) is not None:
             return _answer(policy, f"rules[{index}]", matched, rule)
@@ -240,6 +245,10 @@ def _with_limits(
 
 def _deadline_left(policy: Policy, history: History, now: float) -> float | None:
     return None if policy.deadline is None else history.started_at + policy.deadline - now
+
+
+def _chunks(count: int) -> str:
+    return "1 chunk" if count == 1 else f"{count} chunks"
 
 
 def _times(retries: int) -> str:

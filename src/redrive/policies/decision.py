@@ -18,6 +18,8 @@ GiveUpKind = Literal[
     "circuit_open",  # the dependency's circuit would still be open at the next attempt
     "nested",  # an enclosing guarded call owns the retries
     "not_replayable",  # the input was consumed and cannot be sent again
+    "output_handed_on",  # a stream broke after its first output, which a retry would repeat
+    "rate_limit",  # the dependency's limit of requests, tokens or cost leaves no room in time
     "abandoned",  # the outcome is no longer needed
     "poison",  # the input cannot be read, or each attempt kills its worker
 ]
@@ -38,6 +40,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """True inside another guarded call, which owns the retries."""
     replayable: bool = True
     """False when the work's input was consumed by the attempt."""
+    handed_on: int = 0
+    """Items of a stream that the consumer already has; after the first, a retry would repeat output."""
     wanted: bool = True
     """False when the outcome is no longer needed."""
 

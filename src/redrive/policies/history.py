@@ -5,6 +5,13 @@ import msgspec
 from redrive.policies.decision import RetryAt
 from redrive.policies.policy import Policy
 
+LOST = "lost"
+"""The name under which retries of lost attempts are granted where nothing says that the attempt was to blame."""
+LOST_TO_BLAME = "lost, to blame"
+"""The same for attempts that took their worker or their process down."""
+SUSPECT_AFTER = 2
+"""Work whose attempts were lost this often is a suspect: from then on a loss of its own can be told from others'."""
+
 
 class Granted(msgspec.Struct, frozen=True, gc=False):
     """The retries one rule has granted so far."""
@@ -20,7 +27,7 @@ class History(msgspec.Struct, frozen=True, gc=False):
     started_at: float
     """When the first attempt started."""
     attempts: int = 1
-    """Attempts started, including the latest."""
+    """Attempts started, including the latest, without those that were lost through no fault of their own."""
     timeouts: int = 0
     """How many earlier attempts exceeded their timeout."""
     granted: tuple[Granted, ...] = ()
@@ -39,10 +46,19 @@ class History(msgspec.Struct, frozen=True, gc=False):
         others = [one for one in self.granted if one.rule != granted.rule] if self.granted else ()
         return History(
             self.started_at,
-            self.attempts + 1,
+            # The attempt was lost with its worker, which others may have taken down: it does not count.
+            self.attempts + (because.rule != LOST),
             self.timeouts + (because.failure_kind == "timeout"),
             (*others, granted),
         )
+
+
+def is_suspect(history: History) -> bool:
+    """Whether so many attempts lost their worker that the work itself may be taking it down."""
+    for one in history.granted:
+        if one.rule == LOST_TO_BLAME or (one.rule == LOST and one.retries >= SUSPECT_AFTER):
+            return True
+    return False
 
 
 def attempt_timeout(policy: Policy, history: History) -> float | None:

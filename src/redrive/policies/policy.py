@@ -8,7 +8,7 @@ from redrive.errors import PolicyError
 from redrive.failures.matching import NOTHING, TRANSIENT, Failures, Match, as_match
 from redrive.failures.redaction import redact
 from redrive.policies.backoff import LONGEST_WAIT, Backoff, BackoffKind
-from redrive.policies.jitter import Jitter, JitterKind
+from redrive.policies.jitter import LARGEST_FRACTION, Jitter, JitterKind
 
 
 def policy_error(field: str, value: object, allowed: str) -> PolicyError:
@@ -183,6 +183,8 @@ def _check_waits(backoff: Backoff | None, jitter: Jitter | None, max_wait: float
                 "jitter", jitter, f"use Jitter(kind), with kind one of {', '.join(get_args(JitterKind))}"
             )
         _check_duration("jitter", -1 if jitter.amount is None else jitter.amount)
+        if jitter.kind == "proportional" and jitter.amount > LARGEST_FRACTION:
+            raise policy_error("jitter", jitter, "use a fraction from 0 to 10: 0.1 adds up to 10 %")
     _check_duration("max_wait", max_wait, zero=False)
 
 

@@ -1,10 +1,15 @@
 """The report attached to the error of a call that gave up: every attempt, why it ended and what to do next."""
 
+import builtins
+
 import msgspec
 
 from redrive.failures.failure import Failure
 from redrive.failures.known_errors.entries import attribute
+from redrive.failures.matching import NOTHING
+from redrive.near_names import NEARLY_THE_SAME, near_name
 from redrive.policies.decision import Decision, GiveUp, RetryAt
+from redrive.policies.policy import Policy
 
 NOTE_PREFIX = "redrive: "
 ATTRIBUTE = "redrive"
@@ -93,10 +98,15 @@ def attach(error: BaseException, report: Report) -> None:
         return
 
 
-def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) -> str:
-    """Say what a person can do now."""
+def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None, policy: Policy | None = None) -> str:
+    """Say what a person can do now. `policy`: to find the name in it that was probably meant for the error."""
     service = dependency or "the other side"
     name = failure.type.rpartition(".")[2] if failure and failure.type else "the error"
+    if policy is not None and gave_up.kind in ("unknown", "unmatched"):
+        if meant := _misspelled(name, policy):
+            return f"the policy names {meant}; did you mean {name}?"
+        if policy.rules and policy.retry_on == NOTHING:
+            return f"the policy does not name it; if a retry may help, add: [{name} -> retry: 3]"
     steps = {
         "permanent": f"retrying will not help ({gave_up.because.reason}); fix the cause and call again",
         "unknown": (
@@ -119,8 +129,23 @@ def next_step(gave_up: GiveUp, failure: Failure | None, dependency: str | None) 
         "poison": (
             "its input or its result does not fit the current code; fix the code, or restore the previous version"
             if failure is not None and failure.poison
-            else "find out why its workers died, starting with its input; redrive it once that is fixed"
+            else "find out from its error and its input why its workers died or were blocked, and fix that"
+        ),
+        "output_handed_on": (
+            "discard what the stream has yielded and start it again, or ask for the rest; "
+            "whoever collects a whole stream inside one guarded function gets it retried"
+        ),
+        "rate_limit": (
+            f"raise the limits of {service}, or ask for less"
+            if gave_up.because.category == "permanent"
+            else f"call again later, or raise the limits of {service}"
         ),
         "not_replayable": "send a body that can be read again (bytes or a seekable file) to allow retries",
     }
     return steps[gave_up.kind]
+
+
+def _misspelled(name: str, policy: Policy) -> str:
+    """Return the name in the policy that is almost the error's, unless a built-in exception has it."""
+    named = [one for match in (policy.retry_on, *(rule.match for rule in policy.rules)) for one in match.names]
+    return near_name(name, [one for one in named if not hasattr(builtins, one)], NEARLY_THE_SAME)

@@ -1,4 +1,4 @@
-"""Circuits and budgets by dependency name. The number of unused ones is bounded."""
+"""Circuits, budgets and limits by dependency name. The number of unused ones is bounded."""
 
 import threading
 from collections import OrderedDict
@@ -6,15 +6,17 @@ from weakref import WeakValueDictionary
 
 from redrive.resilience.budget import Budget, BudgetSettings
 from redrive.resilience.circuit import Circuit, CircuitSettings
+from redrive.resilience.limits import Limits, LimitSettings
 
 
 class Dependency:
-    """A service that calls depend on, with the circuit and the budget that all its callers share."""
+    """A service that calls depend on, with the circuit, the budget and the limits that all its callers share."""
 
-    def __init__(self, name: str, circuit: Circuit | None, budget: Budget | None) -> None:
+    def __init__(self, name: str, circuit: Circuit | None, budget: Budget | None, limits: Limits | None = None) -> None:
         self.name = name
         self.circuit = circuit
         self.budget = budget
+        self.limits = limits
 
     def __repr__(self) -> str:
         return f"Dependency({self.name!r}, circuit={self.circuit!r}, budget={self.budget!r})"
@@ -73,13 +75,23 @@ class Dependencies:
             dependency.budget = Budget(defined.budget.settings)
 
     def define(
-        self, name: str, *, circuit: CircuitSettings | None = None, budget: BudgetSettings | None = None
+        self,
+        name: str,
+        *,
+        circuit: CircuitSettings | None = None,
+        budget: BudgetSettings | None = None,
+        limits: LimitSettings | None = None,
     ) -> Dependency:
-        """Configure a dependency. Callers that already use it get the new circuit and budget too."""
-        made = Dependency(name, Circuit(name, circuit or self._circuit), Budget(budget or self._budget))
+        """Configure a dependency. Callers that already use it get the new circuit, budget and limits too."""
+        made = Dependency(
+            name,
+            Circuit(name, circuit or self._circuit),
+            Budget(budget or self._budget),
+            None if limits is None else Limits(limits),
+        )
         with self._lock:
             dependency = self._alive.setdefault(name, made)
-            dependency.circuit, dependency.budget = made.circuit, made.budget
+            dependency.circuit, dependency.budget, dependency.limits = made.circuit, made.budget, made.limits
             self._recent.pop(name, None)
             self._defined[name] = dependency
             return dependency

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -15,8 +15,11 @@ from redrive.determinism.clock import Clock
 from redrive.failures.redaction import redact
 from redrive.flows.action import Executor
 from redrive.policies.policy import Policy
+from redrive.telemetry.tracing import current_tracer
 
 MAX_DETAILS_BYTES = 64 * 1024
+Slot = Executor | Literal["alone"]
+"""A slot of an executor, or the one for attempts that may take their worker down."""
 Beat = Callable[[str, int, str, str], None]
 """Called for each heartbeat with the flow id, the item, the delivery token and the details as JSON."""
 
@@ -42,8 +45,14 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     """The heartbeat details of the attempt before this one."""
     on_beat: Beat
     executor: Executor = "loop"
+    slot: Slot = "loop"
+    """What it occupies in its worker."""
     own_details: msgspec.Raw | None = None
     """The details of this attempt's last heartbeat that had any."""
+    traceparent: str | None = None
+    """The W3C trace context of the attempt's span, to send on; None where nothing is traced."""
+    http_status: int | None = None
+    """The status of an HTTP step's answer, once there is one."""
     thread_call: "Future[str] | None" = None
     """The call in a thread: it cannot be stopped, and may outlive the attempt."""
 
@@ -103,6 +112,15 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
         return f"<attempt {self.number} of {self.step} in flow {self.flow_id}>"
 
 
+class NotCalled(Exception):
+    """The attempt was dropped right before its call: its worker may not act any more."""
+
+
+def attempt_here() -> Attempt | None:
+    """Return the attempt that this code runs in; None outside of attempts."""
+    return _current.get()
+
+
 def current_attempt() -> Attempt:
     """Return the attempt that this action runs in."""
     attempt = _current.get()
@@ -123,4 +141,8 @@ def close_scope(scope: Scope) -> None:
     scope[OWNER] = None
 
 
-enter_attempt = _current.set
+def enter_attempt(attempt: Attempt) -> None:
+    """Make the attempt, and its span where there is one, the current ones of this task, thread or process."""
+    _current.set(attempt)
+    if attempt.traceparent is not None and (tracer := current_tracer()) is not None:
+        tracer.enter(attempt.delivery_token, attempt.traceparent)

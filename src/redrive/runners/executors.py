@@ -1,8 +1,9 @@
 """The executors for code that must not run in the event loop: a pool of threads, and a pool of processes."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from contextvars import copy_context
 from typing import Any
 
@@ -11,12 +12,15 @@ from redrive.determinism.clock import Clock
 from redrive.determinism.event_loops import Late
 from redrive.flows.action import Action
 from redrive.flows.values.signature import NOT_READ, Arguments
-from redrive.runners.attempt import Attempt, close_scope, enter_attempt, scope_of
+from redrive.runners.attempt import Attempt, NotCalled, close_scope, enter_attempt, scope_of
 
 Values = str | dict[str, Any]
 """Arguments as stored, or as read."""
 Result = tuple[str, Any]
 """The result as JSON, and the value that reading it gives; NOT_READ if that is not known."""
+
+CALL_CONTEXTS: list[Callable[[], AbstractContextManager[None]]] = []
+"""Entered around each call of a plain function, in its thread: as by frameworks that keep connections per thread."""
 
 _UNLIMITED = nullcontext()
 
@@ -29,9 +33,10 @@ def time_limit(clock: Clock, attempt: Attempt, late: Late | None = None) -> Abst
 class ThreadExecutor:
     """Runs plain functions in threads. A thread cannot be stopped: after a timeout it runs on."""
 
-    def __init__(self, clock: Clock, limit: int) -> None:
+    def __init__(self, clock: Clock, limit: int, may_call: Callable[[], bool]) -> None:
         self._clock = clock
         self._limit = limit
+        self._may_call = may_call
         self._pool: ThreadPoolExecutor | None = None
 
     async def execute(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> Result:
@@ -42,7 +47,9 @@ class ThreadExecutor:
 
         def work() -> str:
             # The pool keeps work for which it could not start a thread; a later thread must not do it.
-            return context.run(call_function, action, attempt, arguments, self._clock) if submitted else ""
+            if not submitted:
+                return ""
+            return context.run(call_function, action, attempt, arguments, self._clock, self._may_call)
 
         try:
             call = attempt.thread_call = self._pool.submit(work)
@@ -68,9 +75,10 @@ class ThreadExecutor:
 class ProcessExecutor:
     """Runs functions in processes, which are killed when an attempt is cut."""
 
-    def __init__(self, clock: Clock, limit: int) -> None:
+    def __init__(self, clock: Clock, limit: int, may_call: Callable[[], bool]) -> None:
         self._clock = clock
         self._limit = limit
+        self._may_call = may_call
         self._pool: Any = None
 
     async def execute(self, action: Action[Any, Any], attempt: Attempt, arguments: Values) -> Result:
@@ -78,7 +86,7 @@ class ProcessExecutor:
             # Imported when needed: few programs use it.
             from redrive.runners.process_pool import ProcessPool
 
-            self._pool = ProcessPool(self._limit)
+            self._pool = ProcessPool(self._limit, self._may_call)
         encoded = arguments if isinstance(arguments, str) else _encoded(action, arguments)
         with time_limit(self._clock, attempt):
             return await self._pool.call(action, attempt, encoded), NOT_READ
@@ -88,15 +96,29 @@ class ProcessExecutor:
             await self._pool.close()
 
 
-def call_function(action: Action[Any, Any], attempt: Attempt, arguments: Values, clock: Clock) -> str:
-    """Call a plain function, in a thread or a process and a context of its own; return its result as JSON."""
+def call_function(
+    action: Action[Any, Any],
+    attempt: Attempt,
+    arguments: Values,
+    clock: Clock,
+    may_call: Callable[[], bool] = lambda: True,
+) -> str:
+    """Call a plain function, in a thread or a process and a context of its own; return its result as JSON.
+
+    NotCalled when `may_call`, asked right before, says so.
+    """
     enter_attempt(attempt)
     scope = scope_of(attempt, clock)
     CURRENT.set(scope)
     signature = action.signature
     try:
         values = signature.read_arguments(arguments) if isinstance(arguments, str) else arguments
-        return signature.write_result(signature.call_with(action.function, values))
+        if not may_call():
+            raise NotCalled
+        with ExitStack() as around:
+            for one in CALL_CONTEXTS:
+                around.enter_context(one())
+            return signature.write_result(signature.call_with(action.function, values))
     except StopIteration as error:
         # A future cannot hold a StopIteration.
         raise RuntimeError(f"the action raised StopIteration: {error}") from error

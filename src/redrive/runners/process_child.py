@@ -25,6 +25,7 @@ from redrive.runners.action_import import import_action
 from redrive.runners.attempt import Attempt
 from redrive.runners.executors import call_function
 from redrive.runners.process_protocol import LENGTH_BYTES, AttemptRequest, Heartbeat, Raised, Returned, framed
+from redrive.runners.stderr_lines import log_to_stderr
 
 # For what runs at the exit of the interpreter.
 _EXIT_SECONDS = 2.0
@@ -107,11 +108,15 @@ class _Server:
             timeout=request.timeout,
             timeout_at=request.timeout_at,
             details=request.details,
+            traceparent=request.traceparent,
             on_beat=lambda _flow_id, _item, _delivery, text: self._send(Heartbeat(msgspec.Raw(text.encode())), current),
         )
         arguments = bytes(request.arguments).decode()
         try:
             action = import_action(request.action, request.module, request.file, request.qualname)
+            if request.log_level is not None:
+                # After the import, as in the worker: the module may add handlers of its own.
+                log_to_stderr(request.log_level)
             text = copy_context().run(call_function, action, attempt, arguments, SYSTEM_CLOCK)
         except BaseException as error:  # noqa: BLE001 - whatever ends an attempt is its outcome
             return Raised(_stored(error))

@@ -15,7 +15,7 @@ from redrive.flows.action import Action
 from redrive.flows.errors.error_classes import main_name
 from redrive.flows.errors.stored_error import rebuild_error
 from redrive.flows.stored_policy import write_stored_policy
-from redrive.runners.attempt import Attempt
+from redrive.runners.attempt import Attempt, NotCalled
 from redrive.runners.process_protocol import (
     LENGTH_BYTES,
     LOADED_MAIN,
@@ -27,6 +27,7 @@ from redrive.runners.process_protocol import (
     Returned,
     framed,
 )
+from redrive.runners.stderr_lines import level_on_stderr
 
 # How long to read on after a process exited: a program that it started may keep the pipe open.
 _LAST_MESSAGE_SECONDS = 0.5
@@ -65,7 +66,9 @@ class ProcessPool:
     loading = ""
     """In a process of a pool: the module that is being imported."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, may_call: Callable[[], bool] = lambda: True) -> None:
+        """may_call: asked right before a request is sent to a process; NotCalled when it is False."""
+        self._may_call = may_call
         self.refuse_while_loading()
         self._slots = asyncio.Semaphore(limit)
         self._children: set[_Child] = set()
@@ -84,6 +87,9 @@ class ProcessPool:
         request = framed(_request(action, attempt, arguments))
         async with self._slots:
             child = await self._idle_child()
+            if not self._may_call():
+                self._idle.append(child)
+                raise NotCalled
             try:
                 answer = await child.ask(action.name, request, attempt.beat)
             except BaseException:
@@ -184,6 +190,8 @@ def _request(action: Action[Any, Any], attempt: Attempt, arguments: str) -> Atte
         timeout=attempt.timeout,
         timeout_at=attempt.timeout_at,
         details=attempt.details or msgspec.Raw(b"null"),
+        traceparent=attempt.traceparent,
+        log_level=level_on_stderr(),
     )
 
 

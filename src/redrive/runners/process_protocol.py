@@ -32,6 +32,9 @@ class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     timeout_at: float | None
     details: msgspec.Raw
+    traceparent: str | None = None
+    log_level: int | None = None
+    """The level of the worker's log lines on stderr; None: the worker leaves logging to its program."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):

@@ -4,7 +4,7 @@ import msgspec
 
 from redrive.failures.failure import Failure
 from redrive.policies.decision import Decision
-from redrive.resilience.circuit import Phase
+from redrive.resilience.circuit import CircuitChange, Phase, Stage
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +23,8 @@ class AttemptFailed(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str | None = None
     label: str = ""
     """The operation's name in metrics, without parts that differ from call to call; empty: same as `operation`."""
+    flow_id: str | None = None
+    """The flow whose step the operation is; None for a call that no flow made."""
 
 
 class CallRecovered(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +41,14 @@ class CallRecovered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallRefused(msgspec.Struct, frozen=True, kw_only=True):
-    """A call was not made because the circuit of its dependency is open."""
+    """A call was not made because the circuit of its dependency is open, or a limit of it is reached."""
 
     operation: str
     dependency: str
     retry_in: float
-    """Seconds until the next probe."""
+    """Seconds until the next probe, or until the limit has room."""
+    limit: str = ""
+    """The limit that is reached, such as "500 requests per minute"; empty for a circuit."""
     correlation_id: str | None = None
 
 
@@ -74,6 +78,8 @@ class FlowFailed(msgspec.Struct, frozen=True, kw_only=True):
     """The error of each failed attempt of that step."""
     payload: str
     """A summary of the flow's input."""
+    uncompensated: tuple[str, ...] = ()
+    """The steps whose compensation failed: what they did is still there."""
 
 
 class FlowParked(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +99,21 @@ class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
     after: Phase
     failures: int
     """Consecutive failures that caused the change."""
+    app_closed: bool = False
+    """Whether the circuit only ended with its app, which says nothing about the dependency."""
+
+
+class CircuitRecovery(msgspec.Struct, frozen=True, kw_only=True):
+    """A dependency that is back after an outage gets calls at a rate that grows while they succeed."""
+
+    dependency: str
+    stage: Stage
+    """ "began" with a good probe, "slowed" by a failed call, "failed" if the dependency is down again, "ended" once no
+    call is held back any more."""
+    rate: float
+    """Calls per second that are let through; 0 once it has ended."""
+    app_closed: bool = False
+    """Whether the circuit only ended with its app."""
 
 
 class StageRetryScheduled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,6 +170,7 @@ Event = (
     | CallRefused
     | FallbackUsed
     | CircuitChanged
+    | CircuitRecovery
     | FlowFailed
     | FlowParked
     | StageRetryScheduled
@@ -156,3 +178,17 @@ Event = (
     | StageRetryExhausted
     | StageAttempted
 )
+
+
+def circuit_events(change: CircuitChange) -> list[Event]:
+    """Return the events that report a change of a circuit."""
+    events: list[Event] = []
+    if change.before != change.after:
+        events.append(
+            CircuitChanged(
+                dependency=change.dependency, before=change.before, after=change.after, failures=change.failures
+            )
+        )
+    if change.recovery is not None:
+        events.append(CircuitRecovery(dependency=change.dependency, stage=change.recovery, rate=change.rate))
+    return events

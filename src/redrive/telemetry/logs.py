@@ -9,6 +9,7 @@ from redrive.telemetry.events import (
     CallRecovered,
     CallRefused,
     CircuitChanged,
+    CircuitRecovery,
     Event,
     FallbackUsed,
     FlowFailed,
@@ -24,26 +25,46 @@ logger = logging.getLogger("redrive")
 logger.addHandler(logging.NullHandler())
 
 
+def place(flow_id: str, step: str = "", attempt: object = None) -> str:
+    """What a line about durable work begins with: `flow 0198… step charge attempt 2`."""
+    where = f"flow {flow_id}"
+    if step:
+        where += f" step {step}"
+    return where if attempt is None else f"{where} attempt {attempt}"
+
+
+def log_flow(level: int, flow_id: str, message: str, *args: object, step: str = "", attempt: int | None = None) -> None:
+    """Log a line about a flow, which names the flow, and has its id as a field; also the step and the attempt."""
+    fields = {"flow_id": flow_id, "step": step or None, "attempt": attempt}
+    known = {name: value for name, value in fields.items() if value is not None}
+    logger.log(level, f"%s: {message}", place(flow_id, step, attempt), *args, extra=known, stacklevel=2)
+
+
 def log_event(event: Event) -> None:
     """Log one event. Each detail is an extra field of the record, for structured loggers."""
     if isinstance(event, StageAttempted):
         # For metrics only: a line for each successful attempt would be too much.
         return
+    if isinstance(event, CircuitRecovery) and event.app_closed:
+        # For metrics only: the recovery has not ended.
+        return
     if isinstance(event, AttemptFailed):
         level = logging.INFO if isinstance(event.decision, RetryAt) else logging.WARNING
-    elif isinstance(event, CallRecovered | StageRetryScheduled | StageRetrySucceeded):
+    elif isinstance(event, CallRecovered | CircuitRecovery | StageRetryScheduled | StageRetrySucceeded):
         level = logging.INFO
+    elif isinstance(event, CircuitChanged):
+        level = logging.INFO if event.app_closed else logging.WARNING
     elif isinstance(event, FlowFailed):
         level = logging.ERROR
     else:
         level = logging.WARNING
-    if not logger.isEnabledFor(level) or not _has_handler():
+    if not logger.isEnabledFor(level) or not has_handler():
         return
     message, fields = _describe(event)
     logger.log(level, message, extra={name: value for name, value in fields.items() if value is not None})
 
 
-def _has_handler() -> bool:
+def has_handler() -> bool:
     """Whether a record would reach a handler; building records for nobody would slow down each failed attempt."""
     current: logging.Logger | None = logger
     while current is not None:
@@ -68,12 +89,16 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
             },
         )
     if isinstance(event, CallRefused):
+        if event.limit:
+            why = f"the limit of {event.dependency} is reached: {event.limit}"
+        else:
+            why = f"the circuit of {event.dependency} is open for {event.retry_in:.3g} s more"
         return (
-            f"{event.operation}: not called, the circuit of {event.dependency} is open for {event.retry_in:.3g} s more",
+            f"{event.operation}: not called, {why}",
             {
                 "operation": event.operation,
                 "dependency": event.dependency,
-                "circuit": "open",
+                **({"limit": event.limit} if event.limit else {"circuit": "open"}),
                 "retry_in_s": round(event.retry_in, 6),
                 "correlation_id": event.correlation_id,
             },
@@ -94,20 +119,22 @@ def _describe(event: Event) -> tuple[str, dict[str, Any]]:
         return _describe_failed_flow(event)
     if isinstance(event, FlowParked):
         return (
-            f"{event.definition} {event.flow_id}: parked: {event.problem}; then: redrive flows resume {event.flow_id} "
-            "--why WHY",
+            f"{place(event.flow_id)}: {event.definition} is parked: {event.problem}; then: "
+            f"redrive flows resume {event.flow_id} --why WHY",
             {"flow_id": event.flow_id, "definition": event.definition, "problem": event.problem},
         )
     if isinstance(event, StageRetryScheduled | StageRetrySucceeded | StageRetryExhausted):
         return _describe_stage(event)
     if isinstance(event, StageAttempted):
         return f"stage {event.stage}: attempt {event.outcome}", {"stage": event.stage}
+    if isinstance(event, CircuitRecovery):
+        return _describe_recovery(event)
     return _describe_circuit(event)
 
 
 def _describe_failed_attempt(event: AttemptFailed) -> tuple[str, dict[str, Any]]:
     failure, decision = event.failure, event.decision
-    limit = "unlimited" if event.attempts is None else str(event.attempts)
+    number = str(event.attempt) if event.attempts is None else f"{event.attempt}/{event.attempts}"
     what = f"{failure.type}: {failure.message}" if failure.message else failure.type or failure.kind
     if isinstance(decision, RetryAt):
         then = f"next attempt in {decision.because.wait:.3f} s"
@@ -130,14 +157,19 @@ def _describe_failed_attempt(event: AttemptFailed) -> tuple[str, dict[str, Any]]
         "dependency": event.dependency,
         "correlation_id": event.correlation_id,
     }
-    return f"{event.operation}: attempt {event.attempt}/{limit} failed ({failure.category}): {what}; {then}", fields
+    if event.flow_id is None:
+        where = f"{event.operation}: attempt {number} failed"
+    else:
+        where = f"{place(event.flow_id, event.operation, number)}: failed"
+        fields |= {"flow_id": event.flow_id, "step": event.operation}
+    return f"{where} ({failure.category}): {what}; {then}", fields
 
 
 def _describe_failed_flow(event: FlowFailed) -> tuple[str, dict[str, Any]]:
-    where = f" in {event.step}" if event.step else ""
+    failed = f"; the compensation of {', '.join(event.uncompensated)} failed" if event.uncompensated else ""
     return (
-        f"{event.definition} {event.flow_id}: failed for good{where} ({event.kind}): {event.error}; "
-        f"see redrive explain {event.flow_id}",
+        f"{place(event.flow_id, event.step)}: {event.definition} failed for good ({event.kind}): {event.error}"
+        f"{failed}; see redrive explain {event.flow_id}",
         {
             "flow_id": event.flow_id,
             "definition": event.definition,
@@ -145,6 +177,7 @@ def _describe_failed_flow(event: FlowFailed) -> tuple[str, dict[str, Any]]:
             "gave_up": event.kind,
             "error": event.error,
             "errors": list(event.errors),
+            "uncompensated": list(event.uncompensated) or None,
             "payload": event.payload,
         },
     )
@@ -180,7 +213,26 @@ def _describe_stage(
 
 def _describe_circuit(event: CircuitChanged) -> tuple[str, dict[str, Any]]:
     why = f" after {event.failures} consecutive failures" if event.failures and event.after == "open" else ""
+    if event.app_closed:
+        return (
+            f"circuit of {event.dependency}: it was {event.before.replace('_', ' ')} when its worker or app stopped",
+            {"dependency": event.dependency, "circuit_before": event.before},
+        )
     return (
         f"circuit of {event.dependency}: {event.before} -> {event.after}{why}",
         {"dependency": event.dependency, "circuit": event.after, "circuit_before": event.before},
+    )
+
+
+def _describe_recovery(event: CircuitRecovery) -> tuple[str, dict[str, Any]]:
+    rate = f"{event.rate:.3g} calls a second"
+    what = {
+        "began": f"the recovery began, with {rate}",
+        "slowed": f"a failure slowed the recovery to {rate}",
+        "failed": "the recovery failed: the dependency is down again",
+        "ended": "the recovery ended, and no call is held back any more",
+    }[event.stage]
+    return (
+        f"circuit of {event.dependency}: {what}",
+        {"dependency": event.dependency, "recovery": event.stage, "rate": round(event.rate, 3)},
     )

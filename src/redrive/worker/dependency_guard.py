@@ -1,32 +1,40 @@
 """Apply circuits and retry budgets to steps: work that they hold back waits, and no attempt is spent."""
 
+from collections.abc import Callable
+
 from redrive.calls.shared_dependencies import DEPENDENCIES
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
 from redrive.policies.policy import Policy
 from redrive.resilience import circuit as circuits
+from redrive.resilience import ramp as ramps
 from redrive.resilience.circuit_outcome import circuit_outcome
 from redrive.resilience.dependencies import Dependencies, Dependency
-from redrive.telemetry.events import CircuitChanged
+from redrive.telemetry.events import CircuitChanged, CircuitRecovery, circuit_events
 from redrive.telemetry.stream import emit
+from redrive.worker.dependency_line import Alarm, Attempt, DependencyLine
 
-# An item that waits for a probe or for the budget asks again after this many seconds and a random part of SPREAD, so
-# that calls come back in a ramp.
+# An item that waits for a probe or for the budget asks again after this many seconds and a random part of SPREAD: flows
+# that all wake at once are loaded at once.
 ASK_AGAIN = 1.0
 SPREAD = 2.0
-
-_Attempt = tuple[str, int]
-"""Flow id and item number."""
+# Seconds after which an item that waits for a recovering dependency asks again, whatever the length of the line: the
+# rate may have grown meanwhile.
+LONGEST_TURN = 10.0
+# An item joins the line for an open circuit if the next probe is due within this many seconds.
+SOON = 5.0
 
 
 class Deferred(Exception):
-    """The attempt must wait until a given time."""
+    """The attempt must wait until a given time, or until it has its turn in a line."""
 
-    def __init__(self, until: float, reason: str) -> None:
+    def __init__(self, until: float, reason: str, line: DependencyLine | None = None) -> None:
         super().__init__(reason)
         self.until = until
         self.reason = reason
+        self.line = line
+        """The line in which it may wait, to begin earlier."""
 
 
 def dependencies_of_steps() -> Dependencies:
@@ -35,61 +43,114 @@ def dependencies_of_steps() -> Dependencies:
 
 
 def report_circuits_closed(dependencies: Dependencies) -> None:
-    """Report open circuits as closed when their app is closed, so that logs and metrics do not show them as open."""
+    """Report open circuits as closed when their app is closed, so that metrics do not show them as open for ever."""
     for dependency in dependencies.all():
-        if dependency.circuit is not None and (before := dependency.circuit.state.phase) != "closed":
-            emit(CircuitChanged(dependency=dependency.name, before=before, after="closed", failures=0))
+        circuit = dependency.circuit
+        if circuit is not None and circuit.is_recovering:
+            emit(CircuitRecovery(dependency=dependency.name, stage="ended", rate=0.0, app_closed=True))
+        if circuit is not None and (before := circuit.state.phase) != "closed":
+            emit(CircuitChanged(dependency=dependency.name, before=before, after="closed", failures=0, app_closed=True))
 
 
 class DependencyGuard:
     """Ask circuits and budgets before each attempt of a step, and report its outcome to them. Times are monotonic."""
 
-    def __init__(self, dice: Dice, dependencies: Dependencies | None = None) -> None:
+    def __init__(
+        self,
+        dice: Dice,
+        dependencies: Dependencies | None = None,
+        *,
+        monotonic: Callable[[], float] | None = None,
+        alarm: Alarm | None = None,
+        most_in_line: int = 0,
+    ) -> None:
+        """alarm: wakes the lines. most_in_line: how many items may wait in line for each dependency."""
         self.dependencies = dependencies or dependencies_of_steps()
         self._dice = dice
-        self.permits: dict[_Attempt, tuple[Dependency, circuits.Circuit, circuits.Permit]] = {}
+        self._monotonic = monotonic
+        self._alarm = alarm
+        self._most_in_line = most_in_line
+        self._lines: dict[str, DependencyLine] = {}
+        self.permits: dict[Attempt, tuple[Dependency, circuits.Circuit, circuits.Permit]] = {}
         """Of running attempts, with the circuit that issued each. Other attempts need not be reported."""
 
-    def admit(self, attempt: _Attempt, name: str, retry: bool, now: float) -> None:
+    def admit(self, attempt: Attempt, name: str, retry: bool, now: float) -> None:
         """Allow an attempt, or raise Deferred."""
         # The name may be a URL with a password, and appears in logs and metrics.
         name = redact(name)
         dependency = self.dependencies.get(name)
-        circuit = dependency.circuit
+        circuit, budget = dependency.circuit, dependency.budget
+        in_ramp = False
         if circuit is not None:
+            line = self._lines.get(name)
+            if line is not None and not line.lets_pass(attempt):
+                raise self._deferred(dependency, circuit, now)
             permit, change = circuit.admit(now)
             _report_change(change)
             if permit is None:
-                due, state = circuit.probe_due() or now, circuit.state
-                if state.phase == "half_open":
-                    # Ask less often the longer the probe takes: each deferral is an event in the log.
-                    due = now + ASK_AGAIN + max(0.0, now - state.probe_at)
-                raise Deferred(max(due, now) + SPREAD * self._dice(), f"the circuit of {name} is open")
+                raise self._deferred(dependency, circuit, now)
+            if line is not None:
+                line.leave(attempt)
             self.permits[attempt] = dependency, circuit, permit
-        if retry and dependency.budget is not None and dependency.budget.reserve_retry(now) is None:
+            in_ramp = circuit.is_recovering
+        # The ramp limits the load better than the budget, which would make those that failed first wait longest.
+        if retry and budget is not None and not in_ramp and budget.reserve_retry(now) is None:
             self.ignored(attempt, now)
-            # One after the other: if all asked again at once, the events would grow with the square of their number.
-            turn = max(dependency.budget.line_up(now), now + ASK_AGAIN)
+            # One after the other: if all asked again at once, the number of events would grow with its square.
+            turn = max(budget.line_up(now), now + ASK_AGAIN)
             raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {name} is spent")
-        if dependency.budget is not None:
-            dependency.budget.count_request(now)
+        if budget is not None:
+            budget.count_request(now)
 
-    def succeeded(self, attempt: _Attempt, now: float) -> None:
+    def _deferred(self, dependency: Dependency, circuit: circuits.Circuit, now: float) -> Deferred:
+        """Return until when, and why, an attempt waits for the circuit, and the line in which it may begin earlier."""
+        name, state = dependency.name, circuit.state
+        line = self._line(dependency)
+        if state.phase == "closed":
+            ahead = 1.0 if line is None else line.ahead(now)
+            seconds = ASK_AGAIN if state.ramp is None else ramps.seconds_for(state.ramp, ahead)
+            due = now + min(max(ASK_AGAIN, seconds), LONGEST_TURN)
+            # They come back as part of the recovery: the budget, which the ramp replaces, must not stop them.
+            circuit.hold_back(due + SPREAD)
+            if line is not None and line.is_full:
+                line.stay_outside(due)
+            reason = f"the circuit of {name} is recovering: calls are let through in order, as fast as it can take them"
+        else:
+            reason = f"the circuit of {name} is open"
+            due = max(circuit.probe_due() or now, now)
+            if state.phase == "half_open":
+                # Ask less often the longer the probe takes.
+                due = now + ASK_AGAIN + max(0.0, now - state.probe_at)
+            elif due - now > SOON:
+                line = None
+        return Deferred(due + SPREAD * self._dice(), reason, line)
+
+    def _line(self, dependency: Dependency) -> DependencyLine | None:
+        line = self._lines.get(dependency.name)
+        if line is None and self._alarm is not None and self._monotonic is not None:
+            line = DependencyLine(dependency, self._most_in_line, self._monotonic, self._alarm)
+            self._lines[dependency.name] = line
+        return line
+
+    def succeeded(self, attempt: Attempt, now: float) -> None:
         self._report(attempt, circuits.succeeded, now)
 
-    def failed(self, attempt: _Attempt, policy: Policy, failure: Failure, now: float) -> None:
+    def failed(self, attempt: Attempt, policy: Policy, failure: Failure, now: float) -> None:
         self._report(attempt, circuit_outcome(policy, failure), now)
 
-    def ignored(self, attempt: _Attempt, now: float) -> None:
+    def ignored(self, attempt: Attempt, now: float) -> None:
         """The attempt ended without saying anything about the dependency."""
         self._report(attempt, circuits.ignored, now)
 
     def release_all(self, now: float) -> None:
-        """Return all permits, so that a probe can be given to the next caller."""
+        """Return all permits, so that a probe can be given to the next caller, and close the lines."""
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
         for attempt in list(self.permits):
             self.ignored(attempt, now)
 
-    def _report(self, attempt: _Attempt, outcome: circuits.Report, now: float) -> None:
+    def _report(self, attempt: Attempt, outcome: circuits.Report, now: float) -> None:
         known = self.permits.pop(attempt, None)
         if known is not None:
             dependency, circuit, permit = known
@@ -97,12 +158,14 @@ class DependencyGuard:
             if circuit is dependency.circuit:
                 # Otherwise the dependency was redefined, and this circuit is no longer asked.
                 _report_change(change)
+            line = self._lines.get(dependency.name)
+            if line is not None:
+                if len(line):
+                    line.look_at(circuit.next_turn(now))
+                elif circuit.is_unlimited:
+                    del self._lines[dependency.name]
 
 
 def _report_change(change: circuits.CircuitChange | None) -> None:
-    if change is not None:
-        emit(
-            CircuitChanged(
-                dependency=change.dependency, before=change.before, after=change.after, failures=change.failures
-            )
-        )
+    for event in () if change is None else circuit_events(change):
+        emit(event)

@@ -1,22 +1,20 @@
 """Start flows eagerly: one transaction adds a flow and begins its first attempts in the process that starts it.
 
 No other worker is asked and nothing is claimed. So a worker does this only when it has caught up with the flows that
-others started; a flow with a key, or in a queue with a limit, is added like any other.
+others started; a flow with a key or a large input, or in a queue with a limit or a pause, is added like any other.
 """
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
-from redrive.errors import CommitUnknownError, StoreError, StoreUnusableError
-from redrive.stores.interface import Store
+from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.records import FlowRecord, Lease, NewFlow
 from redrive.worker.claimer import Claimer
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.journal import Journal
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.slots import ExecutionSlots
-from redrive.worker.store_retries import retry_until_available
 
 
 class EagerStart:
@@ -29,6 +27,7 @@ class EagerStart:
         slots: ExecutionSlots,
         claimer: Claimer,
         begin: Callable[[FlowRecord], bool],
+        paused_queues: Container[str],
     ) -> None:
         """begin: begins a flow that has no log yet; False when this process cannot run it."""
         self._lease = lease
@@ -38,6 +37,7 @@ class EagerStart:
         self._slots = slots
         self._claimer = claimer
         self._begin = begin
+        self._paused_queues = paused_queues
         self._waiting: dict[str, asyncio.Future[bool | None]] = {}
         self._limited_queues: set[str] = set()
         """Queues with a limit, learned from refused commits: their flows must be claimed."""
@@ -65,6 +65,7 @@ class EagerStart:
             messages_sent=0,
             messages_read=0,
             finished_at=None,
+            traceparent=flow.traceparent,
         )
         batch = journal.batch
         if not self._context.run(self._begin, record):
@@ -72,13 +73,15 @@ class EagerStart:
         batch.new_flows.append(flow)
         added: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
         self._waiting[flow.id] = added
-        journal.when_durable(self._answer, flow.id, True)
+        journal.when_durable(flow.id, self._answer, flow.id, True)
         return await added
 
     def _accepts(self, flow: NewFlow, new_flows: Sequence[NewFlow]) -> bool:
         settings = self._settings
         return (
             flow.key is None
+            # Such starts take turns, however many there are.
+            and len(flow.input) <= LARGE_JSON
             and flow.start_at <= flow.created_at
             and self._claimer.caught_up
             and self._flows.busy < settings.concurrency
@@ -86,6 +89,7 @@ class EagerStart:
             and not self._slots.has_waiters
             and (settings.queues is None or flow.queue in settings.queues)
             and flow.queue not in self._limited_queues
+            and flow.queue not in self._paused_queues
             # One queue per transaction, so that a refusal tells which queue has a limit.
             and (not new_flows or new_flows[0].queue == flow.queue)
         )
@@ -110,14 +114,3 @@ class EagerStart:
         future = self._waiting.pop(flow_id, None)
         if future is not None and not future.done():
             future.set_result(answer)
-
-
-async def was_added(store: Store, flow_id: str) -> bool:
-    """Ask the store whether a flow was added, after its worker ended before the outcome was known."""
-    try:
-        return await retry_until_available(store, store.find_flow, flow_id) is not None
-    except StoreUnusableError:
-        raise
-    except StoreError as error:
-        told = f"{error}; flow {flow_id} was being started, and may or may not have been added"
-        raise CommitUnknownError(told) from None

@@ -18,10 +18,9 @@ from redrive.flows.messages import (
     read_message,
 )
 from redrive.stores.records import Message
+from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import apply_resolution
-
-log = logging.getLogger("redrive")
 
 
 class Inbox:
@@ -80,7 +79,8 @@ def _cancel(run: FlowRun, said: Cancel, at: float) -> None:
         run.log.append(at, Resumed(by=said.by, why=said.why))
     if runs_code and run.log.history.cancel_requested is not None:
         # A second cancellation would interrupt the clean-up.
-        log.info("flow %s is being cancelled already; the request of %s changes nothing", run.id, said.by or "someone")
+        said_by = said.by or "someone"
+        log_flow(logging.INFO, run.id, "it is being cancelled already; the request of %s changes nothing", said_by)
     else:
         run.log.append(at, CancelRequested(by=said.by, why=said.why, force=said.force))
         run.commands.handle(run.driver.cancel(at) if runs_code else [EndFlow("cancelled")], at)
@@ -120,7 +120,7 @@ def take(run: FlowRun, message: Message) -> AnyMessage | None:
     run.log.journal.message_read(run.id, message.id)
     said = read(message)
     if said is None:
-        log.error("flow %s: message %s cannot be read by this version and is dropped", run.id, message.id)
+        log_flow(logging.ERROR, run.id, "message %s cannot be read by this version and is dropped", message.id)
     return said
 
 

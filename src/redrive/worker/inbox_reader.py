@@ -1,18 +1,15 @@
 """Read the messages for the flows of this worker, and deliver them."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 
-from redrive.failures.traces import trace_of
+from redrive.determinism.clock import current_clock
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.inbox import Inbox
 from redrive.worker.internal_errors import FaultHandler
 from redrive.worker.store_retries import retry_until_available
-
-log = logging.getLogger("redrive")
 
 
 class InboxReader:
@@ -27,15 +24,16 @@ class InboxReader:
         self._faults = faults
         self._poll = poll
         self._wake = asyncio.Event()
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[tuple[str, Callable[[], None]]] = []
+        self._clock = current_clock()
 
     def wake(self) -> None:
         """There may be messages."""
         self._wake.set()
 
-    def after(self, callback: Callable[[], None]) -> None:
-        """Call back once all messages that are in the store now have been delivered."""
-        self._callbacks.append(callback)
+    def after(self, flow_id: str, callback: Callable[[], None]) -> None:
+        """Call back for a flow once all messages that are in the store now have been delivered."""
+        self._callbacks.append((flow_id, callback))
         self._wake.set()
 
     async def run(self) -> None:
@@ -46,20 +44,31 @@ class InboxReader:
             poll.cancel()
             self._wake.clear()
             if len(self._flows):
-                await self._read()
+                await self.read()
 
-    async def _read(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []
-        for message in await retry_until_available(self._store, self._store.read_inbox, self._lease):
+    async def read(self) -> None:
+        """Deliver all messages that are in the store now."""
+        waiting = len(self._callbacks)
+        before = self._flows.by_id.copy()
+        # What a message says must not come after a time that passed while it was read.
+        with self._clock.busy():
+            messages = await retry_until_available(self._store, self._store.read_inbox, self._lease)
+        # Only now: if the read is cancelled, the next one calls them.
+        callbacks, self._callbacks = self._callbacks[:waiting], self._callbacks[waiting:]
+        for message in messages:
             run = self._flows.by_id.get(message.flow_id)
-            if run is not None and not run.log.released and message.id not in run.log.messages_taken:
+            if run is not before.get(message.flow_id):
+                # Loaded since the inbox was read: it may have read the message in its last life here.
+                self._wake.set()
+            elif run is not None and not run.log.released and message.id not in run.log.messages_taken:
                 self._flows.mark_busy(run.id)
                 try:
                     self._inbox.deliver(run, message)
                 except Exception as error:  # noqa: BLE001 - a fault in one flow must not stop the others
                     self._faults.engine_failed(run, error, [message])
-        for callback in callbacks:
+        for flow_id, callback in callbacks:
             try:
                 callback()
             except Exception as error:  # noqa: BLE001 - as above
-                log.error("a callback after reading the inbox failed; the worker goes on\n%s", trace_of(error))
+                if (run := self._flows.by_id.get(flow_id)) is not None:
+                    self._faults.engine_failed(run, error)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from redrive.failures.redaction import redact
 from redrive.failures.traces import trace_of
 from redrive.stores.records import Message
+from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.recovery.unreplayable import park_unreplayable
 from redrive.worker.slots import ExecutionSlots
-
-log = logging.getLogger("redrive")
 
 OnFault = Callable[[str, BaseException], None]
 
@@ -31,9 +30,10 @@ class FaultHandler:
         if self._on_fault is not None:
             self._on_fault(run.id, error)
         if run.log.is_stored and (run.log.released or self._parked(run, error, messages)):
-            log.error("flow %s: the engine failed\n%s", run.id, trace_of(error))
+            log_flow(logging.ERROR, run.id, "the engine failed\n%s", trace_of(error))
             return
-        log.error("flow %s: internal error; the flow is ignored until this worker ends\n%s", run.id, trace_of(error))
+        ignored = "internal error; the flow is ignored until this worker ends"
+        log_flow(logging.ERROR, run.id, "%s\n%s", ignored, trace_of(error))
         run.log.released = True
         self._flows.take_out(run)
         run.driver.discard()
@@ -48,5 +48,5 @@ class FaultHandler:
             run.log.withdraw()
             park_unreplayable(run, [], problem, [one for one in messages if one.id not in run.log.messages_taken])
         except Exception as failed:  # noqa: BLE001 - the flow is left alone then
-            log.error("flow %s could not be parked\n%s", run.id, trace_of(failed))
+            log_flow(logging.ERROR, run.id, "it could not be parked\n%s", trace_of(failed))
         return run.log.released

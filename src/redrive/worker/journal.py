@@ -1,13 +1,14 @@
 """The one writer of a worker: group commit.
 
-Everything that becomes ready while a transaction is being written goes into the next one.
+Everything that becomes ready while a transaction is being written goes into the next one; except that large turns of
+flows are committed one at a time, after what is small.
 """
 
 import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from typing import Any
 
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
@@ -16,12 +17,13 @@ from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
-from redrive.worker.commit_parts import parts_of
-from redrive.worker.maintenance.lease_keeper import HeldLease
+from redrive.worker.commit_parts import flows_in, parts_of
+from redrive.worker.large_commits import LARGE_EVENTS, Callback, LargeCommits
+from redrive.worker.large_pace import LargePace
+from redrive.worker.maintenance.held_lease import HeldLease
 from redrive.worker.store_outages import log_recovery
 from redrive.worker.store_retries import retry_until_available
 
-_Callback = tuple[Callable[..., None], tuple[Any, ...]]
 log = logging.getLogger("redrive")
 
 CALLED_AT_ONCE = 50
@@ -78,11 +80,12 @@ class Journal:
         self._turns: list[_Turn] = []
         self._size = 0
         """Bytes of their events."""
-        self._callbacks: list[_Callback] = []
+        self._callbacks: list[Callback] = []
         """Called once the next transaction is durable."""
-        self._due: deque[_Callback] = deque()
+        self._due: deque[Callback] = deque()
         """Callbacks whose transaction is durable."""
         self._has_due = asyncio.Event()
+        self._large, self._pace = LargeCommits(), LargePace()
         self._retries: dict[tuple[str, int], RetryRow] = {}
         self._heartbeats: dict[tuple[str, int], HeartbeatRow] = {}
         self._store = store
@@ -126,10 +129,10 @@ class Journal:
             del batch.messages_read[message]
         return sum(len(turn.events) for turn in mine), messages
 
-    def when_durable(self, callback: Callable[..., None], *args: Any) -> None:
-        """Call back once everything in the batch so far is durable."""
+    def when_durable(self, flow_id: str | None, callback: Callable[..., None], *args: Any) -> None:
+        """Call back once everything that the flow has written so far is durable; None: what all flows have."""
         # A tuple, not a closure: a closure is several objects, and the collector visits all that wait here.
-        self._callbacks.append((callback, args))
+        self._callbacks.append((flow_id, callback, args))
         if not self._has_work:
             self.wake()
 
@@ -174,6 +177,7 @@ class Journal:
             batch, callbacks = self.batch, self._callbacks
             self.batch, self._callbacks = Batch(number=batch.number + 1), []
             size, self._size = self._size, 0
+            large = {turn.flow_id for turn in self._turns if turn.size > LARGE_EVENTS} if size > LARGE_EVENTS else ()
             if self._turns:
                 batch.events = [
                     _row((turn.flow_id, turn.seq, turn.at, write_turn(turn.events))) for turn in self._turns
@@ -185,19 +189,42 @@ class Journal:
             if self._heartbeats:
                 batch.heartbeats = list(self._heartbeats.values())
                 self._heartbeats.clear()
-            if self._clock is SYSTEM_CLOCK:
-                await self._write(batch, size)
+            if large or self._large:
+                await self._write_apart(batch, callbacks, large)
             else:
-                with self._clock.busy():
-                    await self._write(batch, size)
-            self._due.extend(callbacks)
-            self._is_writing = False
-            self._call_due(CALLED_AT_ONCE)
-            if self._due:
-                self._has_due.set()
-            elif self._is_awaited and not self._has_work:
-                self._is_awaited = False
-                self._idle.set()
+                await self._write(batch, size)
+                self._written(callbacks)
+
+    async def _write_apart(self, batch: Batch, callbacks: Sequence[Callback], large: Collection[str]) -> None:
+        """Write the batch without what is large or waits behind that, and then one large commit of one flow."""
+        small, pace = self._large.set_aside(batch, callbacks, large), self._pace
+        if flows_in(batch):
+            pace.met_small()
+            await self._write(batch, sum(len(row.body) for row in batch.events))
+        self._written(small)
+        if pace.rests(self.wake):
+            return
+        self._is_writing = True
+        _, batch, then = self._large.next()
+        # Numbers are in the order of the commits.
+        batch.number = self.batch.number
+        self.batch.number += 1
+        if flows_in(batch):
+            with pace.measured():
+                await self._write(batch, 0)
+        if self._large:
+            self.wake()
+        self._written(then)
+
+    def _written(self, callbacks: Sequence[Callback]) -> None:
+        self._due.extend(callbacks)
+        self._is_writing = False
+        self._call_due(CALLED_AT_ONCE)
+        if self._due:
+            self._has_due.set()
+        elif self._is_awaited and self.is_drained:
+            self._is_awaited = False
+            self._idle.set()
 
     async def run_callbacks(self) -> None:
         """Run due callbacks until cancelled, a few at a time, while the next transaction is being written."""
@@ -212,11 +239,11 @@ class Journal:
 
     def _call_due(self, most: int) -> None:
         due = self._due
-        if due and SYSTEM_CLOCK.monotonic() >= self._held.ends:
+        if due and not self._held.may_call():
             # The process was frozen since the commit: another worker goes on from there by now.
             raise self._held.lost()
         for _ in range(min(most, len(due))):
-            callback, args = due.popleft()
+            _, callback, args = due.popleft()
             try:
                 callback(*args)
             except Exception as error:  # noqa: BLE001 - the other callbacks must run, and nothing is lost
@@ -225,12 +252,12 @@ class Journal:
     @property
     def is_drained(self) -> bool:
         """Whether everything is durable and called back."""
-        return not (self._has_work or self._is_writing or self._due)
+        return not (self._has_work or self._is_writing or self._due or self._large)
 
-    async def written(self) -> None:
-        """Wait until the current batch is durable and called back, even if there is always more to write."""
+    async def written(self, flow_id: str | None = None) -> None:
+        """Wait until what the flow has written so far is durable and called back; None: what all flows have."""
         done = asyncio.Event()
-        self.when_durable(done.set)
+        self.when_durable(flow_id, done.set)
         await done.wait()
 
     async def drained(self) -> None:
@@ -241,6 +268,13 @@ class Journal:
             await self._idle.wait()
 
     async def _write(self, batch: Batch, size: int) -> None:
+        if self._clock is SYSTEM_CLOCK:
+            await self._commit_all(batch, size)
+        else:
+            with self._clock.busy():
+                await self._commit_all(batch, size)
+
+    async def _commit_all(self, batch: Batch, size: int) -> None:
         try:
             if size > LARGEST_COMMIT:
                 await self._commit_per_flow(batch)
@@ -282,6 +316,7 @@ class Journal:
     def _forget(self, flow_id: str) -> None:
         """Drop what the flow has written since, too: a log has no gaps."""
         self.batch.drop_flows((flow_id,))
+        self._large.forget(flow_id)
         self._size -= sum(turn.size for turn in self._turns if turn.flow_id == flow_id)
         self._turns = [turn for turn in self._turns if turn.flow_id != flow_id]
         for rows in (self._retries, self._heartbeats):

@@ -1,13 +1,16 @@
 """The settings of a worker."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from redrive.failures.duration import read_duration
+from redrive.flows.retry_policy import Retry, as_policy
+from redrive.flows.stored_policy import write_stored_policy
 from redrive.notation.durations import write_duration
+from redrive.policies.policy import Policy
 from redrive.runners.http.settings import HttpSettings
 from redrive.stores.queue_names import QUEUE_NAME, is_queue
 
@@ -47,8 +50,40 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which finished flows are removed; None for never."""
     http: HttpSettings = HttpSettings()
     """How HTTP steps are called, and which addresses are allowed."""
+    default_policy: Retry | None = None
+    """The policy of actions, jobs and steps without one, as `retry=` takes it; None for the durable default."""
+    queue_policies: Mapping[str, Retry] = {}
+    """The default policy of a queue's flows, by the queue's name."""
+    definition_policies: Mapping[str, Retry] = {}
+    """The default policy of a definition's flows, by its name; it takes precedence over that of the queue.
+
+    The name may include the kind: "Billing" or "workflow:Billing".
+    """
+
+    @property
+    def default(self) -> Policy | None:
+        return None if self.default_policy is None else as_policy(self.default_policy)
+
+    @property
+    def by_queue(self) -> dict[str, Policy]:
+        return {queue: as_policy(retry) for queue, retry in self.queue_policies.items()}
+
+    @property
+    def by_definition(self) -> dict[str, Policy]:
+        return {name: as_policy(retry) for name, retry in self.definition_policies.items()}
 
     def __post_init__(self) -> None:
+        for field in ("queue_policies", "definition_policies"):
+            if not isinstance(given := getattr(self, field), Mapping):
+                raise ValueError(
+                    f'{field}: {given!r} is not allowed; use a mapping, such as {{"mail": RetryPolicy(...)}}'
+                )
+        for queue in self.queue_policies:
+            if not is_queue(queue):
+                raise ValueError(f"queue_policies: {queue!r} is not allowed; {QUEUE_NAME}")
+        for policy in (self.default, *self.by_queue.values(), *self.by_definition.values()):
+            if policy is not None:
+                write_stored_policy(policy)
         for field, most in _MOST.items():
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:

@@ -2,17 +2,25 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 
 from redrive.failures.failure import Failure
-from redrive.flows.action import Executor
-from redrive.runners.attempt import Attempt
+from redrive.runners.attempt import Attempt, Slot
 from redrive.worker.dependency_guard import DependencyGuard
 
-_Waiter = tuple[str, Callable[[], bool]]
-"""A flow's id, and what to call with a slot."""
+ALONE_FOR = 30.0
+"""For how many seconds an attempt that may take its worker down runs without another such attempt beside it."""
+TRIED_AT_ONCE = 200
+"""Attempts that are offered a free slot in one turn: when a flow ends, thousands may no longer need one."""
+
+LOOKED_AT = 1000
+"""How many waiting attempts are looked at to find their flows: one flow may have a hundred thousand of them."""
+
+_Waiter = tuple[str, Callable[[int, Slot], bool], int]
+"""A flow's id, what to call with a slot, and for which item. One object: a flow may have a hundred thousand of them."""
 
 
 class ExecutionSlots:
@@ -20,59 +28,85 @@ class ExecutionSlots:
 
     def __init__(
         self,
-        limits: dict[Executor, int],
+        limits: dict[Slot, int],
+        on_alone_long: Callable[[Attempt], None],
         guard: DependencyGuard,
         cancel: Callable[[Attempt], None],
         monotonic: Callable[[], float],
         on_fault: Callable[[str, Exception], None],
     ) -> None:
-        """guard: is told how attempts end. cancel: stops an attempt without reporting its outcome.
+        """on_alone_long: called with an attempt that has run alone for ALONE_FOR; see `end_alone`.
+
+        guard: is told how attempts end. cancel: stops an attempt without reporting its outcome.
 
         on_fault: called with the id of a flow that failed to use a slot, and the error.
         """
         self._limits = limits
+        self._on_alone_long = on_alone_long
         self._guard = guard
         self._cancel = cancel
         self._monotonic = monotonic
         self._on_fault = on_fault
-        self._in_use: dict[Executor, int] = dict.fromkeys(limits, 0)
-        self._waiting: dict[Executor, deque[tuple[str, Callable[[], bool]]]] = {
-            executor: deque() for executor in limits
-        }
+        self._in_use: dict[Slot, int] = dict.fromkeys(limits, 0)
+        self._waiting: dict[Slot, deque[_Waiter]] = {slot: deque() for slot in limits}
         self._attempts: dict[tuple[str, int], Attempt] = {}
         """The running attempts, by flow and item."""
+        self._alone: Attempt | None = None
+        """The suspect that runs, as long as no other may begin."""
         self.closed = False
         """True once the worker is stopping: no further attempt gets a slot."""
 
     # Slots
 
-    def acquire(self, executor: Executor) -> bool:
+    def acquire(self, slot: Slot) -> bool:
         """Take a slot; False when all are in use."""
-        if self.closed or self._in_use[executor] >= self._limits[executor]:
+        if self.closed or self._in_use[slot] >= self._limits[slot]:
             return False
-        self._in_use[executor] += 1
+        self._in_use[slot] += 1
         return True
 
-    def wait(self, executor: Executor, flow_id: str, start: Callable[[], bool]) -> None:
-        """Call `start` once a slot has been acquired for it. `start` returns False when it no longer needs the slot."""
-        self._waiting[executor].append((flow_id, start))
+    def wait(self, slot: Slot, flow_id: str, start: Callable[[int, Slot], bool], item: int) -> None:
+        """Call `start(item, slot)` once a slot has been acquired; it returns False when it no longer needs one."""
+        self._waiting[slot].append((flow_id, start, item))
 
-    def release(self, executor: Executor) -> None:
-        self._in_use[executor] -= 1
-        waiting = self._waiting[executor]
-        while waiting and self.acquire(executor):
-            flow_id, start = waiting.popleft()
+    def release(self, slot: Slot) -> None:
+        self._in_use[slot] -= 1
+        if self._waiting[slot]:
+            self._fill(slot)
+
+    def _fill(self, slot: Slot) -> None:
+        """Give the free slots to the attempts that have waited longest."""
+        waiting = self._waiting[slot]
+        for _ in range(TRIED_AT_ONCE):
+            if not waiting or not self.acquire(slot):
+                return
+            flow_id, start, item = waiting.popleft()
             try:
-                used = start()
+                used = start(item, slot)
             except Exception as error:  # noqa: BLE001 - a fault in one flow must not harm the flow that freed the slot
                 used = False
                 self._on_fault(flow_id, error)
             if not used:
-                self._in_use[executor] -= 1
+                self._in_use[slot] -= 1
+        asyncio.get_running_loop().call_soon(self._fill, slot)
 
     @property
     def has_waiters(self) -> bool:
         return any(self._waiting.values())
+
+    def flows_in_long_lines(self) -> dict[str, int]:
+        """The flows that wait for an executor with at least as many waiters as slots, and its number of slots.
+
+        Further flows of the same definitions could not begin soon.
+        """
+        # Suspects share one slot, so their line says nothing about other flows of their definitions.
+        lines = [(line, self._limits[slot]) for slot, line in self._waiting.items() if slot != "alone"]
+        return {
+            flow_id: limit
+            for line, limit in lines
+            if len(line) >= limit
+            for flow_id, _, _ in itertools.islice(line, LOOKED_AT)
+        }
 
     @property
     def in_use(self) -> int:
@@ -83,11 +117,26 @@ class ExecutionSlots:
     def begin(self, attempt: Attempt) -> None:
         """The attempt runs from now on, in a slot that was acquired for it."""
         self._attempts[attempt.flow_id, attempt.item] = attempt
+        if attempt.slot == "alone":
+            self._alone = attempt
+            asyncio.get_running_loop().call_later(ALONE_FOR, self._alone_long, attempt)
 
-    def give_back(self, flow_id: str, item: int, executor: Executor) -> None:
+    def _alone_long(self, attempt: Attempt) -> None:
+        if self._alone is attempt:
+            self._on_alone_long(attempt)
+
+    def end_alone(self, attempt: Attempt) -> None:
+        """Let the next suspect begin, once it is durable that this attempt is not alone any more."""
+        if self._alone is attempt:
+            self._alone = None
+            attempt.slot = attempt.executor
+            self._in_use[attempt.slot] += 1
+            self.release("alone")
+
+    def give_back(self, flow_id: str, item: int, slot: Slot) -> None:
         """Return the slot and the circuit permit of an attempt that does not begin after all."""
         self._guard.ignored((flow_id, item), self._monotonic())
-        self.release(executor)
+        self.release(slot)
 
     def finish(self, attempt: Attempt, failure: Failure | None = None) -> bool:
         """Remove an attempt that succeeded, or failed with this failure, and tell its circuit. It keeps its slot.
@@ -109,7 +158,7 @@ class ExecutionSlots:
         """Release the slot of a finished attempt; for a thread that cannot be stopped, once it has ended."""
         call = attempt.thread_call
         if call is None or call.done():
-            self.release(attempt.executor)
+            self._release_slot_of(attempt)
             return
         # An attempt that got the slot now would wait for the busy thread while its own timeout runs.
         loop = asyncio.get_running_loop()
@@ -117,9 +166,14 @@ class ExecutionSlots:
         def thread_is_free(_: "Future[str]") -> None:
             # The loop may be closed by then.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self.release, attempt.executor)
+                loop.call_soon_threadsafe(self._release_slot_of, attempt)
 
         call.add_done_callback(thread_is_free)
+
+    def _release_slot_of(self, attempt: Attempt) -> None:
+        if self._alone is attempt:
+            self._alone = None
+        self.release(attempt.slot)
 
     def stop(self, flow_id: str, item: int) -> None:
         """Cancel an attempt, if it runs, and free its slot."""

@@ -71,6 +71,11 @@ def is_away(address: str) -> bool:
     return outage is not None and outage.began is not None
 
 
+def forget_outage(address: str) -> None:
+    """Forget what was known of a store: for simulations, which have others at the same addresses."""
+    _outages.pop(address, None)
+
+
 def log_outage_of(address: str, event: Event) -> None:
     """Log the outage behind an event of a guarded call to the store."""
     if isinstance(event, AttemptFailed):

@@ -118,6 +118,11 @@ class Alarm:
             self._timer = None
         self.when = math.inf
 
+    def ring(self) -> None:
+        """Go off now."""
+        self.cancel()
+        self._on_wake(self._name)
+
     def _fire(self) -> None:
         self._timer = None
         self.when = math.inf

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from redrive.calls.scope import CURRENT, UNOWNED
-from redrive.determinism.clock import current_clock
+from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.dice import current_dice
-from redrive.errors import StoreError
+from redrive.errors import LeaseLostError, StoreError
 from redrive.failures.traces import trace_of
 from redrive.flows.events import AnyEvent, FlowFailed
 from redrive.flows.registry import known_definitions
@@ -20,6 +20,7 @@ from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease, NewFlow, NewWorker
+from redrive.telemetry.logs import log_flow
 from redrive.worker.claimer import Claimer
 from redrive.worker.dependency_guard import DependencyGuard
 from redrive.worker.eager_start import EagerStart
@@ -29,17 +30,24 @@ from redrive.worker.flow.dead_letters import dead_letter
 from redrive.worker.flow.flow_factory import FlowFactory
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_telemetry import report_flow_failed
+from redrive.worker.flow.policy_in_force import DefaultPolicies
+from redrive.worker.flow.work_reports import report_flow
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.heartbeats import Heartbeats
 from redrive.worker.inbox import Inbox
 from redrive.worker.inbox_reader import InboxReader
 from redrive.worker.internal_errors import FaultHandler, OnFault
 from redrive.worker.journal import Journal
-from redrive.worker.maintenance.lease_keeper import HeldLease, keep_lease
+from redrive.worker.maintenance.held_lease import HeldLease
+from redrive.worker.maintenance.lease_keeper import keep_lease
 from redrive.worker.maintenance.lease_reaper import reap_leases
+from redrive.worker.maintenance.lease_thread import LeaseThread
+from redrive.worker.maintenance.loop_watchdog import Holder
 from redrive.worker.maintenance.pruner import prune_finished
 from redrive.worker.outcome_router import OutcomeRouter
+from redrive.worker.paused_queues import PausedQueues
 from redrive.worker.recovery.chunked_replay import ChunkedReplay
+from redrive.worker.recovery.evidence import read_evidence
 from redrive.worker.recovery.flow_loader import FlowLoader
 from redrive.worker.recovery.rebuild import Rebuilder
 from redrive.worker.recovery.replay import Replayer
@@ -51,13 +59,12 @@ from redrive.worker.store_retries import retry_until_available
 from redrive.worker.timer_queue import TimerQueue
 from redrive.worker.unsupported_flows import UnsupportedFlows
 
-log = logging.getLogger("redrive")
+MakeRunner = Callable[[OutcomeListener, WorkerSettings, Callable[[], bool]], Runner]
+"""Makes the runner, which asks the function right before each call whether the worker may still act."""
 
-MakeRunner = Callable[[OutcomeListener, WorkerSettings], Runner]
 
-
-def make_runner(listener: OutcomeListener, settings: WorkerSettings) -> Runner:
-    return Runner(listener, settings.threads, settings.processes, settings.http)
+def make_runner(listener: OutcomeListener, settings: WorkerSettings, may_call: Callable[[], bool]) -> Runner:
+    return Runner(listener, settings.threads, settings.processes, settings.http, may_call)
 
 
 class Worker:
@@ -72,11 +79,13 @@ class Worker:
         *,
         runner: MakeRunner = make_runner,
         on_fault: OnFault | None = None,
+        after_lost_lease: bool = False,
     ) -> None:
         """on_ended: called with each flow that ends here, once that is durable.
 
         dependencies: circuits and budgets that outlive this worker.
         runner, on_fault: for tests, which watch attempts and faults of the engine.
+        after_lost_lease: whether it replaces a worker of this process that lost its lease.
         """
         self.store = store
         self.settings = settings or WorkerSettings()
@@ -84,12 +93,22 @@ class Worker:
         self.dice = current_dice()
         self.flows = FlowTable(self.settings.flows)
         self.lease: Lease | None = None
+        self._held_lease: HeldLease | None = None
+        self._after_lost_lease = after_lost_lease
         self.joined = asyncio.Event()
         self.stopping = asyncio.Event()
-        self.guard = DependencyGuard(self.dice, dependencies)
         limits = self.settings
+        self.guard = DependencyGuard(
+            self.dice,
+            dependencies,
+            monotonic=self.clock.monotonic,
+            alarm=self.clock.alarm,
+            # What waits for one dependency leaves room for other flows.
+            most_in_line=max(1, limits.flows // 2),
+        )
         self.slots = ExecutionSlots(
-            {"loop": limits.concurrency, "thread": limits.threads, "process": limits.processes},
+            {"loop": limits.concurrency, "thread": limits.threads, "process": limits.processes, "alone": 1},
+            self._clear,
             self.guard,
             self._cancel,
             self.clock.monotonic,
@@ -97,13 +116,15 @@ class Worker:
         )
         self.timers = TimerQueue(self.clock)
         self.faults = FaultHandler(self.flows, self.slots, on_fault)
+        self.paused_queues = PausedQueues(self.flows, self.faults)
         self.chunked_replay = ChunkedReplay(self.flows)
         held_reports: dict[str, list[Callable[[], None]]] = {}
         self._held_reports = held_reports
         self.outcomes = OutcomeRouter(self.flows, self.slots, self.faults, held_reports)
-        self.runner = runner(self.outcomes, self.settings)
+        self._make_runner = runner
         self._on_ended = on_ended
         # The others need the lease.
+        self.runner: Runner
         self.journal: Journal
         self.claimer: Claimer
         self.inbox_reader: InboxReader
@@ -116,14 +137,14 @@ class Worker:
         """Work until `stop()`, then release all flows."""
         # Guarded calls in a flow's code must use the flow's clock.
         CURRENT.set(UNOWNED)
-        lease = self.lease = await self._join()
-        if lease is None:
+        held = await self._join()
+        if held is None:
             return
-        held = HeldLease(lease, self.settings.lease)
-        self._assemble(lease, held)
+        self._held_lease = held
+        self._assemble(held.lease, held)
         stop_listening = self.store.on_wake(self._woken)
         store, settings = self.store, self.settings
-        journal, keeper = _task(self.journal.run()), _task(keep_lease(store, held))
+        journal, keeper = _task(self.journal.run()), _task(self._keep(held))
         claimer, inbox = _task(self.claimer.run()), _task(self.inbox_reader.run())
         tasks = [
             journal,
@@ -131,7 +152,7 @@ class Worker:
             claimer,
             inbox,
             _task(self.journal.run_callbacks()),
-            _task(reap_leases(store, settings.lease, self._woken)),
+            _task(reap_leases(store, settings.lease, self._woken, held.lease.worker)),
         ]
         if settings.keep_finished is not None:
             tasks.append(_task(prune_finished(store, settings.keep_finished, self.clock.wall)))
@@ -146,6 +167,9 @@ class Worker:
             for task in tasks:
                 if task.done() and not task.cancelled():
                     task.result()
+        except LeaseLostError:
+            held.is_lost = True
+            raise
         finally:
             stop_listening()
             self.claimer.caught_up = False
@@ -156,6 +180,8 @@ class Worker:
                 await self._close()
                 await release_lease(store, held)
             finally:
+                # Also when that was interrupted: code of flows that the garbage collector closes runs outside of them.
+                self.flows.clear()
                 # Callers waiting in start_eagerly get an answer, whatever went wrong.
                 self.eager_start.close()
 
@@ -173,28 +199,54 @@ class Worker:
         """Whether this worker has everything that it could claim, and room for more."""
         return self.joined.is_set() and self.claimer.caught_up
 
+    @property
+    def trouble(self) -> str | None:
+        """Why this worker takes no work now, in one line; None when it does."""
+        if self.stopping.is_set():
+            return "the worker is shutting down"
+        if self._held_lease is None or not self.joined.is_set():
+            return f"the worker {'lost its lease and has no other' if self._after_lost_lease else 'has no lease'} yet"
+        return None if self._held_lease.may_call() else "the worker has lost its lease"
+
     async def start_eagerly(self, flow: NewFlow) -> bool | None:
         """Add a flow and begin it here. False when it must be added in another way; None when that is unknown."""
         return await self.eager_start.add(flow) if self.caught_up else False
 
-    async def _join(self) -> Lease | None:
+    async def _join(self) -> HeldLease | None:
         """Acquire the lease; None when `stop()` is called while the store is unavailable."""
+
+        async def acquire(new: NewWorker, seconds: float) -> HeldLease:
+            asked = SYSTEM_CLOCK.monotonic()
+            return HeldLease(await self.store.acquire_lease(new, seconds), seconds, asked)
+
         name, queues = f"{socket.gethostname()}:{os.getpid()}", self.settings.queues
         new = NewWorker(name=name, definitions=known_definitions(), queues=queues)
-        acquire = self.store.acquire_lease
         joining = _task(retry_until_available(self.store, acquire, new, self.settings.lease))
         stopping = _task(self.stopping.wait())
-        lease: Lease | None = None
+        held: HeldLease | None = None
         try:
             await asyncio.wait([joining, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
             if not joining.cancel() and joining.exception() is None:
-                lease = self.lease = joining.result()
+                joined: HeldLease = joining.result()
+                held, self.lease = joined, joined.lease
                 log_recovery(self.store.address)
         if joining.done():
             joining.result()
-        return lease
+        return held
+
+    def _keep(self, held: HeldLease) -> Coroutine[Any, Any, None]:
+        """Keep the lease, from a thread. On a virtual clock, where nothing takes long, the loop itself does."""
+        if self.clock is SYSTEM_CLOCK:
+            return LeaseThread(self.store, held, self._blame_of).run()
+        return keep_lease(self.store, self.store.address, held)
+
+    def _blame_of(self, holder: Holder) -> str | None:
+        """What to note against a flow that holds the loop. Called in the lease thread."""
+        run = self.flows.by_id.get(holder.flow_id or "") or self.chunked_replay.get(holder.flow_id or "")
+        evidence = read_evidence(run.log.known_blame) if run is not None else None
+        return None if evidence is None else evidence.held_loop(holder.item, str(holder)).write()
 
     def _assemble(self, lease: Lease, held: HeldLease) -> None:
         """Build the parts that need the lease, and hand each its collaborators."""
@@ -203,6 +255,7 @@ class Worker:
         journal = self.journal = Journal(store, held, lambda new: self.eager_start.refuse(new), self._rows_refused)
         heartbeats = Heartbeats(flows.by_id.get)
         unsupported = UnsupportedFlows(flows, timers, clock.wall)
+        self.runner = self._make_runner(self.outcomes, settings, held.may_call)
         dispatcher = AttemptDispatcher(self.runner, slots, self.outcomes, heartbeats.beat)
         inbox = Inbox(rebuild=lambda run: self.rebuilder.begin(run))
         self.inbox_reader = InboxReader(store, lease, flows, inbox, faults, settings.poll)
@@ -219,6 +272,8 @@ class Worker:
             on_ended=self._flow_ended,
             keep_in_memory=flows.keep,
             after_inbox=self.inbox_reader.after,
+            default_policies=DefaultPolicies(settings.by_definition, settings.by_queue, settings.default),
+            paused_queues=self.paused_queues.names,
         )
         replayer = Replayer(inbox, slots, unsupported.release)
         self.rebuilder = Rebuilder(
@@ -235,17 +290,29 @@ class Worker:
             faults,
             self._held_reports,
         )
-        claimed = FlowLoader(store, lease, clock.wall, journal, flows, factory, replayer, self.chunked_replay, faults)
-        self.claimer = Claimer(store, lease, settings, clock, flows, timers, claimed.load, unsupported.claim_time)
+        claimed = FlowLoader(
+            store, held, clock.wall, self.dice, journal, flows, factory, replayer, self.chunked_replay, faults
+        )
+        paused = self.paused_queues
+        self.claimer = Claimer(
+            store, lease, settings, clock, flows, slots, timers, claimed.load, unsupported.claim_time, paused.update
+        )
         flows.on_removed = self.claimer.flow_removed
-        self.eager_start = EagerStart(lease, settings, journal, flows, slots, self.claimer, claimed.begin)
+        self.eager_start = EagerStart(lease, settings, journal, flows, slots, self.claimer, claimed.begin, paused.names)
 
     async def _shut_down(self, journal: "asyncio.Task[Any]", keeper: "asyncio.Task[Any]") -> None:
         self.claimer.caught_up = False
         self.slots.closed = self.flows.closed = True
         await self.rebuilder.close()
         shutdown = Shutdown(
-            self.store, self.settings, self.journal, self.runner, self.flows, self.slots, self.clock.wall
+            self.store,
+            self.settings,
+            self.journal,
+            self.runner,
+            self.flows,
+            self.slots,
+            self.inbox_reader.read,
+            self.clock.wall,
         )
         await shutdown.run(journal, keeper)
 
@@ -260,6 +327,12 @@ class Worker:
 
     def _cancel(self, attempt: Attempt) -> None:
         self.runner.cancel(attempt)
+
+    def _clear(self, attempt: Attempt) -> None:
+        """An attempt has run alone for so long that the next suspect may begin."""
+        run = self.flows.by_id.get(attempt.flow_id)
+        if run is not None:
+            run.attempts.clear(attempt, self.slots.end_alone)
 
     def _woken(self) -> None:
         """The store calls: there may be flows to claim, or messages."""
@@ -291,12 +364,13 @@ class Worker:
         if isinstance(event, FlowFailed):
             letter = dead_letter(flow_log.record, flow_log.history.items, event, flow_log.last_at)
             self.journal.batch.dead.append(letter)
-        self.journal.when_durable(self._report_ended, flow_log, event)
+        self.journal.when_durable(flow_log.flow_id, self._report_ended, flow_log, event)
 
     def _report_ended(self, flow_log: FlowLog, event: Ending) -> None:
         if flow_log.is_stored:
             if isinstance(event, FlowFailed):
                 report_flow_failed(flow_log.record, flow_log.history.items, event)
+            report_flow(flow_log, event, flow_log.last_at)
             if self._on_ended is not None:
                 self._on_ended(flow_log.flow_id, event)
 
@@ -304,7 +378,7 @@ class Worker:
         """The store refused a flow's rows: drop the flow, since its log would have a gap."""
         run = self.flows.by_id.get(flow_id) or self.chunked_replay.get(flow_id)
         if run is None:
-            log.error("flow %s: the store refused its rows\n%s", flow_id, trace_of(error))
+            log_flow(logging.ERROR, flow_id, "the store refused its rows\n%s", trace_of(error))
         else:
             run.log.is_stored = False
             self.faults.engine_failed(run, error)

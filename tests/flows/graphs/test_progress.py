@@ -6,9 +6,9 @@ import pytest
 from tests.flows.graphs.steps import step
 
 from redrive.flows.graphs.item_inputs import MOST_ITEMS
-from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem
+from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem, UnexpectedOutcome
 from redrive.flows.graphs.plan import plan
-from redrive.flows.graphs.progress import GraphProgress, UnexpectedOutcome
+from redrive.flows.graphs.progress import GraphProgress
 from redrive.flows.graphs.spec import StepSpec
 
 

@@ -85,6 +85,9 @@ def drive(text: str, actions: Actions = ACTIONS, inputs: Mapping[str, Any] = NON
             elif isinstance(command, CancelItem):
                 cancelled += 1
                 waiting = [(one, other) for one, other in waiting if other is not command.scheduled]
+        if driver.has_more:
+            commands = driver.more(now)
+            continue
         one, command = waiting.pop(0)
         if isinstance(command, StartTimer):
             now = max(now, command.time)

@@ -16,6 +16,7 @@ ERRORS = ("ValueError", "shop.OutOfStock", "NetworkError")
 POLICIES = (
     "[retry: 3, backoff: 60]",
     "[NetworkError -> retry: 5, backoff: 2m, jitter: additive 250ms, max_backoff: 5m]",
+    "[NetworkError -> retry: 5, backoff: 2m, jitter: proportional 12.5%, max_backoff: 5m]",
     "[(ValueError, status:5xx) -> retry: 1, backoff: 1s, linear] [timeout: 30s] [deadline: 1h, never_on: (KeyError)]",
 )
 

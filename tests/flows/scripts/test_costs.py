@@ -10,7 +10,6 @@ from unittest import mock
 import pytest
 from tests.flows.scripts.driving import NONE, drive
 
-from redrive.cli.processes import loop_watchdog
 from redrive.errors import ScriptLimitError
 from redrive.expressions import limits
 from redrive.expressions.limits import MOST_STEPS, Budget, OutOfSteps, Scope, TooLarge, TooMuch, size_of
@@ -19,6 +18,7 @@ from redrive.flows.scripts import compiler
 from redrive.flows.scripts.error_values import catches
 from redrive.flows.scripts.interpreter import Program
 from redrive.flows.scripts.parsing import parse
+from redrive.worker.maintenance import loop_watchdog
 
 SHUFFLED = [number * 7919 % 99_991 for number in range(99_991)]
 
@@ -146,11 +146,11 @@ def test_whoever_asks_where_a_script_is_gets_its_line() -> None:
     said: list[str] = []
 
     def ask(scope: Scope) -> None:
-        said.append(loop_watchdog._blocking_line(sys._getframe(1)))
+        said.append(str(loop_watchdog.holder_of(sys._getframe(1))))
 
     with replaced_now(ask):
         drive("fn main():\n    if True:\n        deeper()\n    @rd.work(n=1)\n    now()\nfn deeper():\n    now()\n")
-    assert said == [" at script order, line 7", " at script order, line 5"]
+    assert said == ["at script order, line 7", "at script order, line 5"]
 
 
 def test_the_names_of_a_handler_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

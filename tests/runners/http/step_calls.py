@@ -1,7 +1,7 @@
 """One attempt of an HTTP step against a real server, as the engine would make it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -49,8 +49,10 @@ async def call_with(
 
 
 @asynccontextmanager
-async def http_runner(settings: HttpSettings = LOCAL) -> AsyncIterator[HttpRunner]:
-    runner = HttpRunner(settings)
+async def http_runner(
+    settings: HttpSettings = LOCAL, *, may_call: Callable[[], bool] = lambda: True
+) -> AsyncIterator[HttpRunner]:
+    runner = HttpRunner(settings, may_call)
     try:
         yield runner
     finally:

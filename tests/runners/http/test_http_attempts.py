@@ -4,8 +4,10 @@ import asyncio
 import gzip
 import socket
 import tracemalloc
+from asyncio import selector_events
 from collections.abc import Iterator
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 from tests.http_handlers import BOMB, handlers
@@ -16,6 +18,7 @@ from redrive.determinism.dice import seeded_dice
 from redrive.policies import decide
 from redrive.policies.decision import RetryAt
 from redrive.policies.history import History
+from redrive.runners.attempt import NotCalled
 from redrive.runners.http.answers import Accepted
 from redrive.runners.http.errors import HttpStepError
 from redrive.runners.http.settings import HttpSettings
@@ -343,3 +346,46 @@ def test_cookies_of_an_attempt_do_not_come_back_in_the_next() -> None:
             assert [seen.headers.get("cookie") for seen in server.seen] == [None, None]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.promise("X1")
+def test_the_lease_is_checked_in_the_turn_that_writes_the_request(
+    server: FlakyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever runs in between may hold the loop until another worker has made the call."""
+    order: list[str] = []
+
+    def may_call() -> bool:
+        order.append("asked")
+        asyncio.get_running_loop().call_soon(order.append, "a turn later")
+        return True
+
+    transport: Any = vars(selector_events)["_SelectorSocketTransport"]
+    for name in ("write", "writelines"):
+        real = getattr(transport, name)
+
+        def noted(self: Any, data: Any, real: Any = real) -> None:
+            order.append("written")
+            real(self, data)
+
+        monkeypatch.setattr(transport, name, noted)
+
+    async def main() -> None:
+        async with http_runner(may_call=may_call) as runner:
+            await call_with(runner, f"{server.url}/ok")
+
+    asyncio.run(main())
+    asked = order.index("asked")
+    assert order[asked + 1] == "written", order
+
+
+@pytest.mark.promise("X1")
+def test_without_a_lease_nothing_is_sent() -> None:
+    async def main(url: str) -> None:
+        async with http_runner(may_call=lambda: False) as runner:
+            with pytest.raises(NotCalled):
+                await call_with(runner, url)
+
+    with FlakyServer() as server:
+        asyncio.run(main(server.url))
+        assert server.seen == []

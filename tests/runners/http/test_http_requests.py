@@ -10,6 +10,7 @@ from tests.http_handlers import handlers
 from tests.runners.http.step_calls import DELIVERY, attempt_to_make, failure, outcome
 
 from redrive import Policy
+from redrive.calls.ownership_headers import read_ownership
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.http.request import headers_of
 from redrive.runners.http.settings import HttpSettings
@@ -38,14 +39,14 @@ def test_the_time_that_is_left_is_sent_along() -> None:
     handler = HttpHandler(endpoint="http://handler/")
     with virtual_clock() as clock:
         attempt = attempt_to_make(timeout=30)
-        assert headers_of(handler, attempt, HttpSettings())["Redrive-Deadline-Ms"] == "30000"
+        assert headers_of(handler, attempt, HttpSettings())["Redrive-Deadline"] == "30.000"
         attempt.timeout_at = clock.wall() + 30
         clock.advance(12)
-        assert headers_of(handler, attempt, HttpSettings())["Redrive-Deadline-Ms"] == "18000"
+        assert headers_of(handler, attempt, HttpSettings())["Redrive-Deadline"] == "18.000"
         clock.advance(60)
-        assert headers_of(handler, attempt, HttpSettings())["Redrive-Deadline-Ms"] == "0"
-        assert headers_of(handler, attempt_to_make(timeout=None), HttpSettings())["Redrive-Deadline-Ms"] == "300000"
-        assert "Redrive-Deadline-Ms" not in headers_of(
+        assert headers_of(handler, attempt, HttpSettings())["Redrive-Deadline"] == "0.000"
+        assert headers_of(handler, attempt_to_make(timeout=None), HttpSettings())["Redrive-Deadline"] == "300.000"
+        assert "Redrive-Deadline" not in headers_of(
             handler, attempt_to_make(timeout=None), HttpSettings(answer_timeout=None)
         )
 
@@ -55,6 +56,19 @@ def test_a_step_that_is_tried_once_owns_no_retries() -> None:
     handler = HttpHandler(endpoint="http://handler/")
     assert "Redrive-Retry-Owner" not in headers_of(handler, attempt_to_make(policy=Policy(attempts=1)), HttpSettings())
     assert "Redrive-Retry-Owner" in headers_of(handler, attempt_to_make(policy=Policy(attempts=None)), HttpSettings())
+
+
+@pytest.mark.promise("L4")
+def test_a_service_behind_a_step_reads_who_retries_and_how_much_time_is_left() -> None:
+    """As `redrive.integrations.fastapi` and the like do."""
+    with handlers() as server:
+        for attempts in (None, 1):
+            attempt = attempt_to_make(2, policy=Policy(attempts=attempts), timeout=30)
+            outcome(f"{server.url}/200", {}, attempt=attempt)
+    owned, alone = (read_ownership(seen.headers) for seen in server.seen)
+    assert (owned.attempt, owned.retries, alone.attempt, alone.retries) == (2, True, 2, False)
+    assert owned.seconds_left is not None
+    assert 20 < owned.seconds_left <= 30
 
 
 @pytest.mark.promise("A16")

@@ -95,10 +95,19 @@ def test_the_refusal_says_what_to_set(server: FlakyServer) -> None:
         "10.1.2.3",
         "172.16.0.1",
         "192.168.1.1",
-        "169.254.169.254",
+        "169.254.1.1",
         "100.64.0.1",
         "198.18.0.1",
         "192.0.0.1",
+        "192.0.0.9",
+        "192.0.0.10",
+        "192.88.99.1",
+        "3fff::1",
+        "3fff:fff::1",
+        "2001:20::1",
+        "5f00::1",
+        "::ffff:0:8.8.8.8",
+        "2001:0:7f00:1::1",
         "224.0.0.1",
         "240.0.0.1",
         "255.255.255.255",
@@ -119,6 +128,39 @@ def test_the_refusal_says_what_to_set(server: FlakyServer) -> None:
 def test_addresses_that_are_not_public(address: str) -> None:
     assert AddressRules(()).first_refused(address, [address]) == address
     assert AddressRules(("private",)).first_refused(address, [address]) == ""
+
+
+METADATA = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "168.63.129.16",
+    "100.100.100.200",
+    "192.0.0.192",
+    "169.254.42.42",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
+    "fe80::a9fe:a9fe",
+    "fe80::a9fe:a9fe%eth0",
+    "::ffff:169.254.169.254",
+    "::169.254.169.254",
+    "::ffff:0:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::a9fe:a9fe",
+    "2002:a9fe:a9fe::1",
+    "::ffff:168.63.129.16",
+]
+
+
+@pytest.mark.promise("X10")
+@pytest.mark.parametrize("address", METADATA)
+def test_the_credentials_of_the_machine_are_never_asked_for(address: str) -> None:
+    """Not even where networks around them are allowed; only where exactly this address is."""
+    for allow in ((), ("private",), ("169.254.0.0/16", "168.63.129.0/24", "fd00::/8", "::/0"), ("host.internal",)):
+        assert AddressRules(allow).first_refused("host.internal", [address]) == address
+    if "%" not in address:
+        assert AddressRules((address,)).first_refused("host.internal", [address]) == ""
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946"])

@@ -1,10 +1,7 @@
 """Exception classes by name: the class itself where it can be found, otherwise a stand-in with its name and bases."""
 
-import importlib
 import sys
-from contextlib import suppress
 from functools import cache, lru_cache
-from importlib.util import find_spec
 from pathlib import PurePath
 from types import MemberDescriptorType, ModuleType
 from typing import Any, cast
@@ -43,7 +40,6 @@ class ClassNames(msgspec.Struct, frozen=True):
 _known: WeakKeyDictionary[type, ClassNames] = WeakKeyDictionary()
 _alive: WeakValueDictionary[str, type[BaseException]] = WeakValueDictionary()
 _locations: dict[str, tuple[str, tuple[str, ...]]] = {}
-_imported: set[str] = set()
 
 
 @cache
@@ -109,7 +105,10 @@ def _encodable(name: str) -> str:
 
 
 def find_class(name: str) -> type[BaseException] | None:
-    """The exception class of that name, imported if necessary; None when there is none."""
+    """The exception class of that name in the modules that are imported already; None when there is none.
+
+    Nothing is imported: a name may come from a row of the store, and importing a module runs its code.
+    """
     location = _locations.get(name)
     if location is not None and (kind := _class_at(*location)) is not None:
         return kind
@@ -117,37 +116,16 @@ def find_class(name: str) -> type[BaseException] | None:
         parts = tuple(name.split("."))
         for split in range(len(parts) - 1, 0, -1):
             module, path = ".".join(parts[:split]), parts[split:]
-            if name not in _imported:
-                _import(module)
             if (kind := _class_at(module, path)) is not None:
                 _remember(name, module, path)
                 return kind
-        _imported.add(name)
     return _alive.get(name)
 
 
 def _remember(name: str, module: str, path: tuple[str, ...]) -> None:
     if len(_locations) > _MOST_NAMES:
         _locations.clear()
-        _imported.clear()
     _locations[name] = (module, path)
-
-
-def _import(module: str) -> None:
-    if module in sys.modules or module == main_name():
-        return
-    with suppress(Exception, SystemExit):  # a module may fail in any way; its classes get stand-ins
-        if not module.startswith(f"{main_name()}.") or _is_package(main_name()):
-            importlib.import_module(module)
-
-
-def _is_package(program: str) -> bool:
-    """Whether the main module has submodules.
-
-    If it has none, importing one to look for a nested class would load the whole program a second time.
-    """
-    spec = find_spec(program)
-    return spec is not None and spec.submodule_search_locations is not None
 
 
 def _class_at(module: str, path: tuple[str, ...]) -> type[BaseException] | None:

@@ -57,7 +57,7 @@ def item_report(item: Item) -> Report | None:
         left_out=max(0, item.attempt - len(records)) if last else 0,
         elapsed=last.ended - first if last else 0.0,
         gave_up=item.gave_up,
-        next_step=next_step(item.gave_up, last.event.failure if last else None, None),
+        next_step=next_step(item.gave_up, last.event.failure if last else None, None, item.policy),
     )
 
 

@@ -30,9 +30,11 @@ class Compensation:
         self._specs = {spec.name: spec for spec in plan.compensations}
         self._completed: list[CompletedItem] = []
         self._left_of: dict[str, int] = {}
-        self._failures: dict[str, str] = {}
+        self._failures: dict[str, dict[int, str]] = {}
+        """Step -> index of the item -> why its compensation failed."""
         self._succeeded = 0
-        self.current: ItemKey | None = None
+        self.open: set[ItemKey] = set()
+        """The compensations that run: one at a time, or those that failed and are tried again."""
 
     def add(self, spec: StepSpec, index: int, inputs: ItemInputs, outputs: Mapping[str, Any]) -> None:
         """An item of the step has completed."""
@@ -45,24 +47,32 @@ class Compensation:
         if not self._completed:
             return None
         item = self._completed.pop()
-        self.current = item.key
+        self.open.add(item.key)
         return item
 
-    def end_current(self, failure: str) -> None:
-        """The current compensation ended; an empty failure means that it succeeded."""
-        if self.current is not None:
-            self._left_of[self.current.step] -= 1
-            if failure:
-                self._failures.setdefault(self.current.step, failure)
-            else:
-                self._succeeded += 1
-            self.current = None
+    def end(self, key: ItemKey, failure: str) -> None:
+        """The compensation ended; an empty failure means that it succeeded."""
+        self.open.discard(key)
+        self._left_of[key.step] -= 1
+        if failure:
+            self._failures.setdefault(key.step, {})[key.index] = failure
+        else:
+            self._succeeded += 1
+
+    def reopen(self, key: ItemKey) -> None:
+        """The compensation, which had failed, is tried again."""
+        self.open.add(key)
+        self._left_of[key.step] += 1
+        failures = self._failures[key.step]
+        del failures[key.index]
+        if not failures:
+            del self._failures[key.step]
 
     def left(self, step: str) -> int:
         return self._left_of.get(step, 0)
 
     def failure(self, step: str) -> str:
-        return self._failures.get(step, "")
+        return next(iter(self._failures.get(step, {}).values()), "")
 
     @property
     def is_complete(self) -> bool:

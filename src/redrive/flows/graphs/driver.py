@@ -1,5 +1,6 @@
 """Run a graph: turn the moves of its progress into commands."""
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
@@ -37,18 +38,18 @@ class GraphDriver(Driver):
         self._text = text
         self._input: GraphInput | None = None
         self._progress: GraphProgress
-        self._specs: dict[str, StepSpec] = {}
         self._policies: dict[str, Policy] = {}
         self._commands: dict[ItemKey, ScheduleItem] = {}
         self._keys: dict[int, ItemKey] = {}
         self._errors: dict[ItemKey, BaseException] = {}
+        self._failed_compensations: dict[int, ScheduleItem] = {}
         self._has_compensated = False
+        self.has_more = False
         self._started: set[str] = set()
         """Steps with items: the completion of the last one implies that of the step."""
 
     def start(self, at: float) -> list[Command]:
         read = self._read_input()
-        self._specs = {spec.name: spec for spec in (*read.plan.steps, *read.plan.compensations)}
         self._progress = GraphProgress(read.plan, read.inputs)
         return self._commands_for(self._progress.start())
 
@@ -57,7 +58,10 @@ class GraphDriver(Driver):
         return self._commands_for(self._progress.completed(key, msgspec.json.decode(result)))
 
     def failed(self, item: int, error: BaseException, at: float) -> list[Command]:
+        command = self._commands[self._keys[item]]
         key = self._close(item)
+        if key.compensates:
+            self._failed_compensations[item] = command
         if not self._progress.awaits(key):
             return self._commands_for(self._progress.abandoned(key))
         if isinstance(error, GraphCancelled):
@@ -68,8 +72,15 @@ class GraphDriver(Driver):
     def resolved(self, item: int, at: float) -> list[Command]:
         return self._commands_for(self._progress.resolved(self._close(item)))
 
+    def reopened(self, item: int) -> None:
+        self.bind_item(self._failed_compensations.pop(item), item)
+        self._progress.reopen_compensation(self._keys[item])
+
     def item_cancelled(self, item: int, at: float) -> list[Command]:
         return self._commands_for(self._progress.abandoned(self._close(item)))
+
+    def more(self, at: float) -> list[Command]:
+        return self._commands_for(self._progress.more())
 
     def cancel(self, at: float) -> list[Command]:
         return [EndFlow("cancelled")]
@@ -108,11 +119,20 @@ class GraphDriver(Driver):
         return self._specs[step].parallelism
 
     def dependency(self, step: str) -> str | None:
-        return self._specs[step].dependency
+        spec = self._specs[step]
+        if spec.dependency is None and isinstance(spec.handler, ActionHandler):
+            return super().dependency(spec.handler.action)
+        return spec.dependency
 
     def accept(self, item: int, result: str) -> str:
         command = self._commands[self._keys[item]]
         return _encode(outputs_of(self._specs[command.step], msgspec.json.decode(result))).decode()
+
+    @cached_property
+    def _specs(self) -> dict[str, StepSpec]:
+        """The steps by name. Read when needed: a flow that is cancelled by force is reported without being started."""
+        plan = self._read_input().plan
+        return {spec.name: spec for spec in (*plan.steps, *plan.compensations)}
 
     def _read_input(self) -> GraphInput:
         if self._input is None:
@@ -125,6 +145,7 @@ class GraphDriver(Driver):
         return key
 
     def _commands_for(self, moves: list[Move]) -> list[Command]:
+        self.has_more = self._progress.has_more
         return [self._command(move) for move in moves if not self._is_implied(move)]
 
     def _is_implied(self, move: Move) -> bool:

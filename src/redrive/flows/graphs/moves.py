@@ -63,3 +63,7 @@ class Finish(NamedTuple):
 
 
 Move = StartItem | Abandon | Settled | Finish
+
+
+class UnexpectedOutcome(ValueError):
+    """An outcome was reported for an item that is not open: it never started, or has ended already."""

@@ -5,21 +5,21 @@ a whole flow costs no more than the size of its graph and the number of its item
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from redrive.flows.graphs.compensation import Compensation
 from redrive.flows.graphs.conditions import ConditionError, holds
-from redrive.flows.graphs.edges import Edge, edges_of, given_by
 from redrive.flows.graphs.item_inputs import ItemInputs, UnfitInput
-from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem, StepState
-from redrive.flows.graphs.spec import Plan, StepSpec
+from redrive.flows.graphs.moves import Abandon, Finish, ItemKey, Move, Settled, StartItem, StepState, UnexpectedOutcome
+from redrive.flows.graphs.spec import Plan
+from redrive.flows.graphs.step_runs import Cause, StepRun, connect
+
+MOVES_AT_ONCE = 500
+"""Items that start or are abandoned because of one outcome; the others follow with `more`. Replay depends on it."""
 
 _LOST: tuple[StepState, ...] = ("failed", "unreachable", "abandoned")
-
-
-class UnexpectedOutcome(ValueError):
-    """An outcome was reported for an item that is not open: it never started, or has ended already."""
 
 
 class StepStatus(NamedTuple):
@@ -27,71 +27,30 @@ class StepStatus(NamedTuple):
     why: str
 
 
-class _Cause(NamedTuple):
-    """The failure that made a step or a goal impossible."""
-
-    step: str
-    item: ItemKey | None
-    why: str
-
-
-class _Run:
-    """The progress of one step."""
-
-    __slots__ = (
-        *("cause", "done", "edges", "followers", "inputs", "is_abandoned", "is_goal", "needed_by", "open"),
-        *("resolved", "results", "spec", "state", "unprovided", "waits", "why"),
-    )
-
-    def __init__(self, spec: StepSpec, is_goal: bool, edges: list[Edge]) -> None:
-        self.spec = spec
-        self.is_goal = is_goal
-        self.edges = edges
-        self.waits = len(edges)
-        """How many steps it still waits for."""
-        self.followers: list[tuple[_Run, Edge]] = []
-        self.needed_by = 0
-        """How many unfinished steps need it."""
-        self.state: StepState = "pending"
-        self.why = ""
-        self.unprovided = ""
-        """The skipped or resolved step whose output it requires."""
-        self.cause: _Cause | None = None
-        self.inputs: ItemInputs
-        self.open: set[int] = set()
-        self.done = 0
-        self.results: list[dict[str, Any]] = []
-        self.resolved = False
-        """Whether an item was resolved by hand, so that the step has no outputs."""
-        self.is_abandoned = False
-
-    @property
-    def for_each(self) -> bool:
-        return any(one.for_each for one in self.spec.inputs.values())
-
-    def outputs(self) -> dict[str, Any]:
-        if not self.for_each:
-            return self.results[0]
-        return {name: [one[name] for one in self.results] for name in given_by(self.spec)}
-
-
 class GraphProgress:
     def __init__(self, plan: Plan, inputs: Mapping[str, Any]) -> None:
         self._plan = plan
         self._values = dict(inputs)
-        self._runs = _connect(plan)
+        self._runs = connect(plan)
         self._goals_left = sum(run.is_goal for run in self._runs.values())
-        self._lost: _Cause | None = None
+        self._lost: Cause | None = None
         """The failure that made a goal impossible."""
         self._over = False
         """No step starts any more: all goals are reached, or one cannot be."""
         self._rest_abandoned = False
         self._finished = False
         self._open = 0
-        self._settled: deque[_Run] = deque()
-        self._ready: list[_Run] = []
+        self._settled: deque[StepRun] = deque()
+        self._ready: list[StepRun] = []
         self._compensation = Compensation(plan)
         self._moves: list[Move] = []
+        self._room = MOVES_AT_ONCE
+        self._rest: deque[Iterator[Move]] = deque()
+        """Moves that are still to be made, as far as they are then needed."""
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self._rest)
 
     @property
     def states(self) -> dict[str, StepStatus]:
@@ -100,7 +59,7 @@ class GraphProgress:
     def awaits(self, key: ItemKey) -> bool:
         """Whether the item's outcome still matters; if not, a failed attempt is not retried."""
         if key.compensates:
-            return self._compensation.current == key
+            return key in self._compensation.open
         run = self._runs.get(key.step)
         return run is not None and key.index in run.open and not run.is_abandoned and run.state == "running"
 
@@ -152,9 +111,17 @@ class GraphProgress:
         self._item_ended(run)
         return self._moved()
 
+    def more(self) -> list[Move]:
+        """The next moves of those that were too many for one turn."""
+        while self._rest and self._room:
+            self._take(self._rest[0])
+            if self._room:
+                self._rest.popleft()
+        return self._made()
+
     # Items
 
-    def _closed(self, key: ItemKey) -> _Run:
+    def _closed(self, key: ItemKey) -> StepRun:
         run = self._runs.get(key.step)
         if run is None or key.index not in run.open:
             raise UnexpectedOutcome(f"{key} is not open")
@@ -162,8 +129,8 @@ class GraphProgress:
         self._open -= 1
         return run
 
-    def _item_ended(self, run: _Run) -> None:
-        if run.open or run.state != "running":
+    def _item_ended(self, run: StepRun) -> None:
+        if run.open or run.state != "running" or (run.started < run.inputs.count and not run.is_abandoned):
             return
         if run.done < run.inputs.count:
             self._finish_step(run, "abandoned", "no longer needed")
@@ -172,23 +139,28 @@ class GraphProgress:
         else:
             self._complete(run)
 
-    def _complete(self, run: _Run) -> None:
+    def _complete(self, run: StepRun) -> None:
         self._values.update(run.outputs())
         self._finish_step(run, "completed", "")
 
-    def _fail(self, run: _Run, why: str, item: ItemKey | None) -> None:
-        run.cause = _Cause(run.spec.name, item, why)
+    def _fail(self, run: StepRun, why: str, item: ItemKey | None) -> None:
+        run.cause = Cause(run.spec.name, item, why)
         self._abandon_items(run)
         self._finish_step(run, "failed", why)
 
-    def _abandon_items(self, run: _Run) -> None:
+    def _abandon_items(self, run: StepRun) -> None:
         if not run.is_abandoned:
             run.is_abandoned = True
-            self._moves += [Abandon(ItemKey(run.spec.name, index)) for index in sorted(run.open)]
+            self._make(self._abandoned_items(run))
+
+    def _abandoned_items(self, run: StepRun) -> Iterator[Move]:
+        for index in sorted(run.open):
+            if index in run.open:
+                yield Abandon(ItemKey(run.spec.name, index))
 
     # Steps
 
-    def _begin(self, run: _Run) -> None:
+    def _begin(self, run: StepRun) -> None:
         """All steps before it have ended: start it, skip it, or fail it."""
         if run.unprovided:
             self._finish_step(run, "skipped", f"step {run.unprovided} did not provide its input")
@@ -208,7 +180,7 @@ class GraphProgress:
         else:
             self._complete(run)
 
-    def _finish_step(self, run: _Run, state: StepState, why: str) -> None:
+    def _finish_step(self, run: StepRun, state: StepState, why: str) -> None:
         run.state, run.why = state, why
         self._moves.append(Settled(run.spec.name, state, why))
         self._settled.append(run)
@@ -221,7 +193,7 @@ class GraphProgress:
         elif self._goals_left == 0:
             self._over = True
 
-    def _update_followers(self, run: _Run) -> None:
+    def _update_followers(self, run: StepRun) -> None:
         for follower, edge in run.followers:
             follower.waits -= 1
             if follower.state != "pending":
@@ -235,14 +207,14 @@ class GraphProgress:
             if follower.waits == 0 and not self._over:
                 self._begin(follower)
 
-    def _update_steps_before(self, run: _Run) -> None:
+    def _update_steps_before(self, run: StepRun) -> None:
         for edge in run.edges:
             before = self._runs[edge.step]
             before.needed_by -= 1
             if before.needed_by == 0 and not before.is_goal:
                 self._abandon_step(before)
 
-    def _abandon_step(self, run: _Run) -> None:
+    def _abandon_step(self, run: StepRun) -> None:
         """No unfinished step needs this one any more."""
         if run.state == "pending" or (run.state == "running" and not run.open):
             self._finish_step(run, "abandoned", "no longer needed")
@@ -262,10 +234,26 @@ class GraphProgress:
         ready, self._ready = self._ready, []
         for run in ready:
             if run.state == "running":
-                self._start_items(run)
+                self._make(self._started_items(run))
         if self._over and not self._open and not self._finished:
             self._end()
+        return self._made()
+
+    def _make(self, moves: Iterator[Move]) -> None:
+        """Make as many of the moves as there is room for in this turn; the rest follows with `more`."""
+        if not self._rest:
+            self._take(moves)
+        if not self._room or self._rest:
+            self._rest.append(moves)
+
+    def _take(self, moves: Iterator[Move]) -> None:
+        taken = list(islice(moves, self._room))
+        self._moves += taken
+        self._room -= len(taken)
+
+    def _made(self) -> list[Move]:
         moves, self._moves = self._moves, []
+        self._room = MOVES_AT_ONCE
         return moves
 
     def _propagate(self) -> None:
@@ -274,12 +262,14 @@ class GraphProgress:
             self._update_followers(run)
             self._update_steps_before(run)
 
-    def _start_items(self, run: _Run) -> None:
-        run.open = set(range(run.inputs.count))
-        self._open += run.inputs.count
-        self._moves += [
-            StartItem(ItemKey(run.spec.name, index), run.spec, run.inputs.of_item(index)) for index in run.open
-        ]
+    def _started_items(self, run: StepRun) -> Iterator[Move]:
+        for index in range(run.inputs.count):
+            if run.state != "running" or run.is_abandoned:
+                return
+            run.open.add(index)
+            run.started += 1
+            self._open += 1
+            yield StartItem(ItemKey(run.spec.name, index), run.spec, run.inputs.of_item(index))
 
     def _end(self) -> None:
         if self._lost is not None:
@@ -295,13 +285,19 @@ class GraphProgress:
     # Compensation
 
     def _compensation_ended(self, key: ItemKey, why: str) -> list[Move]:
-        if self._compensation.current != key:
+        if key not in self._compensation.open:
             raise UnexpectedOutcome(f"{key} is not open")
-        self._compensation.end_current(why)
+        self._compensation.end(key, why)
         self._finish_compensated_step(key.step)
-        self._compensate_next()
-        moves, self._moves = self._moves, []
-        return moves
+        if not self._compensation.open:
+            self._compensate_next()
+        return self._made()
+
+    def reopen_compensation(self, key: ItemKey) -> None:
+        """A compensation that failed is tried again, after all others have ended."""
+        self._compensation.reopen(key)
+        self._runs[key.step].state, self._runs[key.step].why = "compensating", ""
+        self._finished = False
 
     def _compensate_next(self) -> None:
         while (item := self._compensation.next()) is not None:
@@ -309,7 +305,7 @@ class GraphProgress:
             try:
                 inputs = item.inputs(self._values)
             except UnfitInput as error:
-                self._compensation.end_current(f"step {item.spec.name}: {error}")
+                self._compensation.end(item.key, f"step {item.spec.name}: {error}")
                 self._finish_compensated_step(item.key.step)
                 continue
             if run.state == "completed":
@@ -317,7 +313,7 @@ class GraphProgress:
             self._moves.append(StartItem(item.key, item.spec, inputs))
             return
         self._finished = True
-        lost = self._lost or _Cause("", None, "")
+        lost = self._lost or Cause("", None, "")
         why = f"step {lost.step} failed: {lost.why}"
         self._moves.append(Finish(False, {}, lost.item, why, self._compensation.is_complete))
 
@@ -332,21 +328,3 @@ class GraphProgress:
 
 
 _IN_WORDS = {"failed": "failed", "unreachable": "cannot be reached", "abandoned": "was abandoned"}
-
-
-def _connect(plan: Plan) -> dict[str, _Run]:
-    providers = {name: spec.name for spec in plan.steps for name in given_by(spec)}
-    runs: dict[str, _Run] = {}
-    goals = set(plan.goals)
-    for spec in plan.steps:
-        edges = edges_of(spec, providers)
-        run = _Run(spec, spec.name in goals, edges)
-        for edge in edges:
-            if edge.step not in runs:
-                raise ValueError(f"plan {plan.graph!r}: step {spec.name} comes before step {edge.step}, which it needs")
-            runs[edge.step].followers.append((run, edge))
-            runs[edge.step].needed_by += 1
-        runs[spec.name] = run
-    if not goals or not goals <= runs.keys():
-        raise ValueError(f"plan {plan.graph!r}: its goals are not among its steps")
-    return runs

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.nodes import Attribute, Call, Name, Node, children, walk
 from redrive.expressions.translator import (
     SCOPE,
@@ -27,6 +26,7 @@ from redrive.flows.scripts.action_calls import ActionSite
 from redrive.flows.scripts.builtins import BUILTINS
 from redrive.flows.scripts.error_values import ERROR_ATTRIBUTES, RAISABLE, caught_names
 from redrive.flows.scripts.nodes import Block, Statement
+from redrive.near_names import did_you_mean
 
 _PARTS_A_STEP = 10
 """Parts of an expression that count as a step."""

@@ -1,12 +1,12 @@
 """Errors as scripts see them: their names, their attributes, and what `raise` can name."""
 
 import builtins
-from difflib import get_close_matches
 from typing import Any
 
 from redrive import errors
 from redrive.errors import Permanent
 from redrive.failures.matching import lineage
+from redrive.near_names import near_name
 from redrive.notation.failure_names import RENAMED
 from redrive.policies.report import report_of
 
@@ -53,7 +53,7 @@ def error_meant(name: str) -> str:
     if name in _KNOWN or "." in name:
         return ""
     likely = [one for one in _KNOWN if abs(len(one) - len(name)) < 2]
-    return next(iter(get_close_matches(name, likely, n=1, cutoff=0.85)), "")
+    return near_name(name, likely, cut_off=0.85)
 
 
 RAISABLE: dict[str, type[Exception]] = {

@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
 from redrive.errors import ScriptError
-from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.nodes import Position
 from redrive.failures.redaction import redact
+from redrive.near_names import did_you_mean
 from redrive.notation.errors import printable
 
 MOST_SHOWN = 50

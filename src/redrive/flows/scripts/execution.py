@@ -1,7 +1,7 @@
 """What the compiled code of a script calls: functions, actions, timers, and many calls at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -25,6 +25,8 @@ MOST_CALLS = 100
 """Calls of functions inside one another."""
 _BRANCH_STEPS = 5
 """To begin one of several calls at once."""
+_BEGUN_AT_ONCE = 100
+"""Calls that begin before the flow's loop has its turn. Replay depends on this number."""
 _FAILURE_STEPS = 10
 """To raise a failure and to catch it."""
 
@@ -80,7 +82,8 @@ async def spread(scope: Scope, items: Any, name: str, run: Code) -> list[Any]:
             raise TooLarge("a spread", MOST_ELEMENTS, "elements")
         scope.budget.step(len(items) * _BRANCH_STEPS)
     outer = Scope(scope, scope.budget, scope.calls, scope.outer)
-    return await _at_once([run(Scope({name: one}, scope.budget, scope.calls, outer)) for one in items])
+    # A copy, since the first calls may change the list before the last ones begin.
+    return await _at_once(run(Scope({name: one}, scope.budget, scope.calls, outer)) for one in list(items))
 
 
 async def parallel(scope: Scope, *branches: tuple[str | None, Code]) -> None:
@@ -93,16 +96,20 @@ async def parallel(scope: Scope, *branches: tuple[str | None, Code]) -> None:
         if name is not None:
             scope[name] = value
 
-    await _at_once([assign(name, run) for name, run in branches])
+    await _at_once(assign(name, run) for name, run in branches)
 
 
-async def _at_once(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
+async def _at_once(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
     """All results, in order. The first failure cancels the others, and is raised."""
     first: BaseException | None = None
     tasks: list[asyncio.Task[Any]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in coroutines]
+            for one in coroutines:
+                tasks.append(group.create_task(one))
+                if len(tasks) % _BEGUN_AT_ONCE == 0:
+                    # The turn may end here, and go on later.
+                    await asyncio.sleep(0)  # noqa: TID251 - on the flow's loop
     except BaseExceptionGroup as failed:
         first = failed.exceptions[0]
     if first is None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.nodes import Argument, Call, Index, Name, Node
+from redrive.near_names import did_you_mean
 from redrive.notation.reading import Reading
 from redrive.policies.policy import Policy
 

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from redrive.errors import ArgumentsError, DeserializationError, ScriptError
-from redrive.expressions.near_names import did_you_mean
 from redrive.failures.redaction import redact
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.registry import SCRIPT, Registry
@@ -16,6 +15,7 @@ from redrive.flows.scripts.checking import check
 from redrive.flows.scripts.interpreter import Program, program_of
 from redrive.flows.scripts.parsing import parse
 from redrive.flows.values.json_form import JsonForm
+from redrive.near_names import did_you_mean
 
 LONGEST_NAME = 200
 

@@ -87,6 +87,16 @@ def _statement_hint(line: Sequence[Token], index: int, expected: str) -> tuple[T
         return before, "write 'elif', not 'else if'"
     if token.kind == "end" and "':'" in expected and line[0].kind in BLOCK_WORDS:
         return token, "expected ':' at the end of this line"
+    if before is not None and before.kind == ")" and (told := _policy_without_brackets(line[index:])):
+        return token, told
     if token.text in KEYWORDS and expected == "a name":
         return token, f"'{token.text}' is a word of the language and cannot be a name"
     return None
+
+
+def _policy_without_brackets(rest: Sequence[Token]) -> str:
+    """What to write instead of `(retry: 3)`, `{retry: 3}` or `retry: 3` behind a call; empty if it is none of them."""
+    inside = rest[1:] if rest[0].kind in ("(", "{") else rest
+    if len(inside) < 3 or inside[0].text not in _POLICY_KEYS or inside[1].kind not in (":", "="):
+        return ""
+    return f"a policy stands in square brackets; write [{inside[0].text}: {inside[2].text[:40]}]"

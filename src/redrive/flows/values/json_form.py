@@ -1,10 +1,8 @@
 """Encode a value as JSON by its type hint, and check that decoding it loses nothing."""
 
 import math
-import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime
-from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -12,18 +10,15 @@ import msgspec
 
 from redrive.errors import DeserializationError, SerializationError, TypeHintError
 from redrive.failures.redaction import redact
+from redrive.flows.values.json_limits import (
+    DEEPEST_JSON,
+    LONGEST_JSON,
+    MOST_VALUES,
+    SHORT_JSON,
+    has_too_many_values,
+    is_too_deep,
+)
 
-LONGEST_JSON: Final = 8 * 1024 * 1024
-"""The most bytes of one result, or of the arguments of one call."""
-DEEPEST_JSON: Final = 500
-"""How deeply lists and objects may be nested; whatever reads them later may itself be deep in recursion."""
-SHORT_JSON: Final = 2 * DEEPEST_JSON
-"""JSON of so few bytes cannot be nested too deeply."""
-
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
-# Opening brackets become 1 and closing ones -1, as signed bytes.
-_LEVELS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STORABLE = "use plain data, a dataclass, a msgspec Struct or another type that JSON can hold"
 
 
@@ -66,6 +61,11 @@ class JsonForm:
                 f"{self._where} cannot be stored: it is nested deeper than the {DEEPEST_JSON} levels allowed; pass a "
                 "flat list, or text"
             )
+        if len(written) > MOST_VALUES and has_too_many_values(written):
+            raise SerializationError(
+                f"{self._where} cannot be stored: it has more than the {MOST_VALUES:,} values allowed, where lists, "
+                "objects and keys count as one more; store it elsewhere and pass a reference"
+            )
         try:
             read = self._decode(written)
         except Exception as error:
@@ -91,15 +91,6 @@ class JsonForm:
                 f"{self._where} cannot be read from the store: {redact(str(error))}; the type hint is "
                 f"{shown_hint(self._hint)} now"
             ) from error
-
-
-def is_too_deep(written: bytes) -> bool:
-    """Whether JSON is nested deeper than allowed. Fast for short or flat JSON, as most is."""
-    if len(written) <= SHORT_JSON or written.count(b"[") + written.count(b"{") <= DEEPEST_JSON:
-        return False
-    levels = memoryview(_STRINGS.sub(b"", written).translate(_LEVELS, _NO_BRACKETS)).cast("b")
-    # One pass in C: results of several megabytes are checked in the event loop.
-    return max(accumulate(levels), default=0) > DEEPEST_JSON
 
 
 def is_storable(text: str) -> bool:

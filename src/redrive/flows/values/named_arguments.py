@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from redrive.errors import ArgumentsError, DeserializationError
 from redrive.failures.redaction import redact
 from redrive.flows.values.signature import Signature
+from redrive.near_names import did_you_mean
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments by position and by name."""
@@ -30,8 +30,7 @@ def call_by_names(signature: Signature, data: Mapping[str, Any], what: str) -> C
 
 def unknown_argument(name: str, known: list[str]) -> str:
     """The message about an argument that does not exist."""
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
+    hint = did_you_mean(name, known, f"it takes: {', '.join(known) or 'none'}")
     return f"no argument is named {redact(name, 60)!r}; {hint}"
 
 

@@ -3,13 +3,14 @@
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, Never, NoReturn, NotRequired, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from redrive.errors import DeserializationError, SerializationError, TypeHintError
-from redrive.flows.values.json_form import LONGEST_JSON, JsonForm, shown_hint
+from redrive.flows.values.json_form import JsonForm, shown_hint
+from redrive.flows.values.json_limits import LONGEST_JSON
+from redrive.near_names import did_you_mean
 
 NOT_READ: Any = object()
 """Stands for a result that has not been decoded."""
@@ -132,14 +133,21 @@ class Signature:
         Some sets, such as those of enums, are written in the order of the process.
         """
         try:
-            read = self.read_arguments(stored)
-            again: Arguments = self.call_with(lambda *args, **kwargs: self.bind(args, kwargs), read)
+            again = self._bind_again(stored)
             # 1, 1.0 and True are equal in Python but not in JSON, so the texts are compared.
             return again.encoded == now or (
                 Counter(again.encoded) == Counter(now) and again.values == self.read_arguments(now)
             )
         except Exception:  # noqa: BLE001 - decoding and comparing run user code
             return False
+
+    def rewrite(self, stored: str) -> str:
+        """Stored arguments as they would be written now; raises what decoding them raises."""
+        return self._bind_again(stored).encoded
+
+    def _bind_again(self, stored: str) -> Arguments:
+        again: Arguments = self.call_with(lambda *args, **kwargs: self.bind(args, kwargs), self.read_arguments(stored))
+        return again
 
     def stored_result(self, value: Any) -> tuple[str, Any]:
         """The result as JSON, and decoded from it."""
@@ -170,8 +178,7 @@ class Signature:
         if name is None or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             return None
         known = [one.name for one in parameters.values() if one.kind in _PLAIN]
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it takes: {', '.join(known) or 'none'}"
+        hint = did_you_mean(name, known, f"it takes: {', '.join(known) or 'none'}")
         return f"no argument is named {name!r}; {hint}"
 
     def _form_of_arguments(self) -> JsonForm:

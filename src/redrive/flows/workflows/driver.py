@@ -42,6 +42,7 @@ class CodeDriver(Driver):
         self._items = self._loop.awaited_items
         self._timers: dict[int, StartTimer] = {}
         self._main: Any = None
+        self.has_more = False
         self._cancelled = False
 
     def start(self, at: float) -> list[Command]:
@@ -87,6 +88,9 @@ class CodeDriver(Driver):
             self._loop.fire(command)
         return self._turn(at)
 
+    def more(self, at: float) -> list[Command]:
+        return self._turn(at)
+
     def cancel(self, at: float) -> list[Command]:
         self._cancelled = True
         self._main.cancel()
@@ -123,8 +127,10 @@ class CodeDriver(Driver):
     def _turn(self, at: float) -> list[Command]:
         loop = self._loop
         loop.now = at
-        loop.turn()
+        self.has_more = loop.turn()
         commands, loop.commands = loop.commands, []
+        if self.has_more:
+            return commands
         if self._main.done():
             commands.append(self._end())
         elif loop.trouble is not None:

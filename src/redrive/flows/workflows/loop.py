@@ -25,13 +25,16 @@ from redrive.flows.commands import CancelItem, Command, MarkPatch, ScheduleItem,
 from redrive.flows.errors.item_error import as_exception
 from redrive.flows.values.signature import Arguments
 from redrive.flows.workflows.clock import FlowClock
+from redrive.flows.workflows.closing import close
 from redrive.flows.workflows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
 from redrive.flows.workflows.source_lines import awaiting_line, is_library_frame, line_of
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import Policy
+from redrive.telemetry.logs import log_flow
 
-# A discarded coroutine whose cleanup awaits more often than this is left suspended.
-MOST_AWAITED = 1000
+# Callbacks that run at once; then other flows have their turn, and the log says where this one went on. Replay depends
+# on this number.
+CALLBACKS_AT_ONCE = 400
 # Callbacks in one turn: a hundred thousand concurrent actions need fewer, code that spins needs more.
 MOST_CALLBACKS = 500_000
 # Finished tasks that are kept before they are swept out.
@@ -135,6 +138,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         """The patches that are marked in the log."""
         self.tasks: list[FlowTask] = []
         self._closed = False
+        self._callbacks = 0
+        """Those that ran in this turn before its current piece."""
         self._most_tasks = _FEW
         self._patches: dict[str, bool] = {}
         self._ready: deque[_Soon | StartTimer] = deque()
@@ -160,12 +165,12 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
             self._seeded_dice = seeded_dice(self.flow_id)
         return self._seeded_dice()
 
-    def turn(self) -> None:
-        """Run until nothing is ready."""
+    def turn(self) -> bool:
+        """Run what is ready, in pieces; True when more is ready, which the next call runs."""
         ready = self._ready
         before = self._enter()
         try:
-            for _ in range(MOST_CALLBACKS):
+            for _ in range(CALLBACKS_AT_ONCE):
                 if not ready:
                     break
                 call = ready.popleft()
@@ -180,9 +185,11 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
                     raise
                 except BaseException as error:  # noqa: BLE001 - the driver fails the flow with it
                     self.trouble = self.trouble or as_exception(error, "a callback")
-            if ready:
+            self._callbacks = self._callbacks + CALLBACKS_AT_ONCE if ready else 0
+            if self._callbacks >= MOST_CALLBACKS:
                 self.trouble = FlowSpins(MOST_CALLBACKS, _line_of_ready_task(ready))
                 ready.clear()
+            return bool(ready)
         finally:
             self._leave(*before)
 
@@ -212,12 +219,13 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         if not timer.is_cancelled:
             self._ready.append(timer)
 
-    def schedule(self, step: str, arguments: Arguments, policy: Policy) -> FlowFuture:
+    def schedule(self, step: str, arguments: Arguments, policy: Policy, dependency: str = "") -> FlowFuture:
         """Schedule an action; the future carries its outcome."""
         future = self.create_future()
         where = self._where() if self.replaying else ""
-        command = ScheduleItem(step, arguments.encoded, arguments.take_values(), policy, future, where)
-        future.command = command
+        command = future.command = ScheduleItem(
+            step, arguments.encoded, arguments.take_values(), policy, future, where, dependency=dependency
+        )
         self.commands.append(command)
         return future
 
@@ -239,7 +247,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio itself sets for it
                 # Without a current task, asyncio.timeout() and the like would fail instead of closing.
                 asyncio.tasks._enter_task(self, task)
-                self.context.run(_close, task.get_coro())
+                self.context.run(close, task.get_coro())
                 asyncio.tasks._leave_task(self, task)
             self._leave(*before)
         self.tasks.clear()
@@ -257,7 +265,8 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         # A task without any code of the flow's own, as in gather(): report where `run` awaits.
         return awaiting_line(self.tasks[0].get_coro()) if self.tasks else ""
 
-    def _next(self) -> int:
+    def next_order(self) -> int:
+        """A number that no other call, future or task of the flow has, and that is the same on every replay."""
         self._order += 1
         return self._order
 
@@ -307,7 +316,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
             coroutine.close()
             instead = "give it tasks: as_completed([asyncio.create_task(...), ...])"
             raise NoOrder("as_completed() of coroutines", instead)
-        task = FlowTask(coroutine, self, self._next(), name, context)
+        task = FlowTask(coroutine, self, self.next_order(), name, context)
         self.tasks.append(task)
         if len(self.tasks) > self._most_tasks:
             self.tasks = [one for one in self.tasks if not one.done()]
@@ -315,8 +324,9 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
             self._most_tasks = 2 * len(self.tasks) + _FEW
         return task
 
-    # Returns False without a Python frame: asyncio calls it for each future.
+    # These return False and None without a Python frame: asyncio calls the first for each future, anyio the second.
     get_debug = staticmethod(bool)
+    get_task_factory: Any = staticmethod(type(None))
 
     def is_running(self) -> bool:
         return True
@@ -328,7 +338,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         error = context.get("exception")
         if not self._closed and isinstance(error, Exception):
             about = context.get("message", "a task of a flow failed")
-            logging.getLogger("redrive").error("flow %s: %s\n%s", self.flow_id, about, trace_of(error))
+            log_flow(logging.ERROR, self.flow_id, "%s\n%s", about, trace_of(error))
 
 
 def running_flow_loop() -> FlowLoop | None:
@@ -360,19 +370,6 @@ def _called_by_as_completed() -> bool:
 
 async def _as_coroutine(awaitable: Any) -> Any:
     return await awaitable
-
-
-class _Discarded(BaseException):
-    """Closes code that is no longer needed; unlike GeneratorExit, it may be followed by further awaits."""
-
-
-def _close(coroutine: Any) -> None:
-    """Close a coroutine, whose `finally` blocks may await. Otherwise the garbage collector would, at any time."""
-    for _ in range(MOST_AWAITED):
-        try:
-            coroutine.throw(_Discarded())
-        except BaseException:  # noqa: BLE001 - the coroutine has ended
-            return
 
 
 if sys.version_info >= (3, 12):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, cast, overload
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
 from redrive.flows.action import ActionCall, call_action
+from redrive.flows.dependency_name import dependency_name
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.registry import WORKFLOW, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
@@ -48,12 +49,20 @@ class Workflow:
             raise TypeError(f"{cls.__name__} is not a workflow yet; decorate it with @workflow")
         return FlowCall("workflow", workflow, workflow.signature.bind(args, kwargs))
 
-    async def run_action(self, call: ActionCall[T], *, retry: Retry | None = None, timeout: Timeout | None = None) -> T:
+    async def run_action(
+        self,
+        call: ActionCall[T],
+        *,
+        retry: Retry | None = None,
+        timeout: Timeout | None = None,
+        dependency: str | None = None,
+    ) -> T:
         """Run an action: `await self.run_action(charge(user=user), retry=RetryPolicy(attempts=3))`.
 
         retry: a RetryPolicy, a Policy, policy text, or a list of policies, of which the first that matches a failure
         decides (a policy in a list cannot set what spans all attempts, such as a deadline). By default, the action's.
         timeout: the time limit of one attempt: seconds, a timedelta, or text such as "2m".
+        dependency: the name of what this call talks to. By default, the action's.
         """
         if not isinstance(call, ActionCall):
             raise TypeError(f"run_action takes the call of an @action, such as charge(user=user), not {call!r}")
@@ -62,10 +71,11 @@ class Workflow:
         if retry is not None or timeout is not None:
             policy = as_policy(policy if retry is None else retry, timeout)
             write_stored_policy(policy)
+        talks_to = "" if dependency is None else dependency_name(dependency)
         loop = running_flow_loop()
         if loop is None:
             return await call_action(call, policy)
-        result: T = await loop.schedule(action.name, call.arguments, policy)
+        result: T = await loop.schedule(action.name, call.arguments, policy, talks_to)
         return result
 
 

@@ -9,7 +9,7 @@ from redrive.failures.classifier import DEFAULT_CLASSIFIER, Classifier
 from redrive.failures.failure import Category
 from redrive.failures.redaction import redact
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.flows.values.json_form import DEEPEST_JSON, is_too_deep
+from redrive.flows.values.json_limits import DEEPEST_JSON, MOST_VALUES, has_too_many_values, is_too_deep
 from redrive.runners.http.errors import BadAnswer, HttpStepError, WorkFailed
 
 ACCEPTED_STATUS = 202
@@ -67,6 +67,8 @@ def outcome_of(answer: Answer, handler: HttpHandler, largest: int, wall_now: flo
         )
     if not answer.body.strip():
         return NO_OUTPUTS
+    if has_too_many_values(answer.body):
+        raise BadAnswer(f"the answer has more than the {MOST_VALUES:,} values allowed", answer.status)
     if data is _UNREADABLE:
         raise BadAnswer(
             f"the handler answered {answer.status} with a body that is not JSON; {_ANSWER_HINT}", answer.status
@@ -80,7 +82,7 @@ def outcome_of(answer: Answer, handler: HttpHandler, largest: int, wall_now: flo
 
 
 def _decoded(answer: Answer) -> Any:
-    if not answer.whole:
+    if not answer.whole or has_too_many_values(answer.body):
         return _UNREADABLE
     try:
         return msgspec.json.decode(answer.body)

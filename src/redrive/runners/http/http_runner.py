@@ -1,28 +1,33 @@
 """Make one attempt at an HTTP step: send the request and read the answer."""
 
 import io
+from collections.abc import Callable
 
 try:
     import aiohttp
 except ImportError as error:
     raise ImportError("HTTP steps need aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
 
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import Connection
 from msgspec import structs
 from yarl import URL
 
+from redrive.calls.ownership_headers import DELIVERY_TOKEN
 from redrive.determinism.clock import current_clock
 from redrive.errors import AttemptTimeoutError
 from redrive.failures.redaction import redact
 from redrive.failures.secret_text import HIDDEN
 from redrive.flows.graphs.spec import HttpHandler
-from redrive.runners.attempt import Attempt
+from redrive.runners.attempt import Attempt, NotCalled
 from redrive.runners.http.addresses import AddressRules, is_numeric_host
 from redrive.runners.http.answers import Accepted, Answer, classifier_of, outcome_of
 from redrive.runners.http.body import read_body
 from redrive.runners.http.errors import AddressRefused, BadAnswer, BadRequest, HttpStepError, RefusedAnswer
-from redrive.runners.http.request import headers_of, timeout_of
+from redrive.runners.http.request import CALLBACK, RECEIPT_TOKEN, headers_of, timeout_of
 from redrive.runners.http.resolver import CheckedResolver
 from redrive.runners.http.settings import HttpSettings
+from redrive.runners.http.signing import Signer, message_id
 
 # aiohttp warns about larger bytes, which it would write in one piece.
 _MAX_BYTES_BODY = 1024 * 1024
@@ -33,9 +38,12 @@ _KEEPALIVE_SECONDS = 4.0
 class HttpRunner:
     """Calls handlers. Attempts share the connections, which stay open between them."""
 
-    def __init__(self, settings: HttpSettings) -> None:
+    def __init__(self, settings: HttpSettings, may_call: Callable[[], bool] = lambda: True) -> None:
+        """may_call: asked right before each request is written; NotCalled when it is False."""
+        self._request_class = _checked_request(may_call)
         self._settings = settings
         self._rules = AddressRules(settings.allow)
+        self._signer = Signer(settings.signing)
         self._session: aiohttp.ClientSession | None = None
 
     async def call(self, handler: HttpHandler, attempt: Attempt, body: str) -> str | Accepted:
@@ -43,6 +51,8 @@ class HttpRunner:
         try:
             answer = await self._answer(handler, attempt, body)
             return outcome_of(answer, handler, self._settings.largest_answer, current_clock().wall())
+        except NotCalled:
+            raise
         except HttpStepError as error:
             raise _without_tokens(error, attempt) from None
         except Exception as error:  # noqa: BLE001 - every failure is classified
@@ -65,13 +75,17 @@ class HttpRunner:
                 "store them elsewhere and pass a reference"
             )
         timeout = aiohttp.ClientTimeout(total=timeout_of(attempt, settings), sock_connect=settings.connect_timeout)
+        headers = headers_of(handler, attempt, settings)
+        message = message_id(headers[RECEIPT_TOKEN], headers[DELIVERY_TOKEN])
+        headers |= self._signer.headers(str(url), message, content, current_clock().wall(), headers.get(CALLBACK))
         async with self._connections().post(
             url,
             data=content if len(content) <= _MAX_BYTES_BODY else io.BytesIO(content),
-            headers=headers_of(handler, attempt, settings),
+            headers=headers,
             allow_redirects=False,
             timeout=timeout,
         ) as response:
+            attempt.http_status = response.status
             try:
                 read = await read_body(response, settings.largest_answer)
             except BadAnswer:
@@ -108,9 +122,30 @@ class HttpRunner:
                 resolver=CheckedResolver(self._rules),
             )
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=False
+                connector=connector,
+                request_class=self._request_class,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
             )
         return self._session
+
+
+def _checked_request(may_call: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
+    class CheckedRequest(aiohttp.ClientRequest):
+        """Asks in the very turn that writes: a request waits for a connection, and then for a task of its own."""
+
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+        ) -> None:
+            if may_call():
+                await super().write_bytes(writer, conn, content_length)
+                return
+            if conn.protocol is not None:
+                conn.protocol.set_exception(NotCalled())
+            conn.close()
+
+    return CheckedRequest
 
 
 def _as_step_error(error: Exception, handler: HttpHandler) -> HttpStepError:

@@ -4,6 +4,7 @@ import string
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import quote
 
+from redrive.calls.ownership_headers import ATTEMPT, DEADLINE, DELIVERY_TOKEN, RETRY_OWNER, seconds_text
 from redrive.determinism.clock import current_clock
 from redrive.flows.graphs.spec import HttpHandler
 from redrive.runners.attempt import Attempt
@@ -11,12 +12,9 @@ from redrive.runners.http.settings import HttpSettings
 
 FLOW = "Redrive-Flow"
 STEP = "Redrive-Step"
-ATTEMPT = "Redrive-Attempt"
 RECEIPT_TOKEN = "Redrive-Receipt-Token"  # noqa: S105 - the name of a header
-DELIVERY_TOKEN = "Redrive-Delivery-Token"  # noqa: S105 - the name of a header
-DEADLINE = "Redrive-Deadline-Ms"
-RETRY_OWNER = "Redrive-Retry-Owner"
 CALLBACK = "Redrive-Callback"
+TRACEPARENT = "traceparent"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 
 OWNER = "redrive"
@@ -47,7 +45,9 @@ def headers_of(handler: HttpHandler, attempt: Attempt, settings: HttpSettings) -
     }
     timeout = timeout_of(attempt, settings)
     if timeout is not None and (handler.mode == "sync" or attempt.timeout is not None):
-        headers[DEADLINE] = str(_milliseconds_left(attempt, timeout))
+        headers[DEADLINE] = seconds_text(_seconds_left(attempt, timeout))
+    if attempt.traceparent is not None:
+        headers[TRACEPARENT] = attempt.traceparent
     if attempt.policy.attempts != 1:
         headers[RETRY_OWNER] = OWNER
     if handler.mode == "async" and settings.callback_base is not None:
@@ -65,9 +65,6 @@ def completion_token(attempt: Attempt) -> str:
     return f"{attempt.receipt_token}.{attempt.delivery_token}"
 
 
-def _milliseconds_left(attempt: Attempt, timeout: float) -> int:
-    left = timeout
-    if attempt.timeout_at is not None:
-        # The attempt may have waited for a connection or a worker since its timeout was set.
-        left = min(timeout, attempt.timeout_at - current_clock().wall())
-    return max(0, int(left * 1000))
+def _seconds_left(attempt: Attempt, timeout: float) -> float:
+    # The attempt may have waited for a connection or a worker since its timeout was set.
+    return timeout if attempt.timeout_at is None else min(timeout, attempt.timeout_at - current_clock().wall())

@@ -1,11 +1,13 @@
 """Settings for calling HTTP steps."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from redrive.resilience.seconds import check_seconds
 from redrive.runners.http.addresses import check_allow_entry
+from redrive.runners.http.signing import Signer
 
 MIB = 1024 * 1024
 MAX_COUNT = 2**40
@@ -31,8 +33,22 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until the answer is complete, for steps without a timeout of their own."""
     callback_base: str | None = None
     """The public URL of this server, with which the callback URLs of asynchronous steps begin."""
+    signing: Mapping[str, str | Sequence[str]] = {}
+    """The secrets with which requests are signed, by the beginning of the address: {"https://shop.example.com":
+    "whsec_..."}. Several for one address, while one replaces the other: each signs. They are never stored or shown."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"HttpSettings({shown})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        fields = [(name, getattr(self, name)) for name in self.__struct_fields__]
+        return [(name, dict.fromkeys(value, "...") if name == "signing" else value) for name, value in fields]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.signing, Mapping):
+            raise ValueError("signing: use addresses and secrets, such as {'https://shop.example.com': 'whsec_...'}")
+        Signer(self.signing)
         if isinstance(self.allow, str) or not isinstance(self.allow, Iterable):
             raise ValueError(f"allow: {self.allow!r} is not allowed; use a list, such as [{str(self.allow)!r}]")
         for entry in self.allow:

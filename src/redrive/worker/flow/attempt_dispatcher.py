@@ -6,10 +6,11 @@ from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import Executor
 from redrive.flows.driver import Handler
 from redrive.flows.history import Item
-from redrive.runners.attempt import Attempt, Beat
+from redrive.runners.attempt import Attempt, Beat, Slot
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
 from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.work_reports import trace_attempt
 from redrive.worker.slots import ExecutionSlots
 
 
@@ -32,13 +33,14 @@ class AttemptDispatcher:
         item: Item,
         handler: Handler | UnknownDefinitionError,
         executor: Executor,
+        slot: Slot,
         values: dict[str, Any] | None,
     ) -> None:
         """Run the attempt in the slot acquired for it. `values`: its arguments, where they are decoded already."""
         delivery = item.delivery
         if log.released or item.state != "running" or delivery is None:
             # Cancelled or released before the start was durable.
-            self._slots.give_back(log.flow_id, item.number, executor)
+            self._slots.give_back(log.flow_id, item.number, slot)
             return
         attempt = Attempt(
             flow_id=log.flow_id,
@@ -52,6 +54,8 @@ class AttemptDispatcher:
             details=item.details,
             on_beat=self._on_beat,
             executor=executor,
+            slot=slot,
+            traceparent=trace_attempt(log, item, handler),
         )
         self._slots.begin(attempt)
         if isinstance(handler, UnknownDefinitionError):

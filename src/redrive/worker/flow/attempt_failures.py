@@ -7,6 +7,7 @@ from redrive.errors import AttemptLostError, CircuitOpenError, DeadlineExceededE
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
 from redrive.failures.matching import lineage
+from redrive.failures.redaction import redact
 from redrive.flows.errors.stored_error import StoredError, store_error
 from redrive.flows.events import ItemGaveUp
 from redrive.flows.history import Item
@@ -25,21 +26,33 @@ def classify(error: BaseException, wall_now: float, *, timed_out: bool = False, 
     if poison:
         return structs.replace(failure, category="permanent", reason="no attempt can succeed", poison=True)
     if isinstance(error, AttemptLostError):
-        # The process that ran the action died; the same as when the worker dies.
-        return structs.replace(failure, category="transient", reason=LOST, kind="lost")
+        # The process that ran the action died; the same as when the worker dies. It ran nothing else.
+        return structs.replace(failure, category="transient", reason=LOST, kind="lost", blamed=True)
     return failure
 
 
-def lost_attempt() -> tuple[AttemptLostError, Failure]:
-    """The error and the failure of an attempt whose worker is gone."""
-    error = AttemptLostError("the worker that made the attempt is gone")
+def lost_attempt(blame: str = "", held_by: str = "") -> tuple[AttemptLostError, Failure]:
+    """The error and the failure of an attempt whose worker is gone.
+
+    blame: why the attempt itself caused that. held_by: where the flow's own code caused it.
+    """
+    if held_by and not blame:
+        reason = (
+            "not the attempt's fault: the flow's own code blocked its worker for a whole lease, before the outcome of "
+            f"the attempt was recorded ({held_by})"
+        )
+        error = AttemptLostError("the worker that made the attempt lost its lease: the flow's own code blocked it")
+    else:
+        reason = LOST
+        error = AttemptLostError("the worker that made the attempt is gone" + (f": {blame}" if blame else ""))
     failure = Failure(
         category="transient",
-        reason=LOST,
+        reason=reason,
         kind="lost",
         type=lineage(AttemptLostError)[0],
         lineage=lineage(AttemptLostError),
-        message=str(error),
+        message=redact(str(error), 500),
+        blamed=bool(blame),
         error=error,
     )
     return error, failure

@@ -4,6 +4,8 @@ Everything here happens between two awaits. Events go into the journal's next tr
 before they are durable is left to the journal.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ from redrive.flows.errors.item_error import item_error
 from redrive.flows.errors.stored_error import StoredError, rebuild_error, store_error
 from redrive.flows.events import (
     AttemptAccepted,
+    AttemptCleared,
     AttemptFailed,
     AttemptReturned,
     CompletionRefused,
@@ -31,19 +34,21 @@ from redrive.policies.decision import CLEAR, Conditions, RetryAt
 from redrive.runners.attempt import Attempt
 from redrive.telemetry.events import Event
 from redrive.telemetry.stream import emit
-from redrive.worker.flow.attempt_failures import classify, gave_up_at_deadline, snooze_seconds
+from redrive.worker.flow.attempt_failures import classify, gave_up_at_deadline, lost_attempt, snooze_seconds
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.command_handler import CommandHandler
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_telemetry import attempt_failed_event
 from redrive.worker.flow.flow_timers import FlowTimers
+from redrive.worker.flow.report_gate import ReportGate
+from redrive.worker.flow.work_reports import report_attempt, report_item
 from redrive.worker.slots import ExecutionSlots
 
 UNWANTED = Conditions(wanted=False)
 
 
 class AttemptLifecycle:
-    __slots__ = ("_commands", "_dice", "_driver", "_log", "_slots", "_starter", "_steps", "_timers")
+    __slots__ = ("_commands", "_dice", "_driver", "_log", "_reports", "_slots", "_starter", "_steps", "_timers")
 
     def __init__(
         self,
@@ -52,6 +57,7 @@ class AttemptLifecycle:
         timers: FlowTimers,
         starter: AttemptStarter,
         commands: CommandHandler,
+        reports: ReportGate,
         slots: ExecutionSlots,
         dice: Dice,
     ) -> None:
@@ -60,6 +66,7 @@ class AttemptLifecycle:
         self._timers = timers
         self._starter = starter
         self._commands = commands
+        self._reports = reports
         self._slots = slots
         self._dice = dice
         # A graph checks outputs and may no longer need an item; plain actions do neither.
@@ -81,7 +88,9 @@ class AttemptLifecycle:
         if self._slots.finish(attempt, failure):
             try:
                 item = self._awaiting(attempt.item, attempt.delivery_token)
-                if item is not None:
+                if item is not None and self._steps is not None and self._reports.is_for(item):
+                    self._reports.close(item, partial(self._fail_unreported, error, failure))
+                elif item is not None:
                     self._starter.active -= 1
                     self.fail(item, error, failure, at)
             finally:
@@ -96,9 +105,11 @@ class AttemptLifecycle:
             self._slots.free(attempt)
         at = self._log.now()
         item = self._awaiting(attempt.item, attempt.delivery_token) if finished else None
-        if item is not None:
+        if item is not None and self._steps is not None and self._reports.is_for(item):
+            self._reports.close(item, partial(self._complete_unreported, result, attempt.http_status))
+        elif item is not None:
             self._starter.active -= 1
-            self.complete(item, result, at, read)
+            self.complete(item, result, at, read, attempt.http_status)
         return at
 
     def attempt_accepted(self, attempt: Attempt) -> float:
@@ -113,6 +124,13 @@ class AttemptLifecycle:
             self._log.append(at, AttemptAccepted(item=item.number, attempt=item.attempt))
             self.await_callback(item)
         return at
+
+    def clear(self, attempt: Attempt, when_durable: Callable[[Attempt], None]) -> None:
+        """Log that the attempt does not run alone any more; then others may begin beside it."""
+        item = self._awaiting(attempt.item, attempt.delivery_token)
+        if item is not None:
+            self._log.append(self._log.now(), AttemptCleared(item=item.number, attempt=item.attempt))
+            self._log.journal.when_durable(self._log.flow_id, when_durable, attempt)
 
     # From a failed attempt to its retry
 
@@ -136,11 +154,12 @@ class AttemptLifecycle:
                 decision=decision,
                 details=starter.last_details(item),
             )
+            report_attempt(log, self._driver, item, at, "failed", failure)
             log.append(at, event)
             self._report(item, event, at)
             if not isinstance(decision, RetryAt):
                 self._fail_item(item, event, at)
-            elif decision.when <= at and not log.history.paused:
+            elif decision.when <= at and not log.is_held:
                 starter.start(item, at)
             else:
                 starter.wait_for_retry(item, decision.when, at)
@@ -151,6 +170,7 @@ class AttemptLifecycle:
     def return_attempt(self, item: Item, at: float, until: float, reason: str) -> None:
         """The attempt does not count; make it again at `until`."""
         details = self._starter.last_details(item)
+        report_attempt(self._log, self._driver, item, at, "returned")
         self._log.append(
             at, AttemptReturned(item=item.number, attempt=item.attempt, until=until, reason=reason, details=details)
         )
@@ -174,18 +194,20 @@ class AttemptLifecycle:
         self._fail_item(item, event, at)
 
     def _fail_item(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
+        report_item(self._log, item, at, "failed", event)
         self._starter.forget(item)
         self._commands.handle(self._driver.failed(item.number, item_error(item, event), at), at)
 
     def _report(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
         """Report the failure once it is durable: otherwise the next owner may report the attempt again, as lost."""
-        dependency = None if self._steps is None else self._steps.dependency(item.step)
-        event_out = attempt_failed_event(self._log.flow_id, item, event, dependency, at)
-        self._log.journal.when_durable(_emit_if_stored, self._log, event_out)
+        event_out = attempt_failed_event(self._log.flow_id, item, event, self._starter.dependency_of(item), at)
+        self._log.journal.when_durable(self._log.flow_id, _emit_if_stored, self._log, event_out)
 
     # From a successful attempt to what the definition does next
 
-    def complete(self, item: Item, result: str, at: float, read: Any = NOT_READ) -> None:
+    def complete(
+        self, item: Item, result: str, at: float, read: Any = NOT_READ, http_status: int | None = None
+    ) -> None:
         """Record the result and let the definition go on. A result that the graph refuses fails the attempt."""
         if self._steps is not None:
             try:
@@ -194,7 +216,9 @@ class AttemptLifecycle:
                 self.fail(item, error, classify(error, at, poison=True), at)
                 return
         event = ItemCompleted(item=item.number, attempt=item.attempt, result=msgspec.Raw(result.encode()))
+        report_attempt(self._log, self._driver, item, at, "succeeded", status=http_status)
         self._log.append(at, event)
+        report_item(self._log, item, at, "succeeded")
         self._starter.forget(item)
         self._commands.handle(self._driver.completed(item.number, result, at, read), at)
         if self._steps is not None:
@@ -206,6 +230,8 @@ class AttemptLifecycle:
         self._commands.stop_item(item)
         resolved = isinstance(message, ResolveItem)
         result = message.result if isinstance(message, CompleteItem) else msgspec.Raw(b"null")
+        report_attempt(self._log, self._driver, item, at, "cancelled")
+        report_item(self._log, item, at, "succeeded")
         self._log.append(
             at,
             ItemCompleted(
@@ -230,7 +256,9 @@ class AttemptLifecycle:
         at = self._log.now()
         item = self._awaiting(message.item, message.delivery)
         if item is None:
-            self._log.append(at, CompletionRefused(item=message.item, why="the attempt is not running any more"))
+            known = self._log.history.items.get(message.item)
+            if known is None or not known.refused:
+                self._log.append(at, CompletionRefused(item=message.item, why="the attempt is not running any more"))
             return
         self._commands.stop_item(item)
         item.accepted = False
@@ -241,15 +269,48 @@ class AttemptLifecycle:
             error = rebuild_error(StoredError(type=failure.type, message=failure.message))
             self.fail(item, error, failure, at)
 
-    def expire_callback(self, number: int, delivery: str | None) -> None:
-        """The outcome of an accepted attempt was not reported in time: the attempt has timed out."""
+    def expire_callback(self, number: int) -> None:
+        """The time of an accepted attempt is over: it has timed out, unless its outcome is in the inbox already."""
+        self._timers.callbacks.pop(number, None)
         item = self._log.history.items.get(number)
-        if item is None or not item.accepted or item.delivery != delivery:
-            return
-        at = self._log.now()
-        item.accepted = False
+        if item is not None and item.accepted:
+            self._reports.close(item, self._time_out)
+
+    def lose(self, item: Item, blame: str, held_by: str = "") -> None:
+        """The worker that made the attempt is gone, and its outcome is unknown unless reported.
+
+        blame: why the attempt itself took its worker down; "" when nothing says so.
+        held_by: where the flow's own code blocked the worker until it lost its lease; "" when nothing says so.
+        """
+        error, failure = lost_attempt(blame, held_by)
+        if self._reports.is_for(item):
+            self._reports.close(item, partial(self._fail_unreported, error, failure))
+        else:
+            self._starter.active -= 1
+            self.fail(item, error, failure, self._log.now())
+
+    def return_stopped(self, item: Item, reason: str) -> None:
+        """The worker stopped the attempt. It does not count, and is made again at once unless its outcome is known."""
+        if self._reports.is_for(item):
+            self._reports.close(item, partial(self._return_unreported, reason))
+        else:
+            self._starter.active -= 1
+            at = self._log.now()
+            self.return_attempt(item, at, at, reason)
+
+    def _time_out(self, item: Item, at: float) -> None:
         error = AttemptTimeoutError((item.timeout_at or 0.0) - item.attempt_began)
         self.fail(item, error, classify(error, at, timed_out=True), at)
+
+    def _fail_unreported(self, error: BaseException, failure: Failure, item: Item, at: float) -> None:
+        self.fail(item, error, failure, at)
+
+    def _complete_unreported(self, result: str, http_status: int | None, item: Item, at: float) -> None:
+        self.complete(item, result, at, http_status=http_status)
+
+    def _return_unreported(self, reason: str, item: Item, at: float) -> None:
+        self.return_attempt(item, at, at, reason)
+        self._starter.release_step(item, at)
 
     def _awaiting(self, number: int, delivery: str) -> Item | None:
         """The item, if it waits for the outcome of the attempt with this token."""

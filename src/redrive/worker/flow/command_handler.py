@@ -18,6 +18,7 @@ from redrive.flows.history import Item
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
+from redrive.worker.flow.work_reports import report_attempt, report_item
 from redrive.worker.slots import ExecutionSlots
 
 Ending = FlowCompleted | FlowFailed | FlowCancelled
@@ -47,6 +48,7 @@ class CommandHandler:
 
     def handle(self, commands: list[Command], at: float) -> None:
         log, driver = self._log, self._driver
+        since = log.seq
         for command in commands:  # the list may grow
             if isinstance(command, ScheduleItem):
                 self._starter.schedule(command, at)
@@ -64,6 +66,10 @@ class CommandHandler:
             else:
                 self._end(command, at)
                 return
+        if not driver.has_more:
+            log.history.long_turn = None
+        elif log.history.long_turn is None:
+            log.history.long_turn = since
 
     def stop_item(self, item: Item) -> None:
         """Stop the item's attempt, or its wait for a slot, a retry or a callback."""
@@ -74,6 +80,7 @@ class CommandHandler:
         elif item.number in starter.waiting_for_slot:
             starter.active -= 1
             del starter.waiting_for_slot[item.number]
+        starter.leave_line(item.number)
         self._timers.drop(item.number)
 
     def _cancel_item(self, command: CancelItem, at: float) -> bool:
@@ -82,22 +89,32 @@ class CommandHandler:
         if item is None or not item.is_open or (command.lets_attempt_finish and item.state == "running"):
             return False
         self.stop_item(item)
+        report_attempt(self._log, self._driver, item, at, "cancelled")
+        report_item(self._log, item, at, "cancelled")
         self._log.append(at, ItemCancelled(item=item.number))
         self._starter.forget(item)
         return True
 
     def _end(self, command: EndFlow, at: float) -> None:
-        log, starter = self._log, self._starter
+        log, driver, starter = self._log, self._driver, self._starter
         # First, so that the slots of stopped attempts go to other flows.
         starter.stop_waiting_for_slots()
-        for item in log.history.items.values():
+        listed = starter.listed
+        # Most of a hundred thousand items may have nothing to stop and no row.
+        for item in [
+            one
+            for one in log.history.items.values()
+            if one.state == "running" or one.details is not None or one.number in listed
+        ]:
             if item.state == "running" and not item.accepted:
                 self._slots.stop(log.flow_id, item.number)
             if item.is_open:
                 starter.forget(item)
+                report_attempt(log, driver, item, at, "cancelled")
+                report_item(log, item, at, "cancelled")
         event = end_event(command, log.history)
         log.append(at, event)
-        self._driver.discard()
+        driver.discard()
         starter.active = 0
         self._on_ended(log, event)
         log.release(command.outcome, None, at)

@@ -1,6 +1,6 @@
 """Compose a flow's parts from the collaborators that all flows of a worker share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from redrive.determinism.clock import Clock
 from redrive.determinism.dice import Dice
@@ -14,6 +14,8 @@ from redrive.worker.flow.command_handler import CommandHandler, Ending
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.flow_timers import FlowTimers
+from redrive.worker.flow.policy_in_force import DefaultPolicies, PoliciesOfFlows
+from redrive.worker.flow.report_gate import AfterInbox, ReportGate
 from redrive.worker.journal import Journal
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.timer_queue import Alarm, TimerQueue
@@ -34,7 +36,9 @@ class FlowFactory:
         on_released: Callable[[FlowLog, float | None], None],
         on_ended: Callable[[FlowLog, Ending], None],
         keep_in_memory: Callable[[FlowRun], bool],
-        after_inbox: Callable[[Callable[[], None]], None],
+        after_inbox: AfterInbox,
+        default_policies: DefaultPolicies,
+        paused_queues: Container[str],
     ) -> None:
         """on_wake: called with the flow's id when its alarm goes off. on_released: called once a release is durable."""
         self._clock = clock
@@ -49,11 +53,13 @@ class FlowFactory:
         self._on_ended = on_ended
         self._keep_in_memory = keep_in_memory
         self._after_inbox = after_inbox
+        self._policies = PoliciesOfFlows(default_policies)
+        self._paused_queues = paused_queues
 
     def create(self, record: FlowRecord) -> FlowRun:
         """UnknownDefinitionError when this process does not know the flow's definition."""
         driver = driver_for(record.definition, record.id, record.input)
-        log = FlowLog(record, self._journal, self._clock.wall, self._on_released)
+        log = FlowLog(record, self._journal, self._clock.wall, self._on_released, self._paused_queues)
         alarm = Alarm(self._timer_queue, record.id, self._on_wake)
         timers = FlowTimers(log, driver)
         starter = AttemptStarter(
@@ -65,7 +71,9 @@ class FlowFactory:
             self._dispatcher,
             alarm,
             self._clock.monotonic,
+            self._policies.for_flow(record.definition, record.queue),
         )
         commands = CommandHandler(log, driver, timers, starter, self._slots, self._on_ended)
-        attempts = AttemptLifecycle(log, driver, timers, starter, commands, self._slots, self._dice)
-        return FlowRun(log, driver, timers, starter, commands, attempts, alarm, self._keep_in_memory, self._after_inbox)
+        reports = ReportGate(log, driver, starter, alarm, self._after_inbox)
+        attempts = AttemptLifecycle(log, driver, timers, starter, commands, reports, self._slots, self._dice)
+        return FlowRun(log, driver, timers, starter, commands, attempts, alarm, self._keep_in_memory)

@@ -1,6 +1,6 @@
 """The log of a flow that this worker owns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from redrive.determinism.clock import whole_microseconds
 from redrive.flows.events import AnyEvent, FlowParked, write_event
@@ -19,6 +19,9 @@ class FlowLog:
     __slots__ = (
         "_now",
         "_on_released",
+        "_paused_queues",
+        "began_at",
+        "blame",
         "flow_id",
         "history",
         "is_stored",
@@ -37,23 +40,32 @@ class FlowLog:
         journal: Journal,
         now: Callable[[], float],
         on_released: Callable[["FlowLog", float | None], None],
+        paused_queues: Container[str] = (),
     ) -> None:
-        """on_released: called once the release is durable, with the time at which the flow wakes by itself."""
+        """on_released: called once the release is durable, with the time at which the flow wakes by itself.
+
+        paused_queues: the names of the queues that are paused at the moment.
+        """
         self.record = record
         self.flow_id = record.id
         self.journal = journal
         self.history = FlowHistory()
         self.seq = 0
         self.last_at = record.created_at
+        self.began_at: float | None = None
+        """When the flow's code ran for the first time."""
         self.messages_read = record.messages_read
         self.messages_taken: dict[int, None] = {}
         """Messages that were delivered: until that is durable, the store still returns them."""
+        self.blame: str | None = None
+        """What is known against the flow from now on, to be stored with it; None when that has not changed."""
         self.is_stored = True
         """False when the store refused to add the flow."""
         self.released = False
         """True once the flow is given back, or about to be: whatever comes in is for its next owner."""
         self._now = now
         self._on_released = on_released
+        self._paused_queues = paused_queues
 
     def now(self) -> float:
         """The flow's time: never before its last event, whatever the clocks of its owners say."""
@@ -81,6 +93,19 @@ class FlowLog:
         self.last_at = at
         self.journal.append(self.flow_id, self.seq, at, written)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether no attempt may begin, because the flow or its queue is paused."""
+        return self.history.paused or self.record.queue in self._paused_queues
+
+    @property
+    def known_blame(self) -> str | None:
+        """What is known against the flow."""
+        return self.record.blame if self.blame is None else self.blame
+
+    def change_blame(self, blame: str) -> None:
+        self.blame = blame if blame != (self.record.blame or "") else None
+
     def withdraw(self) -> None:
         """Drop what the flow has logged and read since the last transaction began."""
         lines, unread = self.journal.withdraw(self.flow_id)
@@ -98,13 +123,14 @@ class FlowLog:
             wake_at=wake_at,
             messages_read=self.messages_read,
             finished_at=finished_at,
+            blame=self.blame,
         )
         self.journal.batch.flows.append(change)
-        self.journal.when_durable(self._on_released, self, wake_at if status == "waiting" else None)
+        self.journal.when_durable(self.flow_id, self._on_released, self, wake_at if status == "waiting" else None)
 
     def park(self, problem: str) -> None:
         """Release a flow that cannot go on until someone fixes the problem."""
         if self.history.parked != problem:
             self.append(self.now(), FlowParked(problem=problem))
-            self.journal.when_durable(report_flow_parked, self.record, problem)
+            self.journal.when_durable(self.flow_id, report_flow_parked, self.record, problem)
         self.release("parked", None)

@@ -1,13 +1,12 @@
 """One flow in a worker's memory: begin it, wake it when something is due, and release it when it has to wait."""
 
-import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from redrive.errors import DeserializationError, TypeHintError
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
-from redrive.flows.events import FlowBegan, TimerFired
+from redrive.flows.events import FlowBegan, TimerFired, TurnContinued
 from redrive.worker.flow.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.command_handler import CommandHandler
@@ -19,6 +18,8 @@ from redrive.worker.timer_queue import Alarm
 SHORT_WAIT = 5.0
 # Timers that fire in one turn; then other flows and the lease have theirs.
 DUE_AT_ONCE = 1000
+# Items that begin again in one turn, after recovery or a pause.
+RESUMED_AT_ONCE = 500
 NOTHING_TO_WAIT_FOR = (
     "run waits for something that will never happen: no action runs, no retry waits and no timer is set. It may await "
     "an event that is never set, or the result of a thread: put such work into an @action. Fix the code, then resume "
@@ -30,8 +31,8 @@ class FlowRun:
     """Composes the parts of one flow. Each public method is one turn, and ends with the flow at rest."""
 
     __slots__ = (
-        "_after_inbox",
         "_keep_in_memory",
+        "_to_resume",
         "alarm",
         "attempts",
         "commands",
@@ -53,12 +54,8 @@ class FlowRun:
         attempts: AttemptLifecycle,
         alarm: Alarm,
         keep_in_memory: Callable[["FlowRun"], bool],
-        after_inbox: Callable[[Callable[[], None]], None],
     ) -> None:
-        """keep_in_memory: whether a flow that waits briefly may stay.
-
-        after_inbox: calls back once all messages that are in the store now have been delivered.
-        """
+        """keep_in_memory: whether a flow that waits briefly may stay."""
         self.id = log.flow_id
         self.log = log
         self.driver = driver
@@ -68,15 +65,17 @@ class FlowRun:
         self.attempts = attempts
         self.alarm = alarm
         self.has_begun = False
+        self._to_resume: Sequence[int] = ()
+        """Items that are to begin again, where they still wait; the next one last."""
         self._keep_in_memory = keep_in_memory
-        self._after_inbox = after_inbox
 
     def begin(self) -> None:
         """Run the definition for the first time, unless the flow starts later or is paused."""
         log = self.log
         at = log.now()
-        if at >= log.record.start_at and not log.history.paused:
+        if at >= log.record.start_at and not log.is_held:
             self.has_begun = True
+            log.began_at = at
             commands: list[Command]
             try:
                 commands = self.driver.start(at)
@@ -100,11 +99,20 @@ class FlowRun:
             self.begin()
             return
         at = log.now()
-        if not log.history.paused:
+        if not log.is_held:
+            if self.driver.has_more:
+                self._continue_turn(at)
+            elif self._to_resume:
+                self._resume_some(at)
             for _, kind, number in self.timers.due(at, DUE_AT_ONCE):
                 if not log.released:
                     self._do_due(kind, number, at)
         self.rest(at)
+
+    def _continue_turn(self, at: float) -> None:
+        """Log more commands of a turn that has many."""
+        self.log.append(at, TurnContinued(since=self.log.history.long_turn or 0))
+        self.commands.handle(self.driver.more(at), at)
 
     def _do_due(self, kind: TimerKind, number: int, at: float) -> None:
         if kind == "retry":
@@ -112,7 +120,7 @@ class FlowRun:
         elif kind == "timer":
             self._fire_timer(number, at)
         else:
-            self._expire_callback(number)
+            self.attempts.expire_callback(number)
 
     def _fire_timer(self, timer: int, at: float) -> None:
         if self.driver.awaits_timer(timer):
@@ -120,21 +128,6 @@ class FlowRun:
             self.commands.handle(self.driver.fired(timer, at), at)
         else:
             self.log.history.timers.pop(timer, None)
-
-    def _expire_callback(self, number: int) -> None:
-        """Time out an accepted attempt, unless its outcome is in the inbox already."""
-        self.timers.callbacks.pop(number, None)
-        item = self.log.history.items.get(number)
-        if item is not None and item.accepted:
-            # It counts as active until the inbox has been read, so that the flow stays in memory.
-            self.starter.active += 1
-            self._after_inbox(functools.partial(self._expire_after_inbox, number, item.delivery))
-
-    def _expire_after_inbox(self, number: int, delivery: str | None) -> None:
-        if not self.log.released:
-            self.starter.active -= 1
-            self.attempts.expire_callback(number, delivery)
-            self.rest(self.log.now())
 
     def begin_or_continue(self) -> None:
         """Begin or continue a flow, and release it when it has nothing to do."""
@@ -147,10 +140,21 @@ class FlowRun:
     def resume_items(self) -> None:
         """After recovery or a pause: schedule waiting retries and start queued items."""
         history = self.log.history
-        if history.paused or self.log.released or history.ending is not None:
+        if self.log.is_held or self.log.released or history.ending is not None:
             return
-        at = self.log.now()
-        for item in list(history.items.values()):
+        # Anew: a pause may have come before all of them had begun.
+        waiting = [item.number for item in history.items.values() if item.state in ("waiting", "queued")]
+        self._to_resume = waiting[::-1]
+        self._resume_some(self.log.now())
+
+    def _resume_some(self, at: float) -> None:
+        items = self.log.history.items
+        numbers = self._to_resume[-RESUMED_AT_ONCE:]
+        self._to_resume = self._to_resume[:-RESUMED_AT_ONCE]
+        for number in reversed(numbers):
+            item = items.get(number)
+            if item is None:
+                continue
             if item.state == "waiting" and item.retry_at is not None:
                 self.timers.put_retry(item.number, item.retry_at)
             elif item.state == "queued":
@@ -159,22 +163,40 @@ class FlowRun:
     def rest(self, at: float) -> None:
         """Set the alarm for what comes next. A flow with nothing running stays in memory briefly, or is released."""
         log, active = self.log, self.starter.active
+        if (self.driver.has_more or self._to_resume) and not (log.released or log.is_held):
+            if at < self.alarm.when:
+                self.alarm.set(at)
+            return
         if log.released or (active and not self.timers):
             return
-        paused, wake_at = log.history.paused, self.next_wake()
+        held, wake_at = log.is_held, self.next_wake()
         if not active:
-            if paused:
+            if log.history.paused:
                 log.release("paused", None)
+                return
+            if held:
+                # Nobody claims it before its queue is resumed.
+                is_due = wake_at is None or wake_at <= at or self._has_unbegun()
+                log.release("ready" if is_due else "waiting", at if is_due else wake_at)
                 return
             if wake_at is None:
                 log.park(NOTHING_TO_WAIT_FOR)
                 return
-            if wake_at - at > SHORT_WAIT or not (self._keep_in_memory(self) or wake_at <= at):
+            # One in line for its dependency may have its turn any time.
+            is_long = wake_at - at > SHORT_WAIT and not self.starter.in_line
+            if is_long or not (self._keep_in_memory(self) or wake_at <= at):
                 log.release("waiting", wake_at)
                 return
         # Whatever is due during a pause waits until the flow is resumed.
-        if wake_at is not None and wake_at < self.alarm.when and not paused:
+        if wake_at is not None and wake_at < self.alarm.when and not held:
             self.alarm.set(wake_at)
+
+    def _has_unbegun(self) -> bool:
+        """Whether commands or items would have begun but for a pause: no timer is set for them."""
+        items, retries = self.log.history.items.values(), self.timers.retries
+        return self.driver.has_more or any(
+            item.state == "queued" or (item.state == "waiting" and item.number not in retries) for item in items
+        )
 
     def next_wake(self) -> float | None:
         """When the flow goes on by itself; None when no timer is set."""

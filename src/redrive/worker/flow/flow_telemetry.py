@@ -32,6 +32,7 @@ def attempt_failed_event(
         elapsed=at - first,
         dependency=dependency,
         correlation_id=flow_id,
+        flow_id=flow_id,
     )
 
 
@@ -51,5 +52,6 @@ def report_flow_failed(record: FlowRecord, items: Mapping[int, Item], event: Flo
             error=f"{event.error.type.removeprefix('builtins.')}: {event.error.message}",
             errors=tuple(f"{failure.type}: {failure.message}" for failure in failures),
             payload=payload_summary(record),
+            uncompensated=tuple(one.compensates for one in items.values() if one.compensates and one.state == "failed"),
         )
     )

@@ -11,10 +11,9 @@ from redrive.flows.events import CompletionRefused, Line, Redriven
 from redrive.flows.graphs.outputs import OutputError
 from redrive.flows.history import FlowHistory
 from redrive.flows.messages import CompleteItem, ManualResolution, Redrive, ResetItem, ResolveItem
+from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.attempt_failures import gave_up_by_hand
 from redrive.worker.flow.flow_run import FlowRun
-
-log = logging.getLogger("redrive")
 
 Outcome = CompleteItem | ResolveItem
 """A manual outcome, instead of another attempt."""
@@ -63,8 +62,10 @@ def apply_resolution(run: FlowRun, said: ManualResolution, at: float, from_log: 
     """
     item = run.log.history.items.get(said.item)
     if run.log.released or item is None or not item.is_open:
-        log.warning(
-            "flow %s: item %s is settled; the request of %s is dropped", run.id, said.item, said.by or "someone"
+        step = "" if item is None else item.step
+        said_by = said.by or "someone"
+        log_flow(
+            logging.WARNING, run.id, "item %s is settled; the request of %s is dropped", said.item, said_by, step=step
         )
     elif isinstance(said, ResetItem):
         if item.state == "waiting":
@@ -73,7 +74,7 @@ def apply_resolution(run: FlowRun, said: ManualResolution, at: float, from_log: 
             run.wake()
     elif not run.driver.has_steps and (why := misfit(item.step, said)):
         told = f"the result given by {said.by or 'someone'} was refused: {why}"
-        log.warning("flow %s: %s: %s", run.id, item.step, told)
+        log_flow(logging.WARNING, run.id, "%s", told, step=item.step)
         if from_log:
             run.attempts.give_up(item, gave_up_by_hand(item, OutputError(f"step {item.step}: {told}"), at), at)
         else:

@@ -1,8 +1,9 @@
 """Redrive failed flows and items: rewind their failures in the log, so that they are retried or resolved manually."""
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
+import msgspec
 from msgspec import UNSET
 
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Line, is_activation
@@ -11,16 +12,20 @@ from redrive.flows.messages import AnyMessage, ManualResolution, Redrive
 from redrive.flows.registry import GRAPH
 from redrive.flows.rewind import Rewind, rewind_in_chunks
 from redrive.stores.records import Message
+from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import Outcome, redriven
 from redrive.worker.inbox import read, take
 
-log = logging.getLogger("redrive")
+
+def may_be_reopened(event: AnyEvent, items: Mapping[int, Item]) -> bool:
+    """Whether a flow that ended with this event can be redriven: not when all its work was compensated."""
+    return isinstance(event, FlowFailed) and (event.kind != "compensated" or bool(failed_compensations(items)))
 
 
-def may_be_reopened(event: AnyEvent) -> bool:
-    """Whether a flow that ended with this event can be redriven: not when its work was compensated."""
-    return isinstance(event, FlowFailed) and event.kind != "compensated"
+def failed_compensations(items: Mapping[int, Item]) -> list[int]:
+    """The items that failed to compensate others. A redrive continues the compensation with them."""
+    return [item.number for item in items.values() if item.compensates and item.state == "failed"]
 
 
 def comes_too_late(said: AnyMessage | None, items: dict[int, Item]) -> bool:
@@ -43,13 +48,16 @@ def reopen(
         _take(run, messages, message)
         said = read(message)
         if comes_too_late(said, known):
-            log.warning("flow %s has failed; a message about a settled step does not reopen it", run.id)
+            log_flow(logging.WARNING, run.id, "it has failed; a message about a settled step does not reopen it")
         elif (
             isinstance(said, Redrive | ManualResolution)
             and failed is not None
             and isinstance(failed.event, FlowFailed)
-            and may_be_reopened(failed.event)
+            and may_be_reopened(failed.event, known)
         ):
+            if failed.event.kind == "compensated":
+                _reopen_compensation(run, lines, failed_compensations(known), said)
+                return True
             items: list[int | None] = [failed.event.item]
             all_failed = [item.number for item in known.values() if item.state == "failed"]
             if run.log.record.definition.startswith(GRAPH):
@@ -67,6 +75,16 @@ def reopen(
                     failures.redrive(item, said, midway=item != items[0])  # the first reopens the flow
             return True
     return False
+
+
+def _reopen_compensation(run: FlowRun, lines: list[Line], items: list[int], said: Redrive | ManualResolution) -> None:
+    """Try failed compensations again. What was compensated stays so, since nothing is rewound."""
+    at = run.log.now()
+    for number in items:
+        event = redriven(said, number, run.log.seq + 1, midway=number != items[0])
+        event = msgspec.structs.replace(event, compensation=True)
+        run.log.append_applied(at, event)
+        lines.append(Line(run.log.seq, at, event))
 
 
 def redrive_items(run: FlowRun, lines: list[Line], messages: list[Message]) -> Generator[None, None, None]:

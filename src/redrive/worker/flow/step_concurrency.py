@@ -30,7 +30,8 @@ class StepConcurrency:
 
     def release(self, step: str, item: int) -> None:
         """The item no longer runs."""
-        self._slots.get(step, set()).discard(item)
+        if running := self._slots.get(step):
+            running.discard(item)
 
     def next(self, step: str) -> int | None:
         """The item that may run next; None when the limit is reached or no item waits."""

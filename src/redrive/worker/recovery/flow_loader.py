@@ -6,12 +6,16 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from redrive.determinism.dice import Dice
 from redrive.errors import CrashLoopError, DeserializationError, UnknownDefinitionError
 from redrive.flows.action import unknown_actions
+from redrive.flows.events import FlowFailed
 from redrive.flows.history import fold
 from redrive.flows.messages import ManualResolution
+from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.interface import Store
-from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Lease, Message
+from redrive.stores.records import EventRow, FlowChange, FlowRecord, HeartbeatRow, Message
+from redrive.telemetry.logs import log_flow
 from redrive.worker.event_rows import lines_of
 from redrive.worker.flow.flow_factory import FlowFactory
 from redrive.worker.flow.flow_run import FlowRun
@@ -20,29 +24,26 @@ from redrive.worker.flow_table import FlowTable
 from redrive.worker.inbox import read
 from redrive.worker.internal_errors import FaultHandler
 from redrive.worker.journal import Journal
+from redrive.worker.maintenance.held_lease import HeldLease
 from redrive.worker.recovery.chunked_replay import ChunkedReplay
+from redrive.worker.recovery.evidence import NONE, SUSPECT, Evidence, read_evidence
 from redrive.worker.recovery.replay import Replayer
 from redrive.worker.store_retries import retry_until_available
-
-log = logging.getLogger("redrive")
 
 BEGUN_AT_ONCE = 25
 LOGS_AT_ONCE = 64
 """Flows whose logs are read together; fewer where the logs are long."""
 READ_AT_ONCE = 8 * 2**20
 """Bytes of logs that are read together."""
-SUSPECT = 2
-"""A flow that lost this many owners in a row is loaded alone: its own code may be killing them."""
-ALONE = 1000
-"""Stored as the number of lost owners while a flow is loaded alone: if the worker is lost now, the flow is to blame."""
 
 
 class FlowLoader:
     def __init__(
         self,
         store: Store,
-        lease: Lease,
+        held: HeldLease,
         now: Callable[[], float],
+        dice: Dice,
         journal: Journal,
         flows: FlowTable,
         factory: FlowFactory,
@@ -51,8 +52,10 @@ class FlowLoader:
         faults: FaultHandler,
     ) -> None:
         self._store = store
-        self._lease = lease
+        self._held = held
+        self._lease = held.lease
         self._now = now
+        self._dice = dice
         self._journal = journal
         self._flows = flows
         self._factory = factory
@@ -65,20 +68,20 @@ class FlowLoader:
         known: list[FlowRecord] = []
         suspects: list[FlowRecord] = []
         for number, record in enumerate(records, start=1):
-            if number % BEGUN_AT_ONCE == 0:
+            if number % BEGUN_AT_ONCE == 0 or len(record.input) > LARGE_JSON:
                 # Commits that are done by now must not wait for all of them.
                 await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
+                self._check_lease()
             is_new = record.claims == 1 and record.messages_sent == record.messages_read
-            if record.lost_owners >= SUSPECT:
+            if record.lost_owners >= SUSPECT or (record.blame and read_evidence(record.blame).is_against_code):
                 suspects.append(record)
             elif not is_new or not self.begin(record):
                 known.append(record)
         await self._continue_all(known)
-        for record in known:
-            if record.lost_owners:
-                self._clear_lost_owners(record)
-        for record in suspects:
-            await self._load_alone(record)
+        if suspects:
+            # In any order: otherwise the first one would be alone whenever a worker is killed right after its start.
+            suspects.sort(key=lambda _: self._dice())
+            await self._continue_all(suspects, alone=True)
 
     def begin(self, record: FlowRecord) -> bool:
         """Begin a flow that has no log yet; False when this process lacks its definition or an action it needs."""
@@ -103,42 +106,42 @@ class FlowLoader:
         self._flows.add(run)
         return run
 
-    async def _load_alone(self, record: FlowRecord) -> None:
-        """Load nothing else until it is known, durably, whether this flow takes its worker down."""
-        crash_loop = None
-        if record.lost_owners > ALONE:
-            crash_loop = CrashLoopError(
-                "several workers in a row died after loading this flow, the last one while it had loaded nothing "
-                "else: the flow's code kills its process, or blocks it for longer than a lease"
-            )
-        else:
-            lost = record.lost_owners
-            log.warning("flow %s: %d workers in a row were lost with it; it is loaded alone", record.id, lost)
-            self._store_lost_owners(record, ALONE)
-            await self._journal.written()
-        await self._continue_all([record], crash_loop)
-        await self._journal.written()
-        self._clear_lost_owners(record)
+    def _check_lease(self) -> None:
+        """Nothing is run, and nobody is accused or cleared, once another worker may own the flows."""
+        if not self._held.may_call():
+            raise self._held.lost()
 
-    def _clear_lost_owners(self, record: FlowRecord) -> None:
-        """The flow has survived its load; a flow that was released meanwhile has no lost owners anyway."""
-        run = self._flows.by_id.get(record.id)
-        if run is not None and not run.log.released:
-            self._store_lost_owners(record, 0)
-
-    def _store_lost_owners(self, record: FlowRecord, lost: int) -> None:
-        change = FlowChange(
-            flow_id=record.id,
-            status="running",
-            wake_at=record.wake_at,
-            messages_read=record.messages_read,
-            lost_owners=lost,
+    async def _accuse(self, record: FlowRecord, evidence: Evidence) -> None:
+        """Note that this flow is loaded alone: if the worker is lost before the next note, the flow is to blame."""
+        log_flow(
+            logging.WARNING,
+            record.id,
+            "it may be taking its workers down and is loaded alone (workers lost with it in a row: %d)",
+            record.lost_owners,
         )
-        self._journal.batch.flows.append(change)
-        self._journal.wake()
+        await retry_until_available(
+            self._store, self._store.accuse, self._lease, record.id, evidence.lost_alone().write()
+        )
 
-    async def _continue_all(self, records: Sequence[FlowRecord], crash_loop: CrashLoopError | None = None) -> None:
-        """Continue flows from their logs, a few at a time: all logs together may not fit into memory."""
+    def _has_survived(self, run: FlowRun) -> None:
+        """The worker lives though it has loaded the flow; the release of a flow says so itself."""
+        record = run.log.record
+        if (record.lost_owners or run.log.blame is not None) and not run.log.released:
+            change = FlowChange(
+                flow_id=record.id,
+                status="running",
+                wake_at=record.wake_at,
+                messages_read=record.messages_read,
+                blame=run.log.blame,
+            )
+            self._journal.batch.flows.append(change)
+            self._journal.wake()
+
+    async def _continue_all(self, records: Sequence[FlowRecord], alone: bool = False) -> None:
+        """Continue flows from their logs, a few at a time: all logs together may not fit into memory.
+
+        alone: note before each which flow it is, for the case that the flow takes this worker down.
+        """
         messages: dict[str, list[Message]] = defaultdict(list)
         if any(record.messages_sent > record.messages_read for record in records):
             for message in await retry_until_available(self._store, self._store.read_inbox, self._lease):
@@ -146,12 +149,12 @@ class FlowLoader:
         first, most = 0, 1
         while first < len(records):
             part = records[first : first + most]
-            size = await self._continue_part(part, messages, crash_loop)
+            size = await self._continue_part(part, messages, alone)
             first += len(part)
             most = min(2 * most, LOGS_AT_ONCE) if 2 * size <= READ_AT_ONCE else max(1, most // 2)
 
     async def _continue_part(
-        self, records: Sequence[FlowRecord], messages: dict[str, list[Message]], crash_loop: CrashLoopError | None
+        self, records: Sequence[FlowRecord], messages: dict[str, list[Message]], alone: bool
     ) -> int:
         """Returns the size of their logs in bytes."""
         store, ids = self._store, [record.id for record in records]
@@ -161,16 +164,27 @@ class FlowLoader:
             heartbeats[beat.flow_id].append(beat)
         size = 0
         for record in records:
+            self._check_lease()
             rows, unread = logs.pop(record.id, []), messages[record.id]
             size += sum(len(row.body) for row in rows)
             await self._close_dead_letter(record.id, rows, unread)
+            evidence = read_evidence(record.blame)
+            crash_loop = evidence.verdict()
+            if alone and crash_loop is None:
+                await self._accuse(record, evidence)
             run = self._create(record)
             if run is not None:
                 # The last owner may have died after it read some: messages that are gone were read.
                 run.log.messages_read = max(record.messages_read, record.messages_sent - len(unread))
-                await self._continue(run, rows, heartbeats[record.id], unread, crash_loop)
+                # Written with what the flow does now: if the worker is lost instead, nothing of it is.
+                run.log.change_blame((NONE if crash_loop else evidence.after_loading()).write())
+                await self._continue(run, rows, heartbeats[record.id], unread, evidence, crash_loop)
+                self._has_survived(run)
             # The lease keeper and others must not wait for all of them.
             await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
+        if alone:
+            self._check_lease()
+            await retry_until_available(store, store.accuse, self._lease, None)
         return size
 
     async def _continue(
@@ -179,10 +193,11 @@ class FlowLoader:
         rows: list[EventRow],
         heartbeats: list[HeartbeatRow],
         messages: list[Message],
+        evidence: Evidence,
         crash_loop: CrashLoopError | None,
     ) -> None:
         try:
-            pieces = self._replayer.replay(run, rows, heartbeats, messages, crash_loop=crash_loop)
+            pieces = self._replayer.replay(run, rows, heartbeats, messages, evidence=evidence, crash_loop=crash_loop)
             await self._mid_replay.finish(run, pieces)
         except asyncio.CancelledError:
             self._flows.take_out(run)
@@ -196,8 +211,11 @@ class FlowLoader:
         resolutions = [said for said in map(read, messages) if isinstance(said, ManualResolution)]
         with contextlib.suppress(DeserializationError):
             # A log that cannot be read is parked later.
-            if resolutions and rows and may_be_reopened(lines_of(rows[-1:])[-1].event):
+            last = lines_of(rows[-1:])[-1].event if resolutions and rows else None
+            if isinstance(last, FlowFailed):
                 items = fold(lines_of(rows)).items
+                if not may_be_reopened(last, items):
+                    return
                 for said in [one for one in resolutions if not comes_too_late(one, items)][:1]:
                     close = self._store.close_dead_letters
                     await retry_until_available(

@@ -8,6 +8,7 @@ from redrive.determinism.clock import Clock
 from redrive.failures.traces import trace_of
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease
+from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_factory import FlowFactory
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
@@ -18,8 +19,6 @@ from redrive.worker.recovery.chunked_replay import ChunkedReplay
 from redrive.worker.recovery.replay import Replayer
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.store_retries import retry_until_available
-
-log = logging.getLogger("redrive")
 
 
 class Rebuilder:
@@ -74,7 +73,7 @@ class Rebuilder:
         del self._tasks[run.id]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("flow %s could not be rebuilt\n%s", run.id, trace_of(error))
+            log_flow(logging.ERROR, run.id, "it could not be rebuilt\n%s", trace_of(error))
             current = self._flows.by_id.get(run.id)
             if current is not None:
                 self._faults.engine_failed(current, error)
@@ -89,7 +88,7 @@ class Rebuilder:
         store = self._store
         with self._clock.busy():
             while not run.log.released:
-                await self._journal.written()
+                await self._journal.written(run.id)
                 seq = run.log.seq
                 rows = (await retry_until_available(store, store.read_events, [run.id]))[run.id]
                 beats = await retry_until_available(store, store.read_heartbeats, [run.id])

@@ -19,16 +19,15 @@ from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
 from redrive.flows.messages import Cancel, ManualResolution
 from redrive.flows.replay import last_decisive_line, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
+from redrive.telemetry.logs import log_flow
 from redrive.worker.event_rows import items_named_in, reading_lines
-from redrive.worker.flow.attempt_failures import lost_attempt
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import apply_resolution, outcomes_in
 from redrive.worker.flow.redrive import redrive_items, reopen
 from redrive.worker.inbox import Inbox, cancel_unreplayable, obey_pause, take
+from redrive.worker.recovery.evidence import NONE, Evidence
 from redrive.worker.recovery.unreplayable import park_unreplayable
 from redrive.worker.slots import ExecutionSlots
-
-log = logging.getLogger("redrive")
 
 
 class Replayer:
@@ -50,6 +49,7 @@ class Replayer:
         heartbeats: list[HeartbeatRow],
         messages: list[Message],
         running_here: Collection[int] = (),
+        evidence: Evidence = NONE,
         crash_loop: CrashLoopError | None = None,
     ) -> Iterator[None]:
         """Replay the flow's log, deliver its messages, and do what is due.
@@ -57,8 +57,25 @@ class Replayer:
         A generator that yields between chunks: until it ends, nothing else may reach the flow.
 
         running_here: items whose attempts run in this worker.
+        evidence: what is known against the flow.
         crash_loop: why none of the flow's code may run any more; the flow fails with it.
         """
+        yield from self._replay(run, rows, heartbeats, messages, running_here, evidence, crash_loop)
+        if run.log.history.ending is not None:
+            # A flow that ended without its code did not know of them.
+            for beat in heartbeats:
+                run.log.journal.drop_retry(run.id, beat.item)
+
+    def _replay(
+        self,
+        run: FlowRun,
+        rows: list[EventRow],
+        heartbeats: list[HeartbeatRow],
+        messages: list[Message],
+        running_here: Collection[int],
+        evidence: Evidence,
+        crash_loop: CrashLoopError | None,
+    ) -> Iterator[None]:
         if rows:
             run.log.seq, run.log.last_at = rows[-1].seq, rows[-1].at
         try:
@@ -88,6 +105,7 @@ class Replayer:
         if not run.has_begun:
             self._begin(run, lines, messages)
             return
+        run.log.began_at = _began_at(lines)
         told, is_redriven = before, _is_redriven(lines)
         if is_redriven:
             before = yield from fold_in_chunks(_before_redrives(lines))
@@ -111,7 +129,7 @@ class Replayer:
         obey_pause(run, messages)
         _log_revived(run, told)
         run.commands.handle(open_commands, run.log.now())
-        _fail_lost(run, lost, before)
+        _fail_lost(run, lost, before, evidence)
         run.resume_items()
         for said in outcomes_in(lines, run.log.history):
             apply_resolution(run, said, run.log.now(), from_log=True)
@@ -137,11 +155,11 @@ class Replayer:
         lost = [item for item in running if not item.accepted and item.number not in running_here]
         run.starter.active += len(lost)
         for item in running:
+            # A lost item keeps its place too, until it is known how its attempt ended.
+            run.starter.keep_step(item)
             if item.accepted:
-                run.starter.keep_step(item)
                 run.attempts.await_callback(item)
             elif item.number in running_here:
-                run.starter.keep_step(item)
                 run.starter.active += 1
         self._slots.stop_all_but(run.id, {item.number for item in running})
         return lost
@@ -185,19 +203,31 @@ def _log_revived(run: FlowRun, told: FlowHistory) -> None:
             run.log.append(run.log.now(), ItemDeferred(item=item.number, until=item.retry_at, reason=reason))
 
 
-def _fail_lost(run: FlowRun, lost: list[Item], before: FlowHistory) -> None:
-    """Fail attempts that ran when their worker was lost: they count, and their outcome is unknown.
+def _fail_lost(run: FlowRun, lost: list[Item], before: FlowHistory, evidence: Evidence) -> None:
+    """Fail attempts that ran when their worker was lost: their outcome is unknown.
 
     Attempts that the flow's code had stopped `before` a redrive rewound that do not count.
     """
     for item in lost:
         if item.state == "running" and not run.log.released:
-            at = run.log.now()
-            run.starter.active -= 1
             if before.items[item.number].state == "cancelled":
+                at = run.log.now()
+                run.starter.active -= 1
                 run.attempts.return_attempt(item, at, at, "a redrive rewound what had stopped it")
+                run.starter.release_step(item, at)
             else:
-                run.attempts.fail(item, *lost_attempt(), at)
+                held_by = evidence.where.removeprefix(f"by flow {run.id} ") if evidence.by_code else ""
+                run.attempts.lose(item, _blame(run, item, evidence), held_by)
+
+
+def _blame(run: FlowRun, item: Item, evidence: Evidence) -> str:
+    """Why the lost attempt itself took its worker down; "" when nothing says so."""
+    if item.number == evidence.item:
+        return f"it blocked its worker's event loop for a whole lease ({evidence.where})"
+    if item.alone and run.log.record.lost_owners:
+        # Not where the last owner released the flow, and left the attempt behind in a thread.
+        return "it was the only suspect running on that worker"
+    return ""
 
 
 def _fail_without_code(run: FlowRun, lines: list[Line], error: Exception, kind: str | None, at: float) -> None:
@@ -216,7 +246,7 @@ def _fail_with_messages(run: FlowRun, lines: list[Line], error: DeserializationE
             return
     for said in words:
         if isinstance(said, ManualResolution):
-            log.error("flow %s fails, and a message to it is dropped: %s", run.id, type(said).__name__)
+            log_flow(logging.ERROR, run.id, "it fails, and a message to it is dropped: %s", type(said).__name__)
     _fail_without_code(run, lines, error, None, run.log.last_at)
 
 

@@ -8,11 +8,10 @@ from redrive.flows.history import fold
 from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
 from redrive.flows.replay import last_decisive_line
 from redrive.stores.records import Message
+from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import Outcome, redriven
 from redrive.worker.inbox import cancel_unreplayable, take
-
-log = logging.getLogger("redrive")
 
 
 def park_unreplayable(run: FlowRun, lines: list[Line], problem: str, messages: Sequence[Message]) -> None:
@@ -40,5 +39,5 @@ def park_unreplayable(run: FlowRun, lines: list[Line], problem: str, messages: S
             else:
                 run.starter.list_retry(parked.items[said.item])
         elif said is not None:
-            log.error("flow %s cannot go on, and a message to it is dropped: %s", run.id, type(said).__name__)
+            log_flow(logging.ERROR, run.id, "it cannot go on, and a message to it is dropped: %s", type(said).__name__)
     run.log.park(problem)

@@ -3,11 +3,13 @@
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from redrive.errors import NotationError
+from redrive.failures.redaction import redact
+from redrive.failures.secret_names import names_a_secret
 from redrive.flows.action import Action, action
-from redrive.flows.graphs.notation.problems import Problems
+from redrive.flows.graphs.notation.problems import MOST_KEYS, Problems
 from redrive.flows.graphs.spec import ActionHandler, Handler, HttpHandler, Mode
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place
@@ -17,6 +19,8 @@ HTTP_ONLY = ("mode", "statuses", "conflict")
 LONGEST_ADDRESS = 2000
 CATEGORIES = ("transient", "permanent", "unknown")
 
+_SECRET_PARAMETERS = ("key", "pass", "code")
+"""Names that are ordinary words elsewhere, and secrets in the query of an address."""
 _LONGEST_ACTION = 200
 _MODES: dict[str, Mode] = {"sync": "sync", "async": "async"}
 _ONE_OF_THEM = (
@@ -75,15 +79,29 @@ def _read_address(value: Any, place: Place) -> str:
         raise place.refuse(value, "not an http or https address", allowed)
     if has_user:
         raise place.refuse("***", "a user or password in an address would appear in events and logs", allowed)
+    if _has_secret(value, parts.query):
+        problem = "a secret in an address would appear in events and logs"
+        raise place.refuse("***", problem, f"{allowed}; the handler can check the signature of requests instead")
     if parts.fragment:
         raise place.refuse(value, "the part after # is never sent", allowed)
     return value
+
+
+def _has_secret(address: str, query: str) -> bool:
+    """Whether the address has a parameter that is named like a secret, or looks like it holds one."""
+    names = [name.lower() for name, _ in parse_qsl(query, keep_blank_values=True)]
+    if any(names_a_secret(name) or name in _SECRET_PARAMETERS for name in names):
+        return True
+    return redact(address, LONGEST_ADDRESS) != address
 
 
 def _read_statuses(data: Any, place: Place, problems: Problems) -> dict[str, Any]:
     if not isinstance(data, Mapping):
         allowed = "statuses and what they mean, such as {404: transient}"
         problems.add(place.refuse(data, "not a mapping", allowed))
+        return {}
+    if len(data) > MOST_KEYS:
+        problems.add(place.refuse(None, f"{len(data):,} keys are too many", "HTTP statuses from 200 to 599"))
         return {}
     statuses: dict[str, Any] = {}
     for status, meaning in data.items():

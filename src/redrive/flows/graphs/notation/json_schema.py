@@ -5,6 +5,7 @@ It covers the form only. Problems between steps, such as unknown names and cycle
 
 from typing import Any
 
+from redrive.flows.dependency_name import LONGEST_DEPENDENCY
 from redrive.flows.graphs.conditions import LONGEST_CONDITION
 from redrive.flows.graphs.graph import MOST_STEPS
 from redrive.flows.graphs.notation.environments import ENVIRONMENT_KEYS, MOST_ENVIRONMENTS
@@ -13,7 +14,7 @@ from redrive.flows.graphs.notation.handlers import CATEGORIES, HANDLER_KEYS, HTT
 from redrive.flows.graphs.notation.input_reading import MOST_INPUTS
 from redrive.flows.graphs.notation.names import LONGEST_NAME, NAME_PATTERN
 from redrive.flows.graphs.notation.step_policy import POLICY_KEYS
-from redrive.flows.graphs.notation.step_reading import LONGEST_DEPENDENCY, MOST_AT_ONCE, MOST_DEPENDENCIES, STEP_KEYS
+from redrive.flows.graphs.notation.step_reading import MOST_AT_ONCE, MOST_DEPENDENCIES, STEP_KEYS
 from redrive.flows.graphs.value_types import VALUE_TYPES
 from redrive.notation.fields import LARGEST_COUNT
 from redrive.notation.formats.native_json_schema import DIALECT, native_schema

@@ -9,6 +9,8 @@ from redrive.failures.secret_names import names_a_secret
 from redrive.notation.fields import Fields
 from redrive.notation.place import Place, similar
 
+MOST_KEYS = 1000
+"""The keys of one mapping that has a few known ones: more are not even looked at."""
 MOST_SHOWN = 50
 """How many problems are shown; the others are only counted."""
 
@@ -55,6 +57,10 @@ class Problems:
         """The known keys of a mapping, None when it is not a mapping. Unknown keys are added as problems."""
         if not isinstance(data, Mapping):
             self.add(place.refuse(data, f"not {what}", f"a mapping with the keys {', '.join(known)}"))
+            return None
+        if len(data) > MOST_KEYS:
+            problem = f"{len(data):,} keys are too many"
+            self.add(place.refuse(None, problem, f"at most {MOST_KEYS:,}: {', '.join(known)}"))
             return None
         secret = bool(place.path) and names_a_secret(str(place.path[-1]))
         for key, written in data.items():

@@ -5,6 +5,7 @@ from typing import Any
 
 from redrive.errors import GraphError, UnknownDefinitionError
 from redrive.flows.action import Action, action_named
+from redrive.flows.dependency_name import LONGEST_DEPENDENCY, is_dependency_name
 from redrive.flows.graphs.conditions import ConditionError, check_condition
 from redrive.flows.graphs.notation.handlers import HANDLER_KEYS, HTTP_ONLY, read_handler
 from redrive.flows.graphs.notation.input_reading import read_inputs, read_outputs
@@ -30,7 +31,6 @@ STEP_KEYS = (
 RENAMED = {"retry_limit": "retry: {max_attempts: ...}", "max_attempts": "retry: {max_attempts: ...}"}
 MOST_DEPENDENCIES = 10_000
 MOST_AT_ONCE = 10_000
-LONGEST_DEPENDENCY = 200
 
 _UNREADABLE = ActionHandler(action="")
 
@@ -152,8 +152,6 @@ def _read_when(fields: Fields, inputs: Mapping[str, InputSpec]) -> str:
 
 def _read_dependency(fields: Fields) -> str | None:
     value = fields.data.get("dependency")
-    if "dependency" not in fields or (
-        isinstance(value, str) and 0 < len(value) <= LONGEST_DEPENDENCY and value.isprintable()
-    ):
-        return value
+    if "dependency" not in fields or is_dependency_name(value):
+        return None if value is None else str(value)
     raise fields.refuse("dependency", f"the name of a dependency, at most {LONGEST_DEPENDENCY} characters")
