@@ -202,7 +202,7 @@ def test_work_is_cut_when_the_attempt_is_over() -> None:
 
     async def scenario(runner: HttpRunner, url: str) -> None:
         # Whoever sent the deadline is patient, so that the answer is seen.
-        headers = {"Redrive-Deadline-Ms": "50"}
+        headers = {"Redrive-Deadline": "0.05"}
         async with aiohttp.ClientSession() as session, session.post(f"{url}/slow", json={}, headers=headers) as answer:
             assert answer.status == 503
             assert cut.is_set()
@@ -218,7 +218,7 @@ def test_a_request_of_anyone_is_a_first_attempt_of_its_own() -> None:
         assert redrive.current_attempt().number == 1
 
     async def scenario(runner: HttpRunner, url: str) -> None:
-        odd = {"Redrive-Receipt-Token": "no-number", "Redrive-Attempt": "x", "Redrive-Deadline-Ms": "-1"}
+        odd = {"Redrive-Receipt-Token": "no-number", "Redrive-Attempt": "x", "Redrive-Deadline": "-1"}
         async with aiohttp.ClientSession() as session:
             for headers in ({}, odd):
                 async with session.post(f"{url}/look", json={}, headers=headers) as answer:
@@ -322,10 +322,12 @@ def test_a_failure_that_is_reported_later_means_what_it_says(retry: bool, catego
 
 def test_a_step_that_is_not_asynchronous_has_no_callback() -> None:
     async def look() -> None:
-        with pytest.raises(RuntimeError, match="mode: async"):
+        with pytest.raises(RuntimeError, match=r"mode: async, and give .* --callback-base URL"):
             redrive.handlers.callback_url()
 
     outcome(look)
+    with pytest.raises(RuntimeError, match="in a step served with serve_steps"):
+        redrive.handlers.callback_url()
 
 
 def test_what_cannot_be_served_is_refused() -> None:

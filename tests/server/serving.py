@@ -1,6 +1,7 @@
 """A real server on a free port, in a thread of its own, and a client for it."""
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -61,13 +62,24 @@ class Serving:
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
+    @property
+    def open_connections(self) -> int:
+        return self._server.open_connections
+
+    def connect(self, sent: bytes = b"", source: str = "127.0.0.1") -> socket.socket:
+        """A bare connection, on which `sent` has been sent."""
+        host, _, port = self.url.removeprefix("http://").partition(":")
+        raw = socket.create_connection((host, int(port)), timeout=PATIENCE, source_address=(source, 0))
+        raw.sendall(sent)
+        return raw
+
     def ask(self, question: Callable[[App], Coroutine[Any, Any, T]]) -> T:
         """Have the app answer, in its own loop."""
         return asyncio.run_coroutine_threadsafe(question(self.app), self._loop).result(PATIENCE)
 
-    def key(self, role: Role, name: str = "ci") -> str:
+    def key(self, role: Role, name: str = "ci", **limits: Any) -> str:
         """A new API key of the store."""
-        row, key = new_key(name, role, time.time())
+        row, key = new_key(name, role, time.time(), **limits)
         self.ask(lambda app: app.store.add_key(row))
         return key
 
@@ -106,6 +118,18 @@ def serving(
     finally:
         server.client.close()
         server.stop()
+
+
+def received(raw: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
+    found = b""
+    with raw:
+        try:
+            while piece := raw.recv(65536):
+                found += piece
+        except ConnectionResetError:
+            pass
+    return found
 
 
 def problem(answer: httpx.Response, status: int) -> Any:

@@ -15,6 +15,7 @@ from redrive.client.app import App
 from redrive.errors import StoreUnavailableError
 from redrive.explain.explanation import Explanation, Note
 from redrive.server.api_keys import Role, new_key
+from redrive.server.closed_store import reopen
 from redrive.server.http_server import bind
 
 WHY = {"why": "because"}
@@ -46,13 +47,16 @@ ENDPOINTS: list[tuple[str, str, Role | None, Any]] = [
     ("GET", "/v1/retries", "read", None),
     ("GET", "/v1/queues", "read", None),
     ("PUT", "/v1/queues/gate", "admin", {"limit": 5}),
+    ("POST", "/v1/queues/gate/pause", "admin", {"why": "a test"}),
+    ("POST", "/v1/queues/gate/resume", "admin", {"why": "a test"}),
     ("GET", "/v1/workers", "read", None),
+    ("GET", "/v1/audit", "admin", None),
     ("GET", "/metrics", "read", None),
     ("GET", "/healthz", None, None),
     ("GET", "/readyz", None, None),
     ("GET", "/openapi.json", None, None),
 ]
-ROLES: tuple[Role, ...] = ("read", "operate", "admin")
+ROLES: tuple[Role, ...] = ("read", "read:payload", "operate", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +144,17 @@ def test_a_revoked_key_ends_the_streams_that_it_opened(guarded: Serving) -> None
         assert not [line for line in lines if line.startswith("event")]
 
 
+def test_the_first_key_ends_the_streams_that_were_opened_without_one() -> None:
+    with serving(worker=False) as server:
+        flow = server.ask(lambda app: app.start(shop.pay(cents=1)))
+        asked = {"Accept": "text/event-stream"}
+        with server.client.stream("GET", f"/v1/flows/{flow.id}/events", headers=asked, timeout=20) as answer:
+            lines = answer.iter_lines()
+            assert next(lines)
+            server.key("read")
+            assert not [line for line in lines if line.startswith("event")]
+
+
 def test_the_store_keeps_a_digest_of_a_key_only() -> None:
     row, key = new_key("ci", "read", 0.0)
     secret = key.split("_")[2]
@@ -164,6 +179,32 @@ def test_without_keys_pages_of_other_sites_may_not_ask() -> None:
         assert server.client.get("/v1/flows", headers={"Origin": server.url}).status_code == 200
 
 
+@pytest.mark.promise("X9")
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Forwarded-Host", "X-Real-IP"])
+def test_without_keys_requests_through_a_proxy_are_refused(header: str) -> None:
+    with serving(worker=False) as server:
+        said = problem(server.client.get("/v1/flows", headers={header: "203.0.113.7"}), 403)
+        assert said["parameter"] == header
+        assert "redrive keys add" in said["detail"]
+        assert server.client.get("/healthz", headers={header: "203.0.113.7"}).status_code == 200
+        passed = {**bearer(server.key("read")), header: "203.0.113.7"}
+        assert server.client.get("/v1/flows", headers=passed).status_code == 200
+
+
+@pytest.mark.promise("X9")
+def test_revoking_the_last_key_does_not_open_the_server() -> None:
+    with serving(worker=False) as server:
+        key = server.key("read")
+        assert server.client.get("/v1/flows", headers=bearer(key)).status_code == 200
+        assert server.ask(lambda app: app.store.drop_key(key.split("_")[1]))
+        problem(server.client.get("/v1/flows"), 401)
+        problem(server.client.get("/v1/flows", headers=bearer(key)), 401)
+        (mark,) = server.ask(lambda app: app.store.list_keys())
+        problem(server.client.get("/v1/flows", headers=bearer(f"rdk_{mark.id}_{mark.digest}")), 401)
+        assert server.ask(lambda app: reopen(app.store))
+        assert server.client.get("/v1/flows").status_code == 200
+
+
 def test_a_server_that_others_reach_lets_nobody_in_without_a_key() -> None:
     """Also when the last key is revoked while it runs."""
     with serving(worker=False, on_loopback=False) as server:
@@ -175,7 +216,7 @@ def test_a_server_that_others_reach_lets_nobody_in_without_a_key() -> None:
         assert server.client.get("/healthz").status_code == 200
 
 
-@pytest.mark.parametrize(("by", "kept"), [("anna", "anna (key night shift)"), ("", "key night shift")])
+@pytest.mark.parametrize(("by", "kept"), [("anna", "key night shift (as anna)"), ("", "key night shift")])
 def test_who_did_it_names_the_key(guarded: Serving, by: str, kept: str) -> None:
     key = guarded.key("operate", "night shift")
     start = {"action": "srv_pay", "inputs": {"cents": 1}}

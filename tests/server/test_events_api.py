@@ -64,7 +64,8 @@ def test_the_log_is_read_in_pages(server: Serving) -> None:
     server.finished(flow_id)
     whole = server.client.get(f"/v1/flows/{flow_id}/events").json()
     assert whole["next"] is None
-    assert [one["seq"] for one in whole["events"]] == [*range(1, len(whole["events"]) + 1)]
+    seqs = list(dict.fromkeys(one["seq"] for one in whole["events"]))
+    assert seqs == [*range(1, len(seqs) + 1)]
     assert whole["events"][-1]["event"]["type"] == "flow_completed"
     paged: list[Any] = []
     after: int | None = 0
@@ -79,7 +80,8 @@ def test_a_stream_tells_all_that_happened_and_ends_with_the_flow(server: Serving
     flow_id = server.start("workflow:SrvOrder", {"user": "u1", "failures": 1})
     with stream(server, flow_id) as answer:
         *events, end = Stream(answer).events()
-    assert [int(one["id"]) for one in events] == [*range(1, len(events) + 1)]
+    whole = [one["id"] for one in events if "." not in one["id"]]
+    assert whole == [str(seq) for seq in range(1, len(whole) + 1)]
     assert json.loads(events[-1]["data"])["event"]["type"] == "flow_completed"
     assert (end["event"], json.loads(end["data"])) == ("end", {"status": "completed"})
     pages = server.client.get(f"/v1/flows/{flow_id}/events").json()["events"]
@@ -94,11 +96,63 @@ def test_a_stream_goes_on_from_the_last_event_that_was_seen(server: Serving) -> 
     server.client.post(f"/v1/flows/{flow_id}/cancel", json=said)
     with stream(server, flow_id, **{"Last-Event-ID": first["id"]}) as answer:
         *rest, end = Stream(answer).events()
-    assert [int(one["id"]) for one in rest] == [*range(2, len(rest) + 2)]
+    assert [one["id"] for one in rest] == [str(seq) for seq in range(2, len(rest) + 2)]
     assert json.loads(end["data"]) == {"status": "cancelled"}
     # Nothing more can come: a browser that connects again is told to stay away.
     last = server.client.get(f"/v1/flows/{flow_id}/events", headers={**STREAM, "Last-Event-ID": rest[-1]["id"]})
     assert (last.status_code, last.content) == (204, b"")
+
+
+@pytest.mark.promise("A9")
+def test_each_thing_that_happens_to_work_is_an_event_with_its_name(server: Serving) -> None:
+    flow_id = server.start("action:srv_pay", {"cents": 1, "failures": 1})
+    server.finished(flow_id)
+    shown = server.client.get(f"/v1/flows/{flow_id}/events").json()["events"]
+    told = [(one["event"]["type"], one["event"].get("attempt")) for one in shown]
+    assert told == [
+        ("item_started", None),
+        ("attempt_started", 1),
+        ("attempt_failed", 1),
+        ("work_not_completed", 1),
+        ("retry_scheduled", 2),
+        ("attempt_started", 2),
+        ("item_completed", 2),
+        ("flow_completed", None),
+    ]
+    failed, not_completed, scheduled = (one["event"] for one in shown[2:5])
+    assert not_completed["category"] == "transient"
+    assert not_completed["error"] == failed["failure"]["type"] == "ConnectionError"
+    assert scheduled["until"] == failed["decision"]["when"]
+    assert scheduled["wait"] == pytest.approx(scheduled["until"] - shown[4]["at"], abs=1e-5)
+    assert "retry" in scheduled["reason"]
+    assert shown[5]["at"] >= scheduled["until"] - 1e-5
+    # The explanation has the same events, but none that may hold arguments or results.
+    explained = server.client.get(f"/v1/flows/{flow_id}/explain").json()["events"]
+    names = ("attempt_started", "work_not_completed", "retry_scheduled")
+    assert explained == [one for one in shown if one["event"]["type"] in names]
+
+
+@pytest.mark.promise("A9")
+def test_work_that_is_given_up_is_an_event(server: Serving) -> None:
+    flow_id = server.start("action:srv_refuse", {"why": "no stock"})
+    server.finished(flow_id)
+    shown = server.client.get(f"/v1/flows/{flow_id}/events").json()["events"]
+    [failed] = [one["event"] for one in shown if one["event"]["type"] == "work_failed"]
+    assert (failed["attempt"], failed["kind"], failed["message"]) == (1, "permanent", "no stock")
+    assert not [one for one in shown if one["event"]["type"] in ("work_not_completed", "retry_scheduled")]
+
+
+@pytest.mark.promise("A9", "A13")
+def test_a_stream_resumed_after_any_event_has_no_gap_and_repeats_nothing(server: Serving) -> None:
+    flow_id = server.start("action:srv_pay", {"cents": 1, "failures": 2})
+    server.finished(flow_id)
+    with stream(server, flow_id) as answer:
+        *events, _ = Stream(answer).events()
+    assert len({one["id"] for one in events}) == len(events)
+    for seen, event in enumerate(events[:-1], start=1):
+        with stream(server, flow_id, **{"Last-Event-ID": event["id"]}) as answer:
+            *rest, _ = Stream(answer).events()
+        assert rest == events[seen:]
 
 
 def test_a_stream_says_now_and_then_that_it_is_still_there(server: Serving) -> None:
@@ -132,7 +186,7 @@ def test_the_token_that_completes_an_attempt_shows_in_no_event(server: Serving) 
         assert not [token for token in tokens if token in text]
 
 
-@pytest.mark.parametrize("last", ["x", "-1", "1.5", "9" * 19])
+@pytest.mark.parametrize("last", ["x", "-1", "1.", ".5", "1.x", "9" * 19])
 def test_a_wrong_last_event_is_refused(server: Serving, last: str) -> None:
     flow_id = server.start("action:srv_pay", {"cents": 1})
     answer = server.client.get(f"/v1/flows/{flow_id}/events", headers={**STREAM, "Last-Event-ID": last})
@@ -188,7 +242,7 @@ def test_a_stream_gives_the_last_events_of_a_flow_that_ends_while_it_looks(monke
 
             monkeypatch.setattr(app.store, "read_events_after", read_and_let_it_end)
             streams = EventStreams(ServerSettings(), ApiKeys(app.store, 1.0))
-            pieces = [piece async for piece in await streams.begin(app, handle.id, 0, Caller("read"))]
+            pieces = [piece async for piece in await streams.begin(app, handle.id, (0, 0), Caller("read"))]
             app.stop()
             await working[0]
             assert sum(piece.startswith(b"id: ") for piece in pieces) == len(await app.log(handle.id))

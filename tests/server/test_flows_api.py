@@ -206,3 +206,22 @@ def test_explain_is_what_the_command_shows_as_json(server: Serving) -> None:
     (item,) = [entry for entry in explained["timeline"] if entry["type"] == "item"]
     assert [attempt["outcome"] for attempt in item["attempts"]] == ["failed", "completed"]
     assert item["attempts"][0]["decision"]["answer"] == "retry"
+
+
+@pytest.mark.promise("L7")
+@pytest.mark.parametrize(
+    ("header", "kept"),
+    [
+        ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", True),
+        ("00-00000000000000000000000000000000-b7ad6b7169203331-01", False),
+        ("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", False),
+        ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more", False),
+        ("x" * 5000, False),
+    ],
+)
+def test_the_trace_of_a_request_is_kept_with_its_flow(server: Serving, header: str, kept: bool) -> None:
+    body = {"action": "srv_pay", "inputs": {"cents": 5}, "delay": "1h"}
+    answer = server.client.post("/v1/flows", json=body, headers={"traceparent": header})
+    assert answer.status_code == 201, answer.text
+    record = server.ask(lambda app: app.find(answer.json()["id"]))
+    assert record.traceparent == (header if kept else None)

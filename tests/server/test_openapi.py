@@ -1,6 +1,6 @@
 """The OpenAPI document says what the server does: schemathesis tries it out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jsonschema
@@ -12,7 +12,11 @@ from schemathesis.config import SchemathesisConfig
 from tests.server import shop  # noqa: F401 - it registers what the flows run
 from tests.server.serving import Serving, serving
 
+from redrive.server.api_keys import ROLES, Role
+
 EXAMPLES = 5
+ROLE_EXAMPLES = 3
+CANARY = "kanarie-0815"
 
 
 STEP = {"name": "reserve", "endpoint": "https://shop.example.com/reserve", "inputs": {"order_id": "string"}}
@@ -55,6 +59,52 @@ def test_no_server_error_and_no_contradiction(server: Serving) -> None:
     assert tried == every - {("get", "/openapi.json")}
 
 
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Serving]:
+    """A server with keys, and with flows whose inputs, results and errors hold the canary."""
+    with serving(rate=1e6, burst=10**6) as server:
+        server.client.post("/v1/steps", json={**STEP, "inputs": {"order_id": {"default": CANARY}}})
+        server.finished(server.start("workflow:SrvOrder", {"user": CANARY}))
+        server.finished(server.start("action:srv_refuse", {"why": CANARY}))
+        server.key("admin", "first")
+        yield server
+
+
+@pytest.mark.promise("X10")
+@pytest.mark.parametrize("role", [None, *ROLES])
+def test_no_role_gets_what_it_may_not_have(guarded: Serving, role: Role | None) -> None:
+    """Schemathesis with a key of every role, and without one."""
+    headers = {"Authorization": f"Bearer {guarded.key(role)}"} if role else {}
+    known = existing(guarded, {"Authorization": f"Bearer {guarded.key('admin')}"})
+    schema = loaded(guarded)
+    outcomes: dict[str, set[int]] = {}
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        raw = schema.raw_schema["paths"][operation.path][operation.method]
+        needs: Role | None = raw.get("x-role")
+        refusal = None if needs is None else 401 if role is None else 403
+        if refusal == 403 and role is not None and ROLES.index(role) >= ROLES.index(needs or "read"):
+            refusal = None
+        statuses: set[int] = outcomes.setdefault(f"{operation.method} {operation.path}", set())
+        shows = role is not None and ROLES.index(role) >= ROLES.index("read:payload")
+
+        def check(case: Any, refusal: int | None = refusal, seen: set[int] = statuses, shows: bool = shows) -> None:
+            if refusal is None:
+                answer = case.call_and_validate(headers=headers)
+                assert answer.status_code not in (401, 403), answer.text
+            else:
+                answer = case.call(headers=headers)
+                assert answer.status_code == refusal, answer.text
+                assert answer.headers["content-type"] == ["application/problem+json"]
+            seen.add(answer.status_code)
+            assert shows or CANARY not in answer.text
+
+        attempt(operation, schemathesis.GenerationMode.POSITIVE, known, check, ROLE_EXAMPLES)
+    assert all(outcomes.values())
+    allowed = [name for name, seen in outcomes.items() if not seen <= {401, 403}]
+    assert len(allowed) == {None: 3, "read": 15, "read:payload": 15, "operate": 26, "admin": 32}[role]
+
+
 def test_the_document_explains_itself(server: Serving) -> None:
     document = server.client.get("/openapi.json").json()
     for path, methods in document["paths"].items():
@@ -73,7 +123,10 @@ def test_the_document_explains_itself(server: Serving) -> None:
     limit = [
         one for one in document["paths"]["/v1/flows/{flow_id}/events"]["get"]["parameters"] if one["name"] == "limit"
     ]
-    assert limit[0]["description"] == "The size of a page; it does not apply to a stream."
+    assert (
+        limit[0]["description"]
+        == "The number of lines in a page, each with all its events; it does not apply to a stream."
+    )
 
 
 def can_be_wrong(operation: Any) -> bool:
@@ -82,16 +135,22 @@ def can_be_wrong(operation: Any) -> bool:
     return bool(body) or any(one["in"] == "query" for one in operation.get("parameters", ()))
 
 
-def existing(server: Serving) -> dict[str, list[str]]:
+def existing(server: Serving, headers: dict[str, str] | None = None) -> dict[str, list[str]]:
     """Names for paths that are there."""
-    flows = [flow["id"] for flow in server.client.get("/v1/flows").json()["flows"]]
+    flows = [flow["id"] for flow in server.client.get("/v1/flows", headers=headers).json()["flows"]]
     return {"flow_id": flows, "name": ["reserve"], "step": ["srv_pay", "srv_flaky"], "queue": ["mail"]}
 
 
-def attempt(operation: Any, mode: Any, known: dict[str, list[str]]) -> None:
+def attempt(
+    operation: Any,
+    mode: Any,
+    known: dict[str, list[str]],
+    check: Callable[[Any], None] = lambda case: case.call_and_validate(),
+    examples: int = EXAMPLES,
+) -> None:
     @seed(17)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
         phases=[Phase.explicit, Phase.generate],
@@ -103,6 +162,6 @@ def attempt(operation: Any, mode: Any, known: dict[str, list[str]]) -> None:
         # Most that exist, now and then something that does not.
         if which % 4:
             case.path_parameters |= {name: values[which % len(values)] for name, values in names.items()}
-        case.call_and_validate()
+        check(case)
 
     try_out()

@@ -8,6 +8,7 @@ from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
 from redrive.server.cursors import encode_cursor
+from redrive.stores.audit import AuditQuery
 from redrive.stores.records import RetryQuery
 
 SAID = {"by": "anna", "why": "the bank is back"}
@@ -125,13 +126,33 @@ def test_queues_are_listed_and_limited(server: Serving) -> None:
     answer = server.client.put("/v1/queues/mail", json={"limit": 3})
     assert (answer.status_code, answer.json()["limit"]) == (200, 3)
     queues = {queue["name"]: queue for queue in server.client.get("/v1/queues").json()["queues"]}
-    assert queues["mail"] == {"name": "mail", "limit": 3, "ready": 0, "waiting": 0, "running": 0}
+    states = ("ready", "waiting", "due", "running", "paused", "parked")
+    assert queues["mail"] == {"name": "mail", "limit": 3, "pause": None, **dict.fromkeys(states, 0)}
     assert server.client.put("/v1/queues/mail", json={"limit": None}).json()["limit"] is None
     for limit in (0, -1, "many", 1.5):
         assert problem(server.client.put("/v1/queues/mail", json={"limit": limit}), 400)["pointer"] == "/limit"
     assert problem(server.client.put("/v1/queues/mail", json={}), 400)["pointer"] == "/limit"
     for queue in ("x" * 201, "a%1b%5B2Jb", "a%0Ab"):
         assert problem(server.client.put(f"/v1/queues/{queue}", json={"limit": 1}), 422)["parameter"] == "queue"
+
+
+def test_a_queue_is_paused_and_resumed(server: Serving) -> None:
+    why = {"why": "the provider is down", "by": "anna"}
+    paused = server.client.post("/v1/queues/sms/pause", json=why)
+    assert paused.status_code == 200
+    pause = paused.json()["pause"]
+    assert (pause["why"], "anna" in pause["by"]) == ("the provider is down", True)
+    assert server.client.post("/v1/queues/sms/pause", json={"why": "again"}).json()["pause"] == pause
+    flow = server.start("action:srv_pay", {"cents": 1}, queue="sms")
+    explained = server.client.get(f"/v1/flows/{flow}/explain").json()
+    assert explained["headline"].startswith("held: queue sms was paused by anna")
+    assert server.client.post("/v1/queues/sms/resume", json=why).json()["pause"] is None
+    assert server.finished(flow)["status"] == "completed"
+    actions = [(one.action, one.target) for one in server.ask(lambda app: app.store.list_audit_entries(AuditQuery()))]
+    assert actions.count(("queue.pause", "sms")) == 2
+    assert actions.count(("queue.resume", "sms")) == 1
+    assert problem(server.client.post("/v1/queues/sms/pause", json={}), 400)["pointer"] == "/why"
+    assert problem(server.client.post("/v1/queues/a%0Ab/pause", json=why), 422)["parameter"] == "queue"
 
 
 def test_workers_are_listed(server: Serving) -> None:

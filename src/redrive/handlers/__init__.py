@@ -7,9 +7,10 @@ if TYPE_CHECKING:
     from redrive.handlers.callbacks import report_outcome
     from redrive.handlers.headers import callback_url
     from redrive.handlers.steps import StepServer, serve_steps
+    from redrive.handlers.verification import verify_request
     from redrive.runners.http.answers import Accepted
 
-__all__ = ["Accepted", "StepServer", "callback_url", "report_outcome", "serve_steps"]
+__all__ = ["Accepted", "StepServer", "callback_url", "report_outcome", "serve_steps", "verify_request"]
 
 # aiohttp, an extra, is needed only when one of them is used.
 _LAZY = {
@@ -18,6 +19,7 @@ _LAZY = {
     "callback_url": "handlers.headers",
     "report_outcome": "handlers.callbacks",
     "serve_steps": "handlers.steps",
+    "verify_request": "handlers.verification",
 }
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,16 +11,18 @@ try:
 except ImportError as error:
     raise ImportError("serving steps needs aiohttp 3.12 or newer: pip install 'redrive[server]'") from error
 
-from redrive.errors import ArgumentsError, TypeHintError
+from redrive.errors import ArgumentsError, SignatureError, TypeHintError
 from redrive.failures.failure import Failure
 from redrive.flows.action import Action, Executor
 from redrive.flows.stored_policy import DURABLE_DEFAULT
-from redrive.flows.values.json_form import LONGEST_JSON
+from redrive.flows.values.json_limits import LONGEST_JSON
 from redrive.flows.values.signature import NOT_READ
 from redrive.handlers.answers import bad_inputs, check_inputs, failure_answer, outputs_answer, problem
 from redrive.handlers.headers import CALLBACK, attempt_of
+from redrive.handlers.verification import verify_request
 from redrive.runners.attempt import Attempt
 from redrive.runners.http import request as wire
+from redrive.runners.http.signing import read_secret
 from redrive.runners.runner import Runner
 
 LOOPBACK = "127.0.0.1"
@@ -36,10 +38,17 @@ class StepServer:
         port: int = 0,
         threads: int = 32,
         processes: int = 4,
+        secrets: Sequence[str] = (),
     ) -> None:
+        """secrets: refuse requests that are not signed with one of these."""
         self.steps = {one.name: one for one in map(_as_action, steps)}
+        if isinstance(secrets, str):
+            raise ValueError("secrets: pass a list of secrets")
         if not steps or len(self.steps) < len(steps):
             raise ValueError("pass at least one function, and each name once: serve_steps(reserve, release)")
+        for secret in secrets:
+            read_secret(secret)
+        self._secrets = tuple(secrets)
         self._host = host
         self._port = port
         self._outcomes: dict[Attempt, asyncio.Future[web.Response]] = {}
@@ -82,7 +91,12 @@ class StepServer:
                 404, "no such step", f"{name} is not served here; use one of {', '.join(sorted(self.steps))}"
             )
         try:
-            inputs = check_inputs(action, await request.read())
+            body = await request.read()
+            if self._secrets:
+                verify_request(request.headers, body, self._secrets)
+            inputs = check_inputs(action, body)
+        except SignatureError as error:
+            return problem(401, "the request is refused", str(error))
         except web.HTTPRequestEntityTooLarge:
             return problem(413, f"the inputs of step {name} are too large", f"send at most {LONGEST_JSON:,} bytes")
         except (ConnectionError, web.RequestPayloadError):
@@ -133,14 +147,20 @@ class StepServer:
 
 
 def serve_steps(
-    *steps: Callable[..., Any], host: str = LOOPBACK, port: int = 9000, threads: int = 32, processes: int = 4
+    *steps: Callable[..., Any],
+    host: str = LOOPBACK,
+    port: int = 9000,
+    threads: int = 32,
+    processes: int = 4,
+    secrets: Sequence[str] = (),
 ) -> None:
     """Serve functions as the handlers of HTTP steps, each under its name, until the process is stopped.
 
     Inputs are converted to arguments by the type hints. Coroutines run in the event loop, plain functions in threads,
-    and actions with `process=True` in processes. By default only this machine can call them; see `host`.
+    and actions with `process=True` in processes. By default only this machine can call them; see `host`. With
+    `secrets`, requests that are not signed with one of them are refused.
     """
-    server = StepServer(*steps, threads=threads, processes=processes)
+    server = StepServer(*steps, threads=threads, processes=processes, secrets=secrets)
     web.run_app(server.app, host=host, port=port, access_log=None)
 
 

@@ -8,11 +8,13 @@ from litestar.datastructures import State
 from redrive.client.app import App
 from redrive.server import openapi
 from redrive.server.authentication import Authenticator, authorize
+from redrive.server.body_budget import BodyBudget
 from redrive.server.context import ServerContext
 from redrive.server.middleware import Middleware
 from redrive.server.problems import problem_response
 from redrive.server.rate_limit import RateLimiter
 from redrive.server.resources import (
+    audit,
     completions,
     dead_letters,
     flow_events,
@@ -31,7 +33,7 @@ class Api:
     """An ASGI application over an open app. on_loopback: only this machine can reach it."""
 
     def __init__(self, app: App, settings: ServerSettings | None = None, *, on_loopback: bool = True) -> None:
-        settings = settings or ServerSettings()
+        self.settings = settings = settings or ServerSettings()
         self._context = ServerContext(app, settings)
         metrics = health.metrics_endpoint()
         self._stop_metrics: Callable[[], None] | None = metrics[1] if metrics else None
@@ -46,6 +48,7 @@ class Api:
                 retries.router,
                 queues.router,
                 workers.router,
+                audit.router,
                 health.healthz,
                 health.readyz,
                 health.document_endpoint(lambda: openapi.document(inner)),
@@ -59,7 +62,9 @@ class Api:
             logging_config=None,
         )
         authenticator = Authenticator(self._context.keys, on_loopback=on_loopback)
-        self.asgi = Middleware(inner, authenticator, RateLimiter(settings.rate, settings.burst))
+        limiter = RateLimiter(settings.rate, settings.burst)
+        bodies = BodyBudget(settings.bodies, settings.bodies_per_caller, settings.bodies_patience)
+        self.asgi = Middleware(inner, authenticator, limiter, bodies)
 
     def stop(self) -> None:
         """End the event streams, and stop collecting metrics."""

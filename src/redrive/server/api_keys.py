@@ -3,18 +3,26 @@
 import hashlib
 import hmac
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal, get_args
 
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.determinism.ids import random_token
+from redrive.errors import StoreError
+from redrive.server.closed_store import keep_closed, without_mark
 from redrive.stores.interface import Store
 from redrive.stores.records import KeyRow
 
-Role = Literal["read", "operate", "admin"]
+Role = Literal["read", "read:payload", "operate", "admin"]
+"""Each may do what those before it may. read: look, without payloads. read:payload: also see arguments, results and
+messages. operate: also start and control flows. admin: also the catalogue, the limits of queues, and the audit log."""
 ROLES: tuple[Role, ...] = get_args(Role)
 _KEY = re.compile(r"rdk_([0-9a-f]{12})_([0-9a-f]{64})")
+_USE_INTERVAL = 60.0
+"""Seconds after which the last use of a key is written again."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -24,15 +32,52 @@ class Caller(msgspec.Struct, frozen=True):
     id: str = ""
     """The id of the API key; empty for a caller on this machine, where no keys are needed."""
     name: str = ""
+    queues: tuple[str, ...] = ()
+    """The queues whose flows the caller may see and use; empty: all."""
+    definitions: tuple[str, ...] = ()
+    """The definitions whose flows the caller may see and use, with or without their kind; empty: all."""
 
     def has_role(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
 
+    @property
+    def sees_payloads(self) -> bool:
+        return self.has_role("read:payload")
 
-def new_key(name: str, role: Role, now: float) -> tuple[KeyRow, str]:
+    @property
+    def is_limited(self) -> bool:
+        return bool(self.queues or self.definitions)
+
+    def may_use(self, queue: str, definition: str) -> bool:
+        """Whether flows of this queue and definition are within the limits of the key."""
+        if self.queues and queue not in self.queues:
+            return False
+        names = (definition, definition.partition(":")[2])
+        return not self.definitions or any(one in self.definitions for one in names)
+
+
+def new_key(
+    name: str,
+    role: Role,
+    now: float,
+    *,
+    queues: Sequence[str] = (),
+    definitions: Sequence[str] = (),
+    expires_at: float | None = None,
+) -> tuple[KeyRow, str]:
     """Return the row to store, and the key itself, which is kept nowhere."""
     id_, secret = random_token()[:12], random_token() + random_token()
-    return KeyRow(id=id_, name=name, role=role, digest=_digest(secret), created_at=now), f"rdk_{id_}_{secret}"
+    row = KeyRow(
+        id=id_,
+        name=name,
+        role=role,
+        digest=_digest(secret),
+        created_at=now,
+        queues=tuple(queues),
+        definitions=tuple(definitions),
+        expires_at=expires_at,
+    )
+    return row, f"rdk_{id_}_{secret}"
 
 
 class ApiKeys:
@@ -43,33 +88,56 @@ class ApiKeys:
         self._cache_for = cache_for
         self._keys: dict[str, KeyRow] = {}
         self._expires = float("-inf")
+        self._marked: dict[str, float] = {}
+        """When the last use of a key was written."""
+        self._are_required = False
 
-    async def exist(self) -> bool:
+    async def are_required(self) -> bool:
+        """Whether there are keys, valid or expired, or were before the last one was revoked."""
         await self._refresh()
-        return bool(self._keys)
+        return self._are_required
 
     async def caller(self, token: str) -> Caller | None:
-        """Return the holder of a key, or None if the key is unknown."""
+        """Return the holder of a key, or None if the key is unknown or has expired."""
         await self._refresh()
         found = _KEY.fullmatch(token)
         row = self._keys.get(found[1]) if found else None
         digest = _digest(found[2]) if found else ""
-        if row is None or not hmac.compare_digest(row.digest, digest) or row.role not in ROLES:
+        if row is None or not hmac.compare_digest(row.digest, digest) or row.role not in ROLES or _has_expired(row):
             return None
-        return Caller(row.role, row.id, row.name)
+        await self._mark_used(row)
+        return Caller(row.role, row.id, row.name, row.queues, row.definitions)
 
     async def still_valid(self, caller: Caller) -> bool:
-        """Whether the caller's key has not been revoked."""
+        """Whether the caller's key has neither been revoked nor expired; without a key, whether none is needed yet."""
         if not caller.id:
-            return True
+            return not await self.are_required()
         await self._refresh()
-        return caller.id in self._keys
+        row = self._keys.get(caller.id)
+        return row is not None and not _has_expired(row)
+
+    async def _mark_used(self, row: KeyRow) -> None:
+        now = SYSTEM_CLOCK.wall()
+        if now - max(row.used_at or 0.0, self._marked.get(row.id, 0.0)) >= _USE_INTERVAL:
+            self._marked[row.id] = now
+            # Who is let in does not depend on whether that can be noted.
+            with suppress(StoreError):
+                await self._store.mark_keys_used({row.id: now})
 
     async def _refresh(self) -> None:
         now = SYSTEM_CLOCK.monotonic()
         if now >= self._expires:
-            self._keys = {row.id: row for row in await self._store.list_keys()}
+            rows = await self._store.list_keys()
+            self._keys = {row.id: row for row in without_mark(rows)}
+            if len(self._keys) == len(rows) > 0:
+                await keep_closed(self._store)
+            self._are_required = bool(rows)
+            self._marked = {id_: at for id_, at in self._marked.items() if id_ in self._keys}
             self._expires = now + self._cache_for
+
+
+def _has_expired(row: KeyRow) -> bool:
+    return row.expires_at is not None and SYSTEM_CLOCK.wall() >= row.expires_at
 
 
 def _digest(secret: str) -> str:

@@ -16,6 +16,7 @@ _NO_KEY = (
     "send an API key as a bearer token in the Authorization header; create one: "
     "redrive keys add --role operate --name NAME"
 )
+_FORWARDED = ("X-Forwarded-For", "Forwarded", "Via", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP")
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
@@ -27,10 +28,17 @@ class Authenticator:
     async def authenticate(self, scope: Any) -> Caller:
         """Return the caller; ProblemError 401 or 403 if the request is not allowed."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if await self._keys.exist():
+        if await self._keys.are_required():
             return await self._by_key(headers.get("authorization", ""))
         if not self._on_loopback:
             raise _unauthorized(_NO_KEY)
+        # A proxy on this machine would pass on requests of the whole world, each as if it came from here.
+        if forwarded := next((name for name in _FORWARDED if name.lower() in headers), None):
+            detail = (
+                "without API keys, requests that a proxy passes on are refused; create a key first: "
+                "redrive keys add --role operate --name NAME"
+            )
+            raise ProblemError(403, detail, parameter=forwarded)
         # A page of another site, opened in a browser on this machine, must not reach the API.
         if not is_loopback_host(headers.get("host", "")):
             detail = (
@@ -48,7 +56,7 @@ class Authenticator:
             raise _unauthorized(_NO_KEY)
         caller = await self._keys.caller(token.strip())
         if caller is None:
-            raise _unauthorized("this API key is unknown or has been revoked")
+            raise _unauthorized("this API key is unknown, has expired or has been revoked")
         return caller
 
 
@@ -69,15 +77,17 @@ def authorize(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRoute
     # Handlers that Litestar adds by itself (OPTIONS) have no operation, and are open to every caller.
     if operation is not None and operation.role is not None and not caller.has_role(operation.role):
         raise ProblemError(403, f"this needs a key with the role {operation.role}; yours has the role {caller.role}")
+    if caller.is_limited and not (operation is not None and operation.within_limits):
+        raise ProblemError(403, "this needs an API key without limits to queues or definitions; yours has such limits")
 
 
 def operator_name(scope: Any, name: str) -> str:
-    """Return who acts, for the log of a flow: the name given, and the API key used."""
+    """Return who acts, for the log of a flow: the API key used, which is proven, and the name that was only given."""
     caller = caller_of(scope)
     if not caller.id:
         return name or "someone on this machine"
     key = f"key {caller.name}"
-    return f"{name} ({key})" if name else key
+    return f"{key} (as {name})" if name else key
 
 
 def _unauthorized(detail: str) -> ProblemError:

@@ -1,13 +1,23 @@
-"""What all endpoints share: the app, the settings, the API keys, the open event streams."""
+"""The state that all endpoints share: the app, the settings, the API keys, the open event streams."""
 
 from typing import Any
 
 from litestar import Request
 
 from redrive.client.app import App
+from redrive.errors import FlowNotFoundError
 from redrive.server.api_keys import ApiKeys
+from redrive.server.authentication import caller_of
+from redrive.server.body_budget import BodyClaim
 from redrive.server.event_streams import EventStreams
+from redrive.server.large_inputs import LargeInputs
 from redrive.server.settings import ServerSettings
+from redrive.stores.records import FlowRecord
+
+CLIENT = "redrive.client"
+"""The key of the ASGI scope under which the middleware stores the client: the API key or address to limit."""
+BODY_CLAIM = "redrive.body_claim"
+"""The key of the ASGI scope under which the middleware stores the request's claim to the body budget."""
 
 
 class ServerContext:
@@ -16,6 +26,7 @@ class ServerContext:
         self.settings = settings
         self.keys = ApiKeys(app.store, settings.key_cache)
         self.streams = EventStreams(settings, self.keys)
+        self.large_inputs = LargeInputs()
 
 
 def context_of(request: Request[Any, Any, Any]) -> ServerContext:
@@ -23,5 +34,25 @@ def context_of(request: Request[Any, Any, Any]) -> ServerContext:
     return context
 
 
+async def visible_flow(request: Request[Any, Any, Any], flow_id: str) -> FlowRecord:
+    """Return the flow; FlowNotFoundError if there is none, or none within the limits of the caller's key."""
+    app = app_of(request)
+    record = await app.find(flow_id)
+    if not caller_of(request.scope).may_use(record.queue, record.definition):
+        raise FlowNotFoundError(flow_id, app.store.address)
+    return record
+
+
 def app_of(request: Request[Any, Any, Any]) -> App:
     return context_of(request).app
+
+
+def client_of(scope: Any) -> str:
+    """Return the client to which per-client limits apply: an API key, or an address."""
+    client: str = scope[CLIENT]
+    return client
+
+
+def body_claim_of(scope: Any) -> BodyClaim:
+    claim: BodyClaim = scope[BODY_CLAIM]
+    return claim

@@ -2,29 +2,54 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import msgspec
 
 from redrive.client.app import App
 from redrive.determinism.clock import current_clock
-from redrive.errors import StoreUnavailableError
-from redrive.explain.log_line import LogLine, public_lines
+from redrive.errors import DeserializationError, StoreUnavailableError
+from redrive.explain.hidden_payloads import hide_lines
+from redrive.explain.log_line import BrokenEvent, LogLine, public_lines
+from redrive.failures.redaction import redact
 from redrive.flows.events import ENDINGS
 from redrive.server.api_keys import ApiKeys, Caller
 from redrive.server.problems import ProblemError
 from redrive.server.settings import ServerSettings
-from redrive.stores.records import FINISHED
+from redrive.stores.records import FINISHED, EventRow
 from redrive.worker.event_rows import lines_of
 
 PAGE_SIZE = 100
 
 
-async def events_after(app: App, flow_id: str, after: int, limit: int) -> list[LogLine]:
-    """Return the lines of a flow's log that follow line `after`: at least `limit` of them, if there are as many."""
-    rows = await app.store.read_events_after(flow_id, after, limit)
+Place = tuple[int, int]
+"""A place in the log: the number of a line, and the last of its parts that was read."""
+WHOLE = 2**31
+"""The part of a place that follows a whole line, with all its parts."""
+
+
+async def events_after(app: App, flow_id: str, after: Place, limit: int, caller: Caller) -> list[LogLine]:
+    """Return the events after this place, as the caller may see them: those of at least `limit` lines, if there are."""
+    seq, part = after
+    if part == WHOLE or not seq:
+        rows = await app.store.read_events_after(flow_id, seq, limit)
+    else:
+        # The rest of that line comes first.
+        rows = await app.store.read_events_after(flow_id, seq - 1, limit + 1)
     # The first row may begin with lines that precede it.
-    return [line for line in public_lines(lines_of(rows)) if line.seq > after]
+    return [line for line in _read(rows, caller) if (line.seq, line.part) > after]
+
+
+def _read(rows: list[EventRow], caller: Caller) -> list[LogLine]:
+    try:
+        lines = lines_of(rows)
+    except DeserializationError as error:
+        if len(rows) == 1:
+            return [LogLine(rows[0].seq, rows[0].at, BrokenEvent(redact(str(error), 300)))]
+        # One row that cannot be read does not hide the others.
+        return [line for row in rows for line in _read([row], caller)]
+    return public_lines(lines if caller.sees_payloads else hide_lines(lines))
 
 
 class EventStreams:
@@ -33,24 +58,32 @@ class EventStreams:
     def __init__(self, settings: ServerSettings, keys: ApiKeys) -> None:
         self._settings = settings
         self._keys = keys
-        self._open = 0
+        self._open: Counter[str] = Counter()
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
         self._stopping.set()
 
-    async def begin(self, app: App, flow_id: str, after: int, caller: Caller) -> AsyncIterator[bytes]:
-        """Return the stream of the flow's events after line `after`; ProblemError if too many streams are open."""
-        if self._open >= self._settings.streams or self._stopping.is_set():
+    async def begin(
+        self, app: App, flow_id: str, after: Place, caller: Caller, client: str = ""
+    ) -> AsyncIterator[bytes]:
+        """Return the stream of the flow's events after `after`; ProblemError if too many streams are open.
+
+        client: the API key or address whose share of the streams it uses.
+        """
+        if self._open[client] >= self._settings.streams_per_caller:
+            detail = f"you have {self._open[client]} event streams open, and may have no more; close some of them"
+            raise ProblemError(503, detail, headers={"Retry-After": "5"})
+        if self._open.total() >= self._settings.streams or self._stopping.is_set():
             raise ProblemError(503, "too many event streams are open; try again later", headers={"Retry-After": "5"})
-        stream = self._stream(app, flow_id, after, caller)
+        stream = self._stream(app, flow_id, after, caller, client)
         # Once begun, the generator runs its `finally` however the stream ends.
         await anext(stream)
         return stream
 
-    async def _stream(self, app: App, flow_id: str, after: int, caller: Caller) -> AsyncIterator[bytes]:
+    async def _stream(self, app: App, flow_id: str, after: Place, caller: Caller, client: str) -> AsyncIterator[bytes]:
         clock = current_clock()
-        self._open += 1
+        self._open[client] += 1
         try:
             yield b""
             yield b": the log of the flow, line by line\n\n"
@@ -60,17 +93,18 @@ class EventStreams:
                 with contextlib.suppress(StoreUnavailableError):
                     if not await self._keys.still_valid(caller):
                         return
-                    events = await events_after(app, flow_id, after, PAGE_SIZE)
+                    events = await events_after(app, flow_id, after, PAGE_SIZE, caller)
                     for event in events:
                         # Encoded JSON has no line breaks, so it is one line of data.
-                        yield b"id: %d\ndata: %s\n\n" % (event.seq, msgspec.json.encode(event))
-                        after, last_sent = event.seq, clock.monotonic()
+                        yield b"id: %s\ndata: %s\n\n" % (event.id.encode(), msgspec.json.encode(event))
+                        last_sent = clock.monotonic()
                         may_have_ended = may_have_ended or isinstance(event.event, ENDINGS)
                     if events:
+                        after = (events[-1].seq, WHOLE)
                         continue
                     # The last event and the status are committed together, but a redrive may have followed.
                     if may_have_ended and (status := await _final_status(app, flow_id)):
-                        if await events_after(app, flow_id, after, 1):
+                        if await events_after(app, flow_id, after, 1, caller):
                             # The flow ended between the two reads.
                             continue
                         yield b'event: end\ndata: {"status":"%s"}\n\n' % status.encode()
@@ -81,7 +115,10 @@ class EventStreams:
                     last_sent, may_have_ended = clock.monotonic(), True
                 await self._pause()
         finally:
-            self._open -= 1
+            self._open[client] -= 1
+            if not self._open[client]:
+                # Otherwise one entry would be left for every address that ever read a stream.
+                del self._open[client]
 
     async def _pause(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,5 +1,7 @@
 """Start a flow from a request body."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -21,6 +23,7 @@ from redrive.errors import (
 from redrive.failures.duration import read_duration
 from redrive.flows.action import action_named
 from redrive.flows.graphs.graph import graph_named
+from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW
 from redrive.flows.scripts.script import Script, script_named
 from redrive.flows.values.named_arguments import call_by_names
 from redrive.flows.workflows.workflow import Workflow, workflow_named
@@ -28,6 +31,7 @@ from redrive.server.models import Name, RequestModel
 from redrive.server.problems import ProblemError, SingleProblem, json_pointer, unprocessable, unprocessable_all
 from redrive.server.request_parsing import split_message
 from redrive.stores.records import FlowRecord
+from redrive.telemetry.traceparent import read_traceparent
 
 LONGEST_DELAY = 1e9
 KINDS = ("goals", "graph", "workflow", "action", "script")
@@ -60,17 +64,35 @@ class StartedFlow(msgspec.Struct, frozen=True):
     is_new: bool
 
 
-async def start_flow(app: App, body: StartRequest, key: str | None) -> StartedFlow:
+async def start_flow(
+    app: App,
+    body: StartRequest,
+    key: str | None,
+    may_use: Callable[[str, str], bool],
+    traceparent: str | None = None,
+) -> StartedFlow:
+    """Start the flow, or return the one that has its key.
+
+    may_use: whether a queue and a definition are allowed.
+    traceparent: the header of that name; one that is not valid is ignored, as the W3C says.
+    """
     kinds = [kind for kind in KINDS if getattr(body, kind) is not msgspec.UNSET]
     if kinds not in (["goals"], ["graph"], ["goals", "graph"], ["workflow"], ["action"], ["script"]):
         given = " and ".join(kinds) or "none of them"
         raise ProblemError(422, f"name one of {', '.join(KINDS)}; this body has {given}", pointer=_pointer(kinds))
     if isinstance(body.function, str) and kinds != ["script"]:
         raise ProblemError(422, "`function` is only for scripts; leave it out", pointer="/function")
+    definition = _definition(body)
+    if not may_use(body.queue, definition):
+        detail = f"your API key does not allow {definition} in queue {body.queue}; use a key that does"
+        raise ProblemError(403, detail)
     settings = {"key": key, "queue": body.queue, "priority": body.priority, "delay": _delay(body)}
+    if traceparent is not None and read_traceparent(traceparent) is not None:
+        settings["traceparent"] = traceparent
     try:
         handle = await _start(app, body, settings)
-    except KeyTakenError:
+    except KeyTakenError as error:
+        await _check_key(app, error.flow_id, may_use)
         raise
     except ArgumentsError as error:
         text, path = split_message(str(error))
@@ -90,18 +112,43 @@ async def start_flow(app: App, body: StartRequest, key: str | None) -> StartedFl
         raise unprocessable(error, _pointer(kinds)) from None
     except (ValueError, TypeError) as error:
         raise unprocessable(error, "/inputs") from None
-    return StartedFlow(await app.find(handle.id), handle.is_new)
+    return StartedFlow(await _check_key(app, handle.id, may_use), handle.is_new)
+
+
+async def _check_key(app: App, flow_id: str, may_use: Callable[[str, str], bool]) -> FlowRecord:
+    """Return the flow that has the key. Whoever may not use it learns neither its id nor whether the inputs agree."""
+    record = await app.find(flow_id)
+    if not may_use(record.queue, record.definition):
+        detail = (
+            "a flow with this idempotency key exists, and your API key may not use it; choose another idempotency key"
+        )
+        raise ProblemError(403, detail, pointer="/key")
+    return record
+
+
+def _definition(body: StartRequest) -> str:
+    """Return what the flow runs, as its record names it."""
+    for prefix, name in ((GRAPH, body.graph), (WORKFLOW, body.workflow), (ACTION, body.action), (SCRIPT, body.script)):
+        if isinstance(name, str):
+            return prefix + name
+    return GRAPH + BY_GOALS
 
 
 async def _start(app: App, body: StartRequest, settings: dict[str, Any]) -> Handle[Any]:
+    # A large input is decoded and encoded several times. In between, others have their turn.
+    await asyncio.sleep(0)  # noqa: TID251 - gives the loop a turn
     if isinstance(body.workflow, str):
         workflow: type[Workflow] = _registered(workflow_named, body.workflow, "/workflow")
         args, kwargs = call_by_names(workflow.signature, body.inputs, "inputs")
+        await asyncio.sleep(0)  # noqa: TID251 - as above
         return await app.start(workflow.call(*args, **kwargs), **settings)
     if isinstance(body.action, str):
         action = _registered(action_named, body.action, "/action")
         args, kwargs = call_by_names(action.signature, body.inputs, "inputs")
-        return await app.start(action(*args, **kwargs), **settings)
+        await asyncio.sleep(0)  # noqa: TID251 - as above
+        call = action(*args, **kwargs)
+        await asyncio.sleep(0)  # noqa: TID251 - as above
+        return await app.start(call, **settings)
     if isinstance(body.script, str):
         script: Script = _registered(script_named, body.script, "/script")
         return await app.start(script.call(body.inputs, function=_function(script, body)), **settings)

@@ -2,24 +2,43 @@
 
 import asyncio
 import contextlib
+import functools
 import socket
+import ssl
 from collections.abc import Iterator
 
 import uvicorn
 
+from redrive.determinism.clock import current_clock
 from redrive.server.api import Api
+from redrive.server.connection_gate import ConnectionGate
+from redrive.server.connections import Connections
+from redrive.server.file_descriptors import spare_descriptors
+from redrive.server.middleware import LARGEST_HEADERS
 
 GRACE = 5
 """Seconds that running requests may take to finish when the server stops."""
-LARGEST_HEADERS = 32 * 1024
-MOST_CONNECTIONS = 2000
+ACCEPTED_AT_ONCE = 64
+"""Connections that the event loop accepts in one turn."""
+LISTEN_QUEUE = 2048
+"""Connections that the system keeps until they are accepted."""
+TICKS_BETWEEN_CHECKS = 5
+"""uvicorn ticks ten times a second."""
 
 
 class HttpServer(uvicorn.Server):
-    """A uvicorn server that leaves signals to its caller."""
+    """A uvicorn server that leaves signals to its caller, and limits the resources that clients can use.
 
-    def __init__(self, api: Api) -> None:
+    tls: serve HTTPS with it; None: plain HTTP.
+    """
+
+    def __init__(self, api: Api, tls: ssl.SSLContext | None = None) -> None:
         self._api = api
+        self._tls = tls
+        self._clock = current_clock()
+        settings = api.settings
+        most = min(settings.connections, spare_descriptors() - settings.reserve)
+        self._connections = Connections(most, min(settings.connections_per_peer, most), settings.reserve)
         super().__init__(
             uvicorn.Config(
                 api.asgi,
@@ -31,14 +50,47 @@ class HttpServer(uvicorn.Server):
                 proxy_headers=False,
                 ws="none",
                 h11_max_incomplete_event_size=LARGEST_HEADERS,
-                limit_concurrency=MOST_CONNECTIONS,
                 timeout_graceful_shutdown=GRACE,
             )
         )
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections through the gate; uvicorn calls this."""
+        new_protocol = functools.partial(
+            ConnectionGate,
+            self._connections,
+            self._api.settings,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                new_protocol,
+                sock=bound,
+                backlog=ACCEPTED_AT_ONCE,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._api.settings.header_timeout if self._tls else None,
+            )
+            for bound in sockets or ()
+        ]
+        for bound in sockets or ():
+            # asyncio uses one number for the length of the queue and for how many it accepts in one turn.
+            bound.listen(LISTEN_QUEUE)
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_BETWEEN_CHECKS == 0:
+            self._connections.check(self._clock.monotonic())
+        return await super().on_tick(counter)
 
     def stop(self) -> None:
         """Accept no more requests; running ones may finish, and event streams end."""
@@ -61,9 +113,9 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, scheme: str = "http") -> str:
     host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 async def wait_until_started(server: HttpServer, serving: "asyncio.Task[None]") -> bool:

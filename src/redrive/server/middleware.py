@@ -1,4 +1,4 @@
-"""ASGI middleware around the API: authentication, rate limit, security headers."""
+"""ASGI middleware around the API: authentication, limits, security headers."""
 
 import math
 from typing import Any
@@ -9,10 +9,18 @@ from litestar.types import Message, Receive, Send
 from redrive.errors import StoreError
 from redrive.server.api_keys import Caller
 from redrive.server.authentication import CALLER, Authenticator
+from redrive.server.body_budget import BodyBudget, BodyClaim
+from redrive.server.connections import peer_of
+from redrive.server.context import BODY_CLAIM, CLIENT
+from redrive.server.http_protocol import RESERVED
 from redrive.server.problems import MEDIA_TYPE, ProblemError, problem_for
 from redrive.server.rate_limit import RateLimiter
 
 UNLIMITED_PATHS = frozenset({"/healthz", "/readyz"})
+HTTP_VERSIONS = ("1.1", "1.0")
+LARGEST_HEADERS = 32 * 1024
+CLOSE = {"Connection": "close"}
+CLOSING = [(b"connection", b"close")]
 MONITORED_PATHS = UNLIMITED_PATHS | {"/metrics"}
 """Paths that monitors request with HEAD."""
 SECURITY_HEADERS = [
@@ -25,36 +33,44 @@ SECURITY_HEADERS = [
 
 
 class Middleware:
-    def __init__(self, inner: Litestar, authenticator: Authenticator, limiter: RateLimiter) -> None:
+    def __init__(self, inner: Litestar, authenticator: Authenticator, limiter: RateLimiter, bodies: BodyBudget) -> None:
         self._inner = inner
         self._authenticator = authenticator
         self._limiter = limiter
+        self._bodies = bodies
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
 
+        is_reserved = scope.get("state", {}).get(RESERVED, False)
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *SECURITY_HEADERS]
+                message["headers"] = [*message["headers"], *SECURITY_HEADERS, *(CLOSING if is_reserved else ())]
             await send(message)
 
         try:
-            await self._check(scope)
+            _check_form(scope)
+            if not _is_health_check(scope):
+                if is_reserved:
+                    detail = "too many connections are open; try again later"
+                    raise ProblemError(503, detail, headers={"Retry-After": "1"})
+                await self._check_caller(scope)
         except ProblemError as error:
             await _send_problem(error, send_with_headers)
             return
         if scope["method"] == "HEAD" and scope["path"] in MONITORED_PATHS:
             # In a copy: the server still knows that the method was HEAD, and sends no body.
             scope = {**scope, "method": "GET"}
-        await self._inner(scope, receive, send_with_headers)
+        claim = scope[BODY_CLAIM] = BodyClaim(self._bodies, scope.get(CLIENT, ""))
+        try:
+            await self._inner(scope, receive, send_with_headers)
+        finally:
+            claim.release()
 
-    async def _check(self, scope: Any) -> None:
-        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
-            raise ProblemError(400, "the path and the query must not contain NUL characters")
-        if scope["path"] in UNLIMITED_PATHS:
-            return
+    async def _check_caller(self, scope: Any) -> None:
         caller: Caller | ProblemError
         try:
             caller = await self._authenticator.authenticate(scope)
@@ -64,11 +80,28 @@ class Middleware:
             caller = problem_for(error)
         # Not raised here: endpoints that are open to all do not need a caller.
         scope[CALLER] = caller
-        address = scope["client"][0] if scope.get("client") else "?"
+        # As connections are counted: one host may own many addresses.
+        address = peer_of(scope.get("client")) or "?"
         key = caller.id if isinstance(caller, Caller) else ""
-        wait = self._limiter.acquire(f"key {key}" if key else f"address {address}")
+        scope[CLIENT] = f"key {key}" if key else f"address {address}"
+        wait = self._limiter.acquire(scope[CLIENT])
         if wait > 0:
             raise ProblemError(429, "too many requests; slow down", headers={"Retry-After": str(math.ceil(wait))})
+
+
+def _is_health_check(scope: Any) -> bool:
+    return scope["path"] in UNLIMITED_PATHS and scope["method"] in ("GET", "HEAD")
+
+
+def _check_form(scope: Any) -> None:
+    """Refuse what no endpoint should see."""
+    if scope["http_version"] not in HTTP_VERSIONS:
+        raise ProblemError(505, f"HTTP/{scope['http_version']} is not spoken here; use HTTP/1.1", headers=CLOSE)
+    if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+        raise ProblemError(400, "the path and the query must not contain NUL characters")
+    # The parser limits only headers that are still incomplete.
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEADERS:
+        raise ProblemError(431, f"the headers must not exceed {LARGEST_HEADERS:,} bytes in all", headers=CLOSE)
 
 
 async def _send_problem(error: ProblemError, send: Any) -> None:

@@ -1,12 +1,16 @@
 """Base types of request and response bodies, and types that many of them use."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Response
+from litestar.response import Stream
 from msgspec import Meta
 
+from redrive.determinism.off_loop import off_loop
 from redrive.formatting.times import utc_datetime
+from redrive.server.large_responses import ENCODED_AT_ONCE, encode_in_pieces
 from redrive.server.settings import LARGEST_PAGE
 from redrive.stores.queue_names import CONTROL_CHARACTERS
 
@@ -18,6 +22,9 @@ OperatorName = Annotated[str, Meta(max_length=200, pattern=NO_CONTROL_CHARACTERS
 Limit = Annotated[int, Meta(ge=1, le=LARGEST_PAGE)]
 Cursor = Annotated[str, Meta(max_length=500)]
 
+
+SENT_AT_ONCE = 256 * 1024
+"""Bytes of a response that are handed to the connection together."""
 
 ModelType = TypeVar("ModelType", bound="ResponseModel")
 
@@ -53,3 +60,17 @@ class OperatorRequest(RequestModel, frozen=True):
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response[bytes]:
     return Response(msgspec.json.encode(value), status_code=status, media_type="application/json", headers=headers)
+
+
+async def large_json_response(value: msgspec.Struct, entries: int) -> Response[Any]:
+    """The response for a value that may have very many entries, encoded outside the event loop if it has."""
+    body = await off_loop(entries > ENCODED_AT_ONCE, encode_in_pieces, value)
+    if len(body) <= SENT_AT_ONCE:
+        return Response(body, media_type="application/json")
+    length = {"Content-Length": str(len(body))}
+    return Stream(_parts(body), media_type="application/json", headers=length)
+
+
+async def _parts(body: bytes) -> AsyncIterator[bytes]:
+    for first in range(0, len(body), SENT_AT_ONCE):
+        yield body[first : first + SENT_AT_ONCE]

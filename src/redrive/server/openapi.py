@@ -32,7 +32,8 @@ ERROR_TEXTS = {
 ABOUT = """Runs work that may fail, until it succeeds or until someone knows exactly why it did not.
 
 Every error is a problem (RFC 9457). API keys are sent as `Authorization: Bearer rdk_...` and have the role read,
-operate or admin. A server without keys accepts requests from its own machine only."""
+read:payload, operate or admin; with the role read, payloads and messages are shown by
+their size alone. A server without keys accepts requests from its own machine only."""
 
 
 def document(app: Litestar) -> dict[str, Any]:

@@ -24,6 +24,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
     role: Role | None
     """The role that a caller needs; None if the endpoint is open to all, without a key."""
+    within_limits: bool = False
+    """Whether the endpoint keeps to the queues and definitions of a limited key; all others refuse such keys."""
     responses: dict[int, ResponseSpec]
     errors: tuple[int, ...] = ()
     """Error statuses, besides those that every endpoint may return."""

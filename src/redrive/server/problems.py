@@ -40,8 +40,10 @@ TYPES: dict[int, str] = {
     415: "unsupported-media-type",
     422: "unprocessable-content",
     429: "too-many-requests",
+    431: "headers-too-large",
     500: "internal-error",
     503: "unavailable",
+    505: "http-version-not-supported",
 }
 _LONGEST_DETAIL = 2000
 _LONGEST_SINGLE = 600

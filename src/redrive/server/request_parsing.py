@@ -7,9 +7,12 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from litestar import Request
 from litestar.exceptions import InternalServerException
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
+from redrive.flows.values.json_limits import MOST_VALUES, has_too_many_values, without_collector
 from redrive.notation.place import similar
-from redrive.server.context import context_of
+from redrive.server.body_budget import FREE
+from redrive.server.context import body_claim_of, context_of
 from redrive.server.problems import ProblemError, json_pointer
 
 T = TypeVar("T")
@@ -26,22 +29,65 @@ async def read_body(request: AnyRequest, kind: type[T]) -> T:
 
 
 async def read_bytes(request: AnyRequest) -> bytes:
-    kind, _ = request.content_type
-    if kind and kind != "application/json" and not kind.endswith("+json"):
-        raise ProblemError(415, "send the body as application/json", parameter="Content-Type")
+    """Return the body, once there is room for it; ProblemError if it is too large or too slow."""
+    announced = check_announced_body(request)
+    settings = context_of(request).settings
+    if announced is not None and announced > FREE:
+        await _claim(request, announced)
+    clock = asyncio.get_running_loop()
+    began, received, chunks = clock.time(), 0, list[bytes]()
     try:
-        async with asyncio.timeout(context_of(request).settings.body_timeout):
-            return await request.body()
+        async with asyncio.timeout(min(settings.body_grace, settings.body_timeout)) as limit:
+            async for chunk in request.stream():
+                chunks.append(chunk)
+                received += len(chunk)
+                if announced is None and received > FREE:
+                    limit.reschedule(None)
+                    waits_since = clock.time()
+                    await _claim(request, settings.largest_body)
+                    began += clock.time() - waits_since
+                allowed = settings.body_grace + received / settings.body_rate
+                limit.reschedule(began + min(allowed, settings.body_timeout))
     except TimeoutError:
         raise ProblemError(408, "the request body took too long to arrive", headers={"Connection": "close"}) from None
     except InternalServerException:
         # The client has disconnected.
         raise ProblemError(400, "the request body ended too soon") from None
+    return b"".join(chunks)
+
+
+def check_announced_body(request: AnyRequest) -> int | None:
+    """Return the announced size of the body, None if it is sent in chunks; ProblemError if it would be refused."""
+    kind, _ = request.content_type
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise ProblemError(415, "send the body as application/json", parameter="Content-Type")
+    if request.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+        raise ProblemError(415, "send the body without compression", parameter="Content-Encoding")
+    if "transfer-encoding" in request.headers:
+        return None
+    text = request.headers.get("content-length", "0")
+    size = int(text) if text.isascii() and text.isdigit() else 0
+    if size > context_of(request).settings.largest_body:
+        raise RequestEntityTooLarge
+    return size
+
+
+async def _claim(request: AnyRequest, size: int) -> None:
+    if not await body_claim_of(request.scope).claim(size):
+        detail = "the server is busy with other request bodies; try again later"
+        raise ProblemError(503, detail, headers={"Retry-After": "1"})
 
 
 def decode(body: bytes, kind: type[T]) -> T:
+    if has_too_many_values(body):
+        raise ProblemError(
+            413,
+            f"the body has more than the {MOST_VALUES:,} values allowed, where lists, objects and keys count as one "
+            "more; send less, or store it elsewhere and send a reference",
+        )
     try:
-        return msgspec.json.decode(body, type=kind)
+        with without_collector(len(body)):
+            return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         return _with_whole_numbers(body, kind, error)
     except RecursionError:

@@ -4,13 +4,14 @@ from typing import Any
 
 from litestar import Request, Response, Router, post
 
-from redrive.client.reported_outcomes import OutcomeStatus
+from redrive.client.reported_outcomes import OutcomeStatus, read_token
 from redrive.errors import InvalidOutcomeError
+from redrive.server.body_budget import FREE
 from redrive.server.context import app_of
 from redrive.server.models import ResponseModel, json_response
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import path_parameter, read_bytes
+from redrive.server.request_parsing import check_announced_body, path_parameter, read_bytes
 
 LONGEST_TOKEN = 300
 
@@ -32,24 +33,32 @@ class CompletionResponse(ResponseModel, frozen=True):
         example={"success": True, "outputs": {"reservation": "r-17"}},
         responses={
             202: ResponseSpec(CompletionResponse, "The outcome is recorded, and the flow continues."),
-            200: ResponseSpec(CompletionResponse, "The same outcome was reported before."),
+            200: ResponseSpec(CompletionResponse, "The attempt has this outcome already."),
         },
-        errors=(404, 409, 422),
+        errors=(404, 409, 422, 503),
     ),
 )
 async def complete(request: Request[Any, Any, Any]) -> Response[bytes]:
     token = path_parameter(request, "token")
-    body = await read_bytes(request)
-    if len(token) > LONGEST_TOKEN:
+    app = app_of(request)
+    announced = check_announced_body(request)
+    if len(token) > LONGEST_TOKEN or read_token(token) is None:
         raise _unknown()
+    # A small body has mostly arrived with the headers: to look at the flow's log twice would cost more than to read it.
+    if (announced is None or announced > FREE) and not await app.is_delivery_token(token):
+        raise _unknown()
+    body = await read_bytes(request)
     try:
-        outcome = await app_of(request).report_outcome(token, body, request.headers.get("content-type", ""))
+        outcome = await app.report_outcome(token, body, request.headers.get("content-type", ""))
     except InvalidOutcomeError as error:
-        raise ProblemError(422, str(error)) from None
+        raise ProblemError(400 if error.malformed else 422, str(error)) from None
     if outcome == "unknown":
         raise _unknown()
     if outcome == "stale":
         raise ProblemError(409, "this attempt is no longer running; its outcome is ignored")
+    if outcome == "pending":
+        detail = "the attempt has just ended, and it is not known yet whether this outcome counts; report it again"
+        raise ProblemError(503, detail, headers={"Retry-After": "1"})
     return json_response(CompletionResponse(outcome=outcome), 202 if outcome == "accepted" else 200)
 
 

@@ -1,6 +1,7 @@
 """Dead letters: list, get, redrive, discard."""
 
 import contextlib
+import functools
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,8 +12,11 @@ from msgspec import Meta
 from redrive.client.app import App
 from redrive.client.bulk_close import close_in_parts
 from redrive.client.definition_names import full_name
+from redrive.explain.hidden_payloads import hidden_text
 from redrive.flows.flow_end import DeadKind
-from redrive.server.authentication import operator_name
+from redrive.server.api_keys import Caller
+from redrive.server.audit import audited
+from redrive.server.authentication import caller_of, operator_name
 from redrive.server.context import app_of
 from redrive.server.cursors import decode_cursor, encode_cursor, invalid_cursor
 from redrive.server.models import (
@@ -96,8 +100,11 @@ class Settled(ResponseModel, frozen=True):
     """True if there are more than one request settles: send it again."""
 
 
-def _response(letter: DeadLetter) -> DeadLetterResponse:
-    return response_of(DeadLetterResponse, letter)
+def _response(letter: DeadLetter, caller: Caller) -> DeadLetterResponse:
+    if caller.sees_payloads:
+        return response_of(DeadLetterResponse, letter)
+    hidden = {"message": hidden_text(letter.message), "payload": hidden_text(letter.payload)}
+    return response_of(DeadLetterResponse, letter, **hidden)
 
 
 @get(
@@ -106,6 +113,7 @@ def _response(letter: DeadLetter) -> DeadLetterResponse:
         summary="List dead letters, oldest first",
         tag=TAG,
         role="read",
+        within_limits=True,
         query=DeadLetterFilter,
         responses={200: ResponseSpec(DeadLetterPage, "A page of dead letters.")},
         errors=(422,),
@@ -117,9 +125,12 @@ async def list_letters(request: Request[Any, Any, Any]) -> Response[bytes]:
     app = app_of(request)
     query = await _query(app, wanted, state=wanted.state, after=after, limit=wanted.limit + 1)
     found = await app.dead_letters(query)
-    shown = found[: wanted.limit]
-    following = encode_cursor(_encode_position(shown[-1])) if len(found) > len(shown) else None
-    return json_response(DeadLetterPage(dead_letters=[_response(one) for one in shown], next=following))
+    page = found[: wanted.limit]
+    following = encode_cursor(_encode_position(page[-1])) if len(found) > len(page) else None
+    caller = caller_of(request.scope)
+    # With a limited key a page may be short, or empty before the last one.
+    shown = [_response(one, caller) for one in page if caller.may_use(one.queue, one.definition)]
+    return json_response(DeadLetterPage(dead_letters=shown, next=following))
 
 
 def _encode_position(letter: DeadLetter) -> str:
@@ -142,18 +153,20 @@ def _decode_position(text: str | None) -> tuple[float, str] | None:
         summary="Get a dead letter",
         tag=TAG,
         role="read",
+        within_limits=True,
         responses={200: ResponseSpec(DeadLetterResponse, "The dead letter, settled or not.")},
         errors=(404,),
     ),
 )
 async def show(request: Request[Any, Any, Any]) -> Response[bytes]:
     flow_id = path_parameter(request, "flow_id")
-    return json_response(_response(await _letter(app_of(request), flow_id)))
+    caller = caller_of(request.scope)
+    return json_response(_response(await _letter(app_of(request), flow_id, caller), caller))
 
 
-async def _letter(app: App, flow_id: str) -> DeadLetter:
+async def _letter(app: App, flow_id: str, caller: Caller) -> DeadLetter:
     found = await app.dead_letters(DeadQuery(flow_ids=(flow_id,), state=None, limit=1))
-    if not found:
+    if not found or not caller.may_use(found[0].queue, found[0].definition):
         raise ProblemError(404, f"no dead letter has the flow id {flow_id}", parameter="flow_id")
     return found[0]
 
@@ -170,16 +183,19 @@ def _settle_one(verb: str, summary: str) -> Any:
         flow_id = path_parameter(request, "flow_id")
         body = await read_body(request, OperatorRequest)
         app = app_of(request)
-        letter = await _letter(app, flow_id)
-        if not await _verb(app, verb)([flow_id], by=operator_name(request.scope, body.by), why=body.why):
-            known = (await _letter(app, flow_id)) if letter.state == "dead" else letter
-            raise ProblemError(409, f"flow {flow_id} is no longer dead: it was {known.state} by {known.by}")
-        return json_response(_response(await _letter(app, flow_id)))
+        caller = caller_of(request.scope)
+        letter = await _letter(app, flow_id, caller)
+        async with audited(request, f"dead.{verb}", flow_id, by=body.by, detail=body.why):
+            if not await _verb(app, verb)([flow_id], by=operator_name(request.scope, body.by), why=body.why):
+                known = (await _letter(app, flow_id, caller)) if letter.state == "dead" else letter
+                raise ProblemError(409, f"flow {flow_id} is no longer dead: it was {known.state} by {known.by}")
+        return json_response(_response(await _letter(app, flow_id, caller), caller))
 
     about = operation(
         summary=summary,
         tag=TAG,
         role="operate",
+        within_limits=True,
         body=OperatorRequest,
         example={"why": "the bank is back", "by": "anna"},
         responses={200: ResponseSpec(DeadLetterResponse, "The dead letter, as settled.")},
@@ -192,15 +208,17 @@ def _settle_many(verb: str, summary: str) -> Any:
     async def settle_many(request: Request[Any, Any, Any]) -> Response[bytes]:
         wanted = await read_body(request, SettleRequest)
         app = app_of(request)
-        selected, more = await _select(app, wanted)
+        selected, more = await _select(app, wanted, caller_of(request.scope))
         who = operator_name(request.scope, wanted.by)
-        settled = await close_in_parts(_verb(app, verb), selected, by=who, why=wanted.why)
+        record = functools.partial(audited, request, f"dead.{verb}", by=wanted.by, detail=wanted.why)
+        settled = await close_in_parts(_verb(app, verb), selected, record, by=who, why=wanted.why)
         return json_response(Settled(settled=settled, more=more))
 
     about = operation(
         summary=summary,
         tag=TAG,
         role="operate",
+        within_limits=True,
         description=f"Select them by flow ids, by a filter, or all; at most {MOST_SETTLED:,} in one request.",
         body=SettleRequest,
         example={"filter": {"step": "charge"}, "why": "the bank is back", "by": "anna"},
@@ -214,7 +232,7 @@ def _verb(app: App, verb: str) -> Any:
     return app.redrive if verb == "redrive" else app.discard
 
 
-async def _select(app: App, wanted: SettleRequest) -> tuple[list[str], bool]:
+async def _select(app: App, wanted: SettleRequest, caller: Caller) -> tuple[list[str], bool]:
     """Return the flow ids, and whether there are more."""
     by_flows, by_filter = isinstance(wanted.flows, list), isinstance(wanted.filter, Selection)
     if [by_flows, by_filter, wanted.all].count(True) != 1:
@@ -222,12 +240,16 @@ async def _select(app: App, wanted: SettleRequest) -> tuple[list[str], bool]:
     if wanted.filter == Selection():
         raise ProblemError(422, 'the filter is empty; to select all dead letters, give "all": true', pointer="/filter")
     if isinstance(wanted.flows, list):
-        return list(dict.fromkeys(wanted.flows)), False
+        ids = list(dict.fromkeys(wanted.flows))
+        if caller.is_limited:
+            records = await app.store.find_flows(ids)
+            ids = [one for one in ids if one in records and caller.may_use(records[one].queue, records[one].definition)]
+        return ids, False
     query = await _query(app, wanted.filter if isinstance(wanted.filter, Selection) else Selection(), limit=1000)
     # A dict: a flow that dies again meanwhile is listed twice.
     selected: dict[str, None] = {}
     while len(selected) < MOST_SETTLED and (page := await app.dead_letters(query)):
-        selected |= dict.fromkeys(letter.flow_id for letter in page)
+        selected |= dict.fromkeys(one.flow_id for one in page if caller.may_use(one.queue, one.definition))
         query = msgspec.structs.replace(query, after=page[-1].cursor)
     return list(selected)[:MOST_SETTLED], len(selected) >= MOST_SETTLED
 

@@ -6,9 +6,10 @@ from litestar import Request, Response, Router, get
 from litestar.response import Stream
 from msgspec import Meta
 
+from redrive.explain.log_line import read_id
 from redrive.server.authentication import caller_of
-from redrive.server.context import context_of
-from redrive.server.event_streams import events_after
+from redrive.server.context import client_of, context_of, visible_flow
+from redrive.server.event_streams import WHOLE, Place, events_after
 from redrive.server.models import Limit, RequestModel, ResponseModel, json_response
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
@@ -23,11 +24,11 @@ class EventFilter(RequestModel, frozen=True):
     after: Annotated[int, Meta(ge=0, le=_LARGEST_SEQ)] = 0
     """Begin after this line."""
     limit: Limit = 100
-    """The size of a page; it does not apply to a stream."""
+    """The number of lines in a page, each with all its events; it does not apply to a stream."""
 
 
 class EventResponse(ResponseModel, frozen=True):
-    """One line of a flow's log: a LogLine, documented without the fields of each type of event."""
+    """One event of a flow's log: a LogLine, documented without the fields of each type of event."""
 
     seq: int
     """Counts the lines of the flow, from 1."""
@@ -35,6 +36,8 @@ class EventResponse(ResponseModel, frozen=True):
     """Epoch seconds."""
     event: dict[str, Any]
     """What happened: `type` names the event, and the other fields depend on it."""
+    part: int = 0
+    """Counts the events that share a line after the first one, from 1: what the line means for its work item."""
 
 
 class EventPage(ResponseModel, frozen=True):
@@ -49,11 +52,13 @@ class EventPage(ResponseModel, frozen=True):
         summary="Read the log of a flow",
         tag="flows",
         role="read",
-        description="With `Accept: text/event-stream` the events are streamed as they happen, with the line number as "
-        "their id, until the flow has ended; a last event `end` says how. Last-Event-ID resumes a stream.",
+        within_limits=True,
+        description="With `Accept: text/event-stream` the events are streamed as they happen, with the number of their "
+        "line as their id (7, or 7.1 for what follows from line 7), until the flow has ended; a last event `end` says "
+        "how. Last-Event-ID resumes a stream.",
         query=EventFilter,
-        headers={"Last-Event-ID": "For a stream: resume after this line."},
-        header_schemas={"Last-Event-ID": {"type": "integer", "minimum": 0, "maximum": _LARGEST_SEQ}},
+        headers={"Last-Event-ID": "For a stream: resume after this event."},
+        header_schemas={"Last-Event-ID": {"type": "string", "pattern": r"^[0-9]{1,9}(\.[0-9]{1,2})?$"}},
         responses={
             200: ResponseSpec(EventPage, "A page of events, or a stream of them.", also=(EVENT_STREAM,)),
             204: ResponseSpec(None, "For a resumed stream: the flow has ended, and there are no more events."),
@@ -66,18 +71,25 @@ async def events(request: Request[Any, Any, Any]) -> Response[Any]:
     context = context_of(request)
     app = context.app
     wanted = read_query(request, EventFilter)
-    record = await app.find(flow_id)
+    record = await visible_flow(request, flow_id)
+    caller = caller_of(request.scope)
     if not _wants_stream(request):
-        found = await events_after(app, flow_id, wanted.after, wanted.limit + 1)
-        shown = found[: wanted.limit]
-        following = shown[-1].seq if len(found) > len(shown) else None
+        found = await events_after(app, flow_id, (wanted.after, WHOLE), wanted.limit + 1, caller)
+        lines = list(dict.fromkeys(line.seq for line in found))
+        following = lines[wanted.limit - 1] if len(lines) > wanted.limit else None
+        shown = found if following is None else [line for line in found if line.seq <= following]
         return json_response({"events": shown, "next": following})
     last = _last_event(request)
-    after = wanted.after if last is None else last
-    if last and record.status in FINISHED and not await app.store.read_events_after(flow_id, after, 1):
+    after = (wanted.after, WHOLE) if last is None else last
+    if (
+        last is not None
+        and last > (0, 0)
+        and record.status in FINISHED
+        and not await events_after(app, flow_id, after, 1, caller)
+    ):
         # The only response after which a browser does not reconnect.
         return Response(None, status_code=204)
-    stream = await context.streams.begin(app, flow_id, after, caller_of(request.scope))
+    stream = await context.streams.begin(app, flow_id, after, caller, client_of(request.scope))
     return Stream(stream, media_type=EVENT_STREAM)
 
 
@@ -85,13 +97,14 @@ def _wants_stream(request: Request[Any, Any, Any]) -> bool:
     return EVENT_STREAM in request.headers.get("accept", "")
 
 
-def _last_event(request: Request[Any, Any, Any]) -> int | None:
+def _last_event(request: Request[Any, Any, Any]) -> Place | None:
     text = read_header(request, "Last-Event-ID", 20)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) <= _LARGEST_SEQ):
-        raise ProblemError(400, "use the id of an event, which is a whole number", parameter="Last-Event-ID")
-    return int(text)
+    place = read_id(text)
+    if place is None or max(place) > _LARGEST_SEQ:
+        raise ProblemError(400, "use the id of an event, such as 7 or 7.1", parameter="Last-Event-ID")
+    return place
 
 
 router = Router("/v1/flows", route_handlers=[events])

@@ -7,9 +7,14 @@ from litestar import Request, Response, Router, post
 from msgspec import Meta
 
 from redrive.client.app import App
+from redrive.client.step_views import ItemView, StepView
+from redrive.determinism.off_loop import off_loop
 from redrive.errors import UnknownStepError
+from redrive.explain.hidden_payloads import hidden_error, hidden_text
+from redrive.flows.chunks import LONG_LOG
+from redrive.server.audit import audited
 from redrive.server.authentication import operator_name
-from redrive.server.context import app_of
+from redrive.server.context import app_of, visible_flow
 from redrive.server.models import OperatorRequest, ResponseModel, json_response, response_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError, unprocessable
@@ -68,11 +73,23 @@ class StepRequested(ResponseModel, frozen=True):
     requested: str
 
 
-async def steps_of(app: App, flow_id: str) -> list[StepResponse]:
-    return [
-        response_of(StepResponse, step, items=[response_of(ItemResponse, item) for item in step.items])
-        for step in await app.steps_of(flow_id)
-    ]
+async def steps_of(app: App, flow_id: str, *, payloads: bool) -> list[StepResponse]:
+    steps = await app.steps_of(flow_id)
+    return await off_loop(sum(len(step.items) for step in steps) > LONG_LOG, _responses, steps, payloads)
+
+
+def _responses(steps: list[StepView], payloads: bool) -> list[StepResponse]:
+    return [_step(step, payloads) for step in steps]
+
+
+def _step(step: StepView, payloads: bool) -> StepResponse:
+    why = step.why if payloads or step.why is None else hidden_text(step.why)
+    return response_of(StepResponse, step, why=why, items=[_item(item, payloads) for item in step.items])
+
+
+def _item(item: ItemView, payloads: bool) -> ItemResponse:
+    error = item.error if payloads or item.error is None else hidden_error(item.error)
+    return response_of(ItemResponse, item, error=error)
 
 
 def _endpoint(name: str, kind: type[ResolutionRequest], summary: str, example: dict[str, Any]) -> Any:
@@ -81,24 +98,27 @@ def _endpoint(name: str, kind: type[ResolutionRequest], summary: str, example: d
         step = path_parameter(request, "step")
         body = await read_body(request, kind)
         app = app_of(request)
+        await visible_flow(request, flow_id)
         settings: dict[str, Any] = {"index": body.index, "by": operator_name(request.scope, body.by), "why": body.why}
-        try:
-            if isinstance(body, CompletionRequest):
-                await app.complete_step(flow_id, step, body.outputs, **settings)
-            elif name == "reset":
-                await app.reset_step(flow_id, step, **settings)
-            else:
-                await app.resolve_step(flow_id, step, **settings)
-        except UnknownStepError as error:
-            raise ProblemError(404, str(error), parameter="step") from None
-        except (ValueError, TypeError) as error:
-            raise unprocessable(error, "/outputs") from None
+        async with audited(request, f"step.{name}", f"{flow_id}/{step}", by=body.by, detail=body.why):
+            try:
+                if isinstance(body, CompletionRequest):
+                    await app.complete_step(flow_id, step, body.outputs, **settings)
+                elif name == "reset":
+                    await app.reset_step(flow_id, step, **settings)
+                else:
+                    await app.resolve_step(flow_id, step, **settings)
+            except UnknownStepError as error:
+                raise ProblemError(404, str(error), parameter="step") from None
+            except (ValueError, TypeError) as error:
+                raise unprocessable(error, "/outputs") from None
         return json_response(StepRequested(id=flow_id, step=step, requested=name), 202)
 
     about = operation(
         summary=summary,
         tag="flows",
         role="operate",
+        within_limits=True,
         body=kind,
         example=example,
         responses={

@@ -11,9 +11,12 @@ from redrive.client.app import App
 from redrive.client.definition_names import full_name
 from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
+from redrive.explain.hidden_payloads import hidden_json, hidden_text
 from redrive.flows.events import FlowCompleted, FlowFailed
-from redrive.server.authentication import operator_name
-from redrive.server.context import app_of
+from redrive.server.api_keys import Caller
+from redrive.server.audit import audited
+from redrive.server.authentication import caller_of, operator_name
+from redrive.server.context import app_of, context_of, visible_flow
 from redrive.server.cursors import decode_cursor, encode_cursor
 from redrive.server.flow_start import StartRequest, start_flow
 from redrive.server.models import (
@@ -24,16 +27,19 @@ from redrive.server.models import (
     RequestModel,
     ResponseModel,
     json_response,
+    large_json_response,
     response_of,
 )
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import path_parameter, read_body, read_header, read_query
+from redrive.server.request_parsing import decode, path_parameter, read_body, read_bytes, read_header, read_query
 from redrive.server.resources.flow_steps import StepResponse, steps_of
 from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus
 
 TAG = "flows"
 LONGEST_KEY = 500
+MOST_PAGES = 20
+"""Of the store, that are read for one page of a limited key."""
 PLAIN_TEXT = "^[!-~]([ -~]*[!-~])?$"
 EXAMPLE = {"graph": "order", "inputs": {"order_id": "17"}, "key": "order-17"}
 
@@ -67,7 +73,7 @@ class FlowDetails(FlowResponse, frozen=True):
     steps: list[StepResponse]
     """All steps of a graph; for other flows, the actions called so far."""
     result: msgspec.Raw | None
-    """Set once the flow has completed."""
+    """Set once the flow has completed; without the role read:payload its size alone."""
     error: FlowError | None
     """Set once the flow has failed."""
 
@@ -100,11 +106,15 @@ class FlowRequested(ResponseModel, frozen=True):
         summary="Start a flow",
         tag=TAG,
         role="operate",
+        within_limits=True,
         description="Name goals (steps of the catalogue), or a graph, a workflow, an action or a script. "
         "With a key, starting again with the same input returns the existing flow.",
         body=StartRequest,
         example=EXAMPLE,
-        headers={"Idempotency-Key": "The key, if the body has none."},
+        headers={
+            "Idempotency-Key": "The key, if the body has none.",
+            "traceparent": "The W3C trace context that the flow belongs to; one that is not valid is ignored.",
+        },
         header_schemas={"Idempotency-Key": {"type": "string", "maxLength": LONGEST_KEY, "pattern": PLAIN_TEXT}},
         responses={
             201: ResponseSpec(FlowResponse, "The flow was started.", headers=("Location",)),
@@ -116,11 +126,14 @@ class FlowRequested(ResponseModel, frozen=True):
     ),
 )
 async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
-    body = await read_body(request, StartRequest)
-    key = read_header(request, "Idempotency-Key", LONGEST_KEY)
-    if key is not None and body.key not in (None, key):
-        raise ProblemError(422, "the header Idempotency-Key and the body name different keys", pointer="/key")
-    started = await start_flow(app_of(request), body, body.key or key)
+    sent = await read_bytes(request)
+    async with context_of(request).large_inputs.turn(len(sent)):
+        body = decode(sent, StartRequest)
+        key = read_header(request, "Idempotency-Key", LONGEST_KEY)
+        if key is not None and body.key not in (None, key):
+            raise ProblemError(422, "the header Idempotency-Key and the body name different keys", pointer="/key")
+        may_use, traceparent = caller_of(request.scope).may_use, request.headers.get("traceparent")
+        started = await start_flow(app_of(request), body, body.key or key, may_use, traceparent)
     headers = {"Location": f"/v1/flows/{started.record.id}"}
     return json_response(response_of(FlowResponse, started.record), 201 if started.is_new else 200, headers)
 
@@ -131,6 +144,7 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
         summary="List flows, newest first",
         tag=TAG,
         role="read",
+        within_limits=True,
         query=FlowFilter,
         responses={200: ResponseSpec(FlowPage, "A page of flows.")},
         errors=(422,),
@@ -147,10 +161,34 @@ async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
         before=decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    found = await app.flows(query)
-    shown = found[: wanted.limit]
-    following = encode_cursor(shown[-1].id) if len(found) > len(shown) else None
+    caller = caller_of(request.scope)
+    shown, last = await _visible(app, query, caller) if caller.is_limited else await _page(app, query)
+    following = encode_cursor(last) if last is not None else None
     return json_response(FlowPage(flows=[response_of(FlowResponse, one) for one in shown], next=following))
+
+
+async def _page(app: App, query: FlowQuery) -> tuple[list[FlowRecord], str | None]:
+    """Return a page, and the id of its last flow if there are more. The query asks for one more than the page has."""
+    found = await app.flows(query)
+    shown = found[: query.limit - 1]
+    return shown, shown[-1].id if len(found) > len(shown) else None
+
+
+async def _visible(app: App, query: FlowQuery, caller: Caller) -> tuple[list[FlowRecord], str | None]:
+    """Return a page of those flows that are within the limits of the caller's key; it may be a short one."""
+    shown: list[FlowRecord] = []
+    last: str | None = None
+    for _ in range(MOST_PAGES):
+        found, last = await _page(app, query)
+        for number, record in enumerate(found, 1):
+            if caller.may_use(record.queue, record.definition):
+                shown.append(record)
+                if len(shown) == query.limit - 1:
+                    return shown, record.id if last is not None or number < len(found) else None
+        if last is None:
+            break
+        query = msgspec.structs.replace(query, before=last)
+    return shown, last
 
 
 @get(
@@ -159,22 +197,27 @@ async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
         summary="Get a flow",
         tag=TAG,
         role="read",
+        within_limits=True,
         responses={200: ResponseSpec(FlowDetails, "The flow, its steps, and how it ended.")},
         errors=(404,),
     ),
 )
-async def show(request: Request[Any, Any, Any]) -> Response[bytes]:
+async def show(request: Request[Any, Any, Any]) -> Response[Any]:
     flow_id = path_parameter(request, "flow_id")
     app = app_of(request)
-    record = await app.find(flow_id)
+    record = await visible_flow(request, flow_id)
+    payloads = caller_of(request.scope).sees_payloads
     result, error = await _ending(app, record)
-    return json_response(
-        response_of(FlowDetails, record, steps=await steps_of(app, flow_id), result=result, error=error)
-    )
+    if not payloads:
+        result = result if result is None else hidden_json(result)
+        error = error if error is None else msgspec.structs.replace(error, message=hidden_text(error.message))
+    steps = await steps_of(app, flow_id, payloads=payloads)
+    details = response_of(FlowDetails, record, steps=steps, result=result, error=error)
+    return await large_json_response(details, sum(len(step.items) for step in steps))
 
 
 async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, FlowError | None]:
-    lines = await app.log(record.id) if record.status in FINISHED else []
+    lines = await app.read_lines(record.id) if record.status in FINISHED else []
     ending = lines[-1].event if lines else None
     if isinstance(ending, FlowCompleted):
         return ending.result, None
@@ -189,13 +232,17 @@ async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, Flo
         summary="Explain a flow: what happened, and why",
         tag=TAG,
         role="read",
+        within_limits=True,
         responses={200: ResponseSpec(Explanation, "Each attempt, each decision with its reason, and what to do next.")},
         errors=(404,),
     ),
 )
-async def explain(request: Request[Any, Any, Any]) -> Response[bytes]:
+async def explain(request: Request[Any, Any, Any]) -> Response[Any]:
     flow_id = path_parameter(request, "flow_id")
-    return json_response(await app_of(request).explain(flow_id))
+    await visible_flow(request, flow_id)
+    payloads = caller_of(request.scope).sees_payloads
+    explanation = await app_of(request).explain(flow_id, payloads=payloads)
+    return await large_json_response(explanation, len(explanation.timeline))
 
 
 class CancelRequest(OperatorRequest, frozen=True):
@@ -208,6 +255,7 @@ def _endpoint(name: str, summary: str, body: type[OperatorRequest] = OperatorReq
         summary=summary,
         tag=TAG,
         role="operate",
+        within_limits=True,
         body=body,
         example={"why": "ordered twice", "by": "anna"},
         responses={
@@ -219,10 +267,12 @@ def _endpoint(name: str, summary: str, body: type[OperatorRequest] = OperatorReq
     async def send(request: Request[Any, Any, Any]) -> Response[bytes]:
         flow_id = path_parameter(request, "flow_id")
         wanted = await read_body(request, body)
+        await visible_flow(request, flow_id)
         handle: Handle[Any] = app_of(request).handle(flow_id)
         requests: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
         settings = {"force": wanted.force} if isinstance(wanted, CancelRequest) else {}
-        await requests[name](by=operator_name(request.scope, wanted.by), why=wanted.why, **settings)
+        async with audited(request, f"flow.{name}", flow_id, by=wanted.by, detail=wanted.why):
+            await requests[name](by=operator_name(request.scope, wanted.by), why=wanted.why, **settings)
         return json_response(FlowRequested(id=flow_id, requested=name), 202)
 
     return post(f"/{{flow_id:str}}/{name}", name=name, opt=about)(send)

@@ -9,6 +9,7 @@ from litestar import Request, Response, get
 from redrive.server.context import app_of
 from redrive.server.models import ResponseModel, json_response
 from redrive.server.operations import ResponseSpec, operation
+from redrive.telemetry.queue_counts import refresh_counts
 
 METRICS = "text/plain; version=0.0.4"  # Litestar adds the charset
 
@@ -65,6 +66,7 @@ def metrics_endpoint() -> tuple[Any, Callable[[], None]] | None:
         ),
     )
     async def metrics() -> Response[bytes]:
+        await refresh_counts()
         return Response(generate_latest(registry), media_type=METRICS)
 
     return metrics, stop

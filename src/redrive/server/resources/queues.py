@@ -1,18 +1,26 @@
-"""Queues, and their limits."""
+"""Queues, their limits and their pauses."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from litestar import Request, Response, Router, get, put
+from litestar import Request, Response, Router, get, post, put
 from msgspec import Meta
 
-from redrive.client.app import LARGEST_LIMIT
+from redrive.server.audit import audited
+from redrive.server.authentication import caller_of, operator_name
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, RequestModel, ResponseModel, json_response, response_of
+from redrive.server.models import NoQuery, OperatorRequest, RequestModel, ResponseModel, json_response, response_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
 from redrive.server.request_parsing import path_parameter, read_body, read_query
-from redrive.stores.queue_names import QUEUE_NAME, is_queue
-from redrive.stores.records import QueueRecord
+from redrive.stores.queue_names import LARGEST_LIMIT, QUEUE_NAME, is_queue
+from redrive.stores.queues import QueueRecord
+
+
+class PauseResponse(ResponseModel, frozen=True):
+    at: datetime
+    by: str
+    why: str
 
 
 class QueueResponse(ResponseModel, frozen=True):
@@ -21,7 +29,14 @@ class QueueResponse(ResponseModel, frozen=True):
     """How many of its flows may run at once, across all workers; null: no limit."""
     ready: int
     waiting: int
+    due: int
+    """How many of the waiting flows could go on now."""
     running: int
+    paused: int
+    """How many of its flows were paused one by one."""
+    parked: int
+    pause: PauseResponse | None
+    """Set while the whole queue is paused: no worker begins an attempt of its flows."""
 
 
 class QueueList(ResponseModel, frozen=True):
@@ -39,13 +54,16 @@ class QueueLimit(RequestModel, frozen=True):
         summary="List queues, and how full they are",
         tag="queues",
         role="read",
+        within_limits=True,
         query=NoQuery,
         responses={200: ResponseSpec(QueueList, "All queues.")},
     ),
 )
 async def queues(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    return json_response(QueueList(queues=[response_of(QueueResponse, one) for one in await app_of(request).queues()]))
+    only = caller_of(request.scope).queues
+    found = [one for one in await app_of(request).queues() if not only or one.name in only]
+    return json_response(QueueList(queues=[_response(one) for one in found]))
 
 
 @put(
@@ -62,15 +80,69 @@ async def queues(request: Request[Any, Any, Any]) -> Response[bytes]:
     ),
 )
 async def limit(request: Request[Any, Any, Any]) -> Response[bytes]:
-    queue = path_parameter(request, "queue")
+    queue = _queue_of(request)
     wanted = await read_body(request, QueueLimit)
+    app = app_of(request)
+    async with audited(request, "queue.limit", queue, detail=f"limit: {wanted.limit or 'none'}"):
+        await app.limit_queue(queue, wanted.limit)
+    return await _found(request, queue)
+
+
+def _endpoint(name: Literal["pause", "resume"], summary: str, description: str) -> Any:
+    about = operation(
+        summary=summary,
+        tag="queues",
+        role="admin",
+        description=description,
+        body=OperatorRequest,
+        example={"why": "the provider is down", "by": "anna"},
+        responses={200: ResponseSpec(QueueResponse, "The queue as it is now.")},
+        errors=(422,),
+    )
+
+    async def change(request: Request[Any, Any, Any]) -> Response[bytes]:
+        queue = _queue_of(request)
+        wanted = await read_body(request, OperatorRequest)
+        app = app_of(request)
+        async with audited(request, f"queue.{name}", queue, by=wanted.by, detail=wanted.why):
+            if name == "pause":
+                await app.pause_queue(queue, by=operator_name(request.scope, wanted.by), why=wanted.why)
+            else:
+                await app.resume_queue(queue)
+        return await _found(request, queue)
+
+    return post(f"/{{queue:str}}/{name}", name=f"{name}_queue", status_code=200, opt=about)(change)
+
+
+def _queue_of(request: Request[Any, Any, Any]) -> str:
+    queue = path_parameter(request, "queue")
     if not is_queue(queue):
         raise ProblemError(422, QUEUE_NAME, parameter="queue")
+    return queue
+
+
+async def _found(request: Request[Any, Any, Any], queue: str) -> Response[bytes]:
     app = app_of(request)
-    await app.limit_queue(queue, wanted.limit)
-    known = {one.name: one for one in await app.queues()}
-    empty = QueueRecord(name=queue, limit=wanted.limit, ready=0, waiting=0, running=0)
-    return json_response(response_of(QueueResponse, known.get(queue, empty)))
+    found = await app.store.list_queues(app.now(), queue)
+    empty = QueueRecord(name=queue, limit=None, ready=0, waiting=0, running=0)
+    return json_response(_response(found[0] if found else empty))
 
 
-router = Router("/v1/queues", route_handlers=[queues, limit])
+def _response(queue: QueueRecord) -> QueueResponse:
+    pause = None if queue.pause is None else response_of(PauseResponse, queue.pause)
+    return response_of(QueueResponse, queue, pause=pause)
+
+
+router = Router(
+    "/v1/queues",
+    route_handlers=[
+        queues,
+        limit,
+        _endpoint(
+            "pause",
+            "Pause a queue: no attempt of its flows begins, and running ones may finish",
+            "The pause applies across all workers, until the queue is resumed. A paused queue keeps its first pause.",
+        ),
+        _endpoint("resume", "Resume a paused queue", "Its flows go on where they were."),
+    ],
+)

@@ -6,10 +6,12 @@ from typing import Any
 from litestar import Request, Response, Router, get
 
 from redrive.determinism.clock import current_clock
+from redrive.server.authentication import caller_of
 from redrive.server.context import app_of
 from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.request_parsing import read_query
+from redrive.server.settings import LARGEST_PAGE
 from redrive.stores.records import RetryQuery, RetryRow, RetryStatus
 from redrive.stores.row_eligibility import eligibility_of
 
@@ -53,7 +55,7 @@ class RetryResponse(ResponseModel, frozen=True):
 class RetryList(ResponseModel, frozen=True):
     retries: list[RetryResponse]
     more: bool
-    """True if there are more than `limit`."""
+    """True if there are more than `limit`; with a limited key, also if there may be more."""
 
 
 class RetryFilter(RequestModel, frozen=True):
@@ -68,17 +70,25 @@ class RetryFilter(RequestModel, frozen=True):
         summary="List the retry queue, the next attempt first",
         tag="retries",
         role="read",
+        within_limits=True,
         query=RetryFilter,
         responses={200: ResponseSpec(RetryList, "Work items, and whether and when they may be attempted again.")},
     ),
 )
 async def retries(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, RetryFilter)
-    query = RetryQuery(flow_id=wanted.flow_id, queue=wanted.queue, limit=wanted.limit + 1)
-    found = await app_of(request).retries(query)
+    caller = caller_of(request.scope)
+    limit = LARGEST_PAGE if caller.is_limited else wanted.limit
+    rows = found = await app_of(request).retries(
+        RetryQuery(flow_id=wanted.flow_id, queue=wanted.queue, limit=limit + 1)
+    )
+    if caller.is_limited:
+        records = await app_of(request).store.find_flows(list({row.flow_id for row in found}))
+        allowed = {one.id for one in records.values() if caller.may_use(one.queue, one.definition)}
+        found = [row for row in found if row.flow_id in allowed]
     now = current_clock().wall()
     shown = [_retry(row, now) for row in found[: wanted.limit]]
-    return json_response(RetryList(retries=shown, more=len(found) > len(shown)))
+    return json_response(RetryList(retries=shown, more=len(found) > len(shown) or len(rows) > limit))
 
 
 def _retry(row: RetryRow, now: float) -> RetryResponse:

@@ -2,9 +2,15 @@
 
 from typing import Any
 
+import msgspec
 from litestar import Request, Response, Router, delete, get, post
 
+from redrive.client.catalogue import BrokenStep
+from redrive.explain.hidden_payloads import hidden_json
 from redrive.flows.graphs.notation.step_writing import step_as_data
+from redrive.flows.graphs.spec import StepSpec
+from redrive.server.audit import audited
+from redrive.server.authentication import caller_of
 from redrive.server.context import app_of
 from redrive.server.models import NoQuery, ResponseModel, json_response
 from redrive.server.operations import ResponseSpec, operation
@@ -49,10 +55,11 @@ class StepList(ResponseModel, frozen=True):
 async def register(request: Request[Any, Any, Any]) -> Response[bytes]:
     body = await read_body(request, Step)
     app = app_of(request)
-    try:
-        is_new = await app.register_step(body)
-    except (LookupError, ValueError, TypeError) as error:
-        raise unprocessable(error, "") from None
+    async with audited(request, "step.register", str(body.get("name", ""))):
+        try:
+            is_new = await app.register_step(body)
+        except (LookupError, ValueError, TypeError) as error:
+            raise unprocessable(error, "") from None
     return json_response(await _step(request, str(body["name"])), 201 if is_new else 200)
 
 
@@ -63,12 +70,12 @@ async def register(request: Request[Any, Any, Any]) -> Response[bytes]:
         tag=TAG,
         role="read",
         query=NoQuery,
-        responses={200: ResponseSpec(StepList, "All steps, by name.")},
+        responses={200: ResponseSpec(StepList, "All steps, by name; one that cannot be read says why in `broken`.")},
     ),
 )
 async def list_steps(request: Request[Any, Any, Any]) -> Response[bytes]:
     read_query(request, NoQuery)
-    return json_response(StepList(steps=[step_as_data(step) for step in await app_of(request).steps()]))
+    return json_response(StepList(steps=[_as_data(request, step) for step in await app_of(request).catalogue()]))
 
 
 @get(
@@ -87,10 +94,23 @@ async def show(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 async def _step(request: Request[Any, Any, Any], name: str) -> Step:
-    for step in await app_of(request).steps():
+    for step in await app_of(request).catalogue():
         if step.name == name:
-            return step_as_data(step)
+            return _as_data(request, step)
     raise _unknown(name)
+
+
+def _as_data(request: Request[Any, Any, Any], spec: StepSpec | BrokenStep) -> Step:
+    """Return the step; without the role read:payload, with the sizes of its constants and defaults."""
+    if isinstance(spec, BrokenStep):
+        return {"name": spec.name, "broken": spec.broken}
+    step = step_as_data(spec)
+    if not caller_of(request.scope).sees_payloads:
+        for given in step["inputs"].values():
+            for field in ("value", "default"):
+                if isinstance(given, dict) and field in given:
+                    given[field] = hidden_json(msgspec.json.encode(given[field]))
+    return step
 
 
 def _unknown(name: str) -> ProblemError:
@@ -111,8 +131,9 @@ def _unknown(name: str) -> ProblemError:
 )
 async def drop(request: Request[Any, Any, Any]) -> None:
     name = path_parameter(request, "name")
-    if not await app_of(request).drop_step(name):
-        raise _unknown(name)
+    async with audited(request, "step.drop", name):
+        if not await app_of(request).drop_step(name):
+            raise _unknown(name)
 
 
 router = Router("/v1/steps", route_handlers=[register, list_steps, show, drop])
