@@ -7,7 +7,7 @@ from pathlib import Path
 
 from redrive import Permanent, RetryPolicy, Workflow, action, current_attempt, workflow
 
-QUICKLY = RetryPolicy(attempts=3, backoff_seconds=0.01)
+QUICKLY = RetryPolicy(attempts=3, backoff_seconds=0.01, jitter=0)
 
 
 @action(name="cli_pay", retry=QUICKLY)
@@ -20,6 +20,11 @@ async def pay(cents: int, failures: int, password: str = "") -> str:
 @action(name="cli_refuse")
 async def refuse(why: str) -> None:
     raise Permanent(why)
+
+
+@action(name="cli_unreachable")
+async def unreachable() -> None:
+    raise ConnectionError("away")
 
 
 @action(name="cli_nap")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 import pytest
+import typer
 from tests.postgres_server import GUARDED_PASSWORD, GUARDED_USER, shared_server
 
 import redrive
@@ -104,6 +105,27 @@ def test_run_prints_the_result_alone_and_its_progress_beside_it(run: Command) ->
     assert "cli_pay: attempt 1 of 3 failed (transient): ConnectionError: no answer" in first
     assert first.endswith("; attempt 2 of 3 in 10ms")
     assert second.endswith("; attempt 3 of 3 in 20ms")
+
+
+def test_run_prints_how_the_flow_ended_as_json(run: Command) -> None:
+    ran = run("run", *order(), "--json")
+    assert (ran.code, ran.data["status"], ran.data["result"]) == (0, "completed", {"user": "u1", "paid": "paid 100"})
+    assert run("explain", ran.data["id"], "--json").data["status"] == "completed"
+    failed = run("run", *order(failures=3), "--json")
+    assert (failed.code, failed.data["status"], failed.data["result"]) == (1, "failed", None)
+    assert failed.data["error"]["kind"] == "exhausted"
+    assert "failed for good" in failed.err
+
+
+def test_every_command_that_prints_data_takes_json() -> None:
+    """All but those that run until they are stopped, and one that rewrites files."""
+
+    def without(command: Any, path: str) -> list[str]:
+        if hasattr(command, "commands"):
+            return [one for name, sub in command.commands.items() for one in without(sub, f"{path} {name}".strip())]
+        return [] if any("--json" in option.opts for option in command.params) else [path]
+
+    assert without(typer.main.get_command(build()), "") == ["demo", "worker", "serve", "mcp", "script fmt"]
 
 
 def test_a_run_that_fails_explains_itself_and_exits_1(run: Command, store: str) -> None:
@@ -531,6 +553,7 @@ def test_graphs_and_pipelines_of_a_module_are_run_by_their_names(run: Command, t
         (("explain", NO_FLOW), f"no flow {NO_FLOW} in "),
         (("dead", "show", NO_FLOW), f"no flow {NO_FLOW} in "),
         (("dead", "redrive", "--why", "x"), "no dead letters are selected; name flows"),
+        (("dead", "redrive"), "or add --all; also give a reason with --why"),
         (("dead", "redrive", NO_FLOW, "--all", "--why", "x"), "name flows, or select them with filters or --all"),
         (("dead", "redrive", NO_FLOW), "--why is missing"),
         (("dead", "discard", NO_FLOW, "--why", "x"), f"no flow {NO_FLOW} in "),

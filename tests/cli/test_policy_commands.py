@@ -25,6 +25,8 @@ EXAMPLES = {
     "step_functions": '[{"ErrorEquals": ["Busy"], "MaxAttempts": 3}]',
     "tenacity": "@retry(stop=stop_after_attempt(4), wait=wait_exponential())",
     "stamina": "@stamina.retry(on=OSError, attempts=4)",
+    "backoff": "@backoff.on_exception(backoff.expo, OSError, max_tries=4)",
+    "celery": "@app.task(autoretry_for=(OSError,), max_retries=3)",
 }
 
 
@@ -176,6 +178,13 @@ def test_schema_prints_the_schema(run: Any) -> None:
     jsonschema.Draft202012Validator.check_schema(ran.data)
 
 
+def test_a_folder_is_refused_with_what_to_write(run: Any, tmp_path: Path) -> None:
+    refused = run("policy", "lint", str(tmp_path))
+    assert refused.code == 2
+    assert "is a folder; allowed: a file, such as tasks.py" in refused.err
+    assert "redrive doctor" in refused.err
+
+
 def test_standard_input_is_read(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"attempts: 5\n")))
     assert run("policy", "preview", "-", "--json").data["source"] == "<stdin>"
@@ -231,3 +240,62 @@ def test_no_command_at_all_shows_the_help(run: Any) -> None:
         ran = run(*arguments)
         assert ran.code == 2
         assert "Usage: redrive" in ran.err
+
+
+SOURCE = """\
+import os
+from tenacity import retry, stop_after_attempt, wait_exponential
+
+@retry(stop=stop_after_attempt(5), wait=wait_exponential(max=10), reraise=True)
+def fetch(): ...
+
+@retry(stop=stop_after_attempt(int(os.environ["N"])))
+def send(): ...
+"""
+
+
+@pytest.mark.promise("L8")
+def test_policies_in_a_python_file_are_converted(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(SOURCE)
+    ran = run("policy", "convert", str(file))
+    assert ran.code == 1
+    assert f"{file}:4: fetch (tenacity)" in ran.out
+    assert "@redrive.retry(" in ran.out
+    assert "backoff: exponential 1s" in ran.out
+    assert f"{file}:4: warning retries-everything: " in ran.err
+    assert f"{file}:7: not read: send (tenacity): stop=stop_after_attempt(int(os.environ['N']))" in ran.err
+    data = run("policy", "convert", str(file), "--json", "--to", "brackets").data
+    (policy,) = data["policies"]
+    assert (policy["name"], policy["line"], policy["library"]) == ("fetch", 4, "tenacity")
+    assert policy["text"] == "[retry: 4, backoff: 1s, max_backoff: 10s]\n"
+    assert [one["line"] for one in data["unread"]] == [7]
+
+
+@pytest.mark.promise("L8")
+def test_policies_in_a_python_file_are_linted(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(SOURCE)
+    ran = run("policy", "lint", str(file))
+    assert ran.code == 1
+    assert f"{file}:4: RD001 warning: wait: " in ran.out
+    assert f"{file}:7: not read: send" in ran.err
+    data = run("policy", "lint", str(file), "--json", "--ignore", "RD001").data
+    assert {one["id"] for one in data["findings"]} == {"RD014"}
+    assert [one["name"] for one in data["unread"]] == ["send"]
+
+
+def test_python_source_from_standard_input(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x = 1\n")))
+    ran = run("policy", "convert", "-", "--from", "python")
+    assert (ran.code, ran.out) == (0, "<stdin>: no retry settings found\n")
+
+
+@pytest.mark.parametrize("command", ["convert", "lint"])
+def test_a_file_that_is_not_python_is_refused_in_one_line(run: Any, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text("x = 1\ndef (:\n")
+    ran = run("policy", command, str(file))
+    assert ran.code == 2
+    assert f"{file}:2: not readable as Python" in ran.err
+    assert ran.err.count("\n") == 1

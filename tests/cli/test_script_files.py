@@ -227,3 +227,38 @@ def test_a_redrive_of_a_script_that_failed_in_its_own_text_says_that_it_will_aga
 def test_help_says_who_ends_a_flow_by_force(capsys: pytest.CaptureFixture[str]) -> None:
     main(["flows", "cancel", "--help"])
     assert "live worker" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("command", [["worker"], ["serve", "--port", "0"]], ids=["worker", "serve"])
+def test_a_script_that_check_refuses_is_refused_by_those_who_would_run_it(
+    command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else its flows fail one by one, in the night."""
+    (folder / "wrong.rd").write_text("fn main(name):\n    return @rd.greet(nome=name)\n", encoding="utf-8")
+    try:
+        assert main(["script", "check", "wrong.rd", "--import", "greeting_actions"]) == 1
+        said = capsys.readouterr().out.strip()
+        assert said.startswith("wrong.rd:2:")
+        assert main([*command, "wrong.rd", "greeting_actions"]) == 2
+        assert said in capsys.readouterr().err
+    finally:
+        SCRIPTS.by_name.pop("wrong", None)
+
+
+def test_signing_secrets_must_be_there_and_should_be_kept_from_others(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = folder / "secrets"
+    secrets.write_text("# none yet\n\n", encoding="utf-8")
+    secrets.chmod(0o600)
+    monkeypatch.setenv("REDRIVE_SIGNING_SECRETS", str(secrets))
+    given = ["run", "greeting.rd", "--input", '{"name": "ann"}', "--import", "greeting_actions"]
+    assert main(given) == 2
+    assert f"REDRIVE_SIGNING_SECRETS: {secrets} has no secrets; write an address" in capsys.readouterr().err
+    secrets.write_text(f"https://shop.example.com/ whsec_{'a' * 32}\n", encoding="utf-8")
+    assert main(given) == 0
+    assert "can be read by" not in capsys.readouterr().err
+    secrets.chmod(0o644)
+    assert main(given) == 0
+    told = f"redrive: {secrets} can be read by every user of this machine; chmod 600 {secrets}\n"
+    assert capsys.readouterr().err.count(told) == 1

@@ -1,5 +1,6 @@
 """`redrive serve`, `redrive keys` and `redrive steps`, through their entry points."""
 
+import getpass
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +18,7 @@ import httpx
 import pytest
 
 from redrive.cli import main
+from redrive.flows.graphs.graph import GRAPHS
 
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
 PATIENCE = 30.0
@@ -211,7 +214,8 @@ def test_everything_that_is_wrong_with_all_graphs_is_told_at_once(run: Command, 
     assert any(line.startswith(f"{folder}/b.json") and "nope" in line for line in said), said
 
 
-def test_two_graphs_of_one_name_are_refused(run: Command, tmp_path: Path) -> None:
+def test_two_graphs_of_one_name_are_refused(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GRAPHS, "by_name", {})  # other commands of this process must not find it
     one = graph_file(tmp_path, "twice")
     two = tmp_path / "other.yaml"
     two.write_text(Path(one).read_text())
@@ -230,6 +234,19 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
 # keys
 
 
+@pytest.mark.promise("X9")
+def test_a_server_whose_last_key_was_revoked_is_opened_only_by_command(serve: Serve, run: Command) -> None:
+    id_ = json.loads(run("keys", "add", "--role", "read", "--name", "ci", "--json").out)["id"]
+    assert "there still are API keys" in run("keys", "open").refused()
+    run("keys", "revoke", id_)
+    server = serve("--no-worker")
+    assert "all API keys revoked, for nobody" in server.said
+    assert server.client.get("/v1/flows").status_code == 401
+    assert run("keys", "open").out == "A server on loopback serves this machine without keys.\n"
+    assert json.loads(run("keys", "open", "--json").out) == {"opened": False}
+    server.until(lambda: server.client.get("/v1/flows").status_code == 200)
+
+
 def test_a_key_is_made_listed_without_its_secret_and_revoked(run: Command) -> None:
     assert run("keys").refused().endswith("name the store with --store or REDRIVE_STORE\n")
     made = run("keys", "add", "--role", "operate", "--name", "ci")
@@ -244,22 +261,90 @@ def test_a_key_is_made_listed_without_its_secret_and_revoked(run: Command) -> No
     (key,) = json.loads(run("keys", "list", "--json").out)["keys"]
     assert (key["id"], key["name"], key["role"]) == (id_, "ci", "operate")
     assert secret.encode() not in Path("app.db").read_bytes()
-    assert run("keys", "revoke", id_).out == f"Revoked key {id_}.\n"
+    revoked = run("keys", "revoke", id_)
+    assert revoked.out == f"Revoked key {id_}.\n"
+    assert revoked.err == "It was the last key: the server refuses requests. Add one, or: redrive keys open\n"
     assert "no API key has the id" in run("keys", "revoke", id_).refused()
-    assert run("keys").out.startswith("No API keys")
+    assert run("keys").out.startswith("No API keys are left, so the server refuses all requests.")
+    assert json.loads(run("keys", "list", "--json").out) == {"keys": []}
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--role", "root", "--name", "ci"), "--role: 'root' is not a role; use one of read, operate, admin"),
+        (
+            ("--role", "root", "--name", "ci"),
+            "--role: 'root' is not a role; use one of read, read:payload, operate, admin",
+        ),
         (("--role", "read", "--name", " "), "--name must be 1 to 100"),
         (("--role", "read", "--name", "a\nb"), "--name must be 1 to 100"),
         (("--role", "read"), "--name"),
+        (("--role", "read", "--name", "x", "--expires", "soon"), "--expires: "),
+        (("--role", "read", "--name", "x", "--expires", "0"), "--expires: '0' is not allowed"),
+        (("--role", "read", "--name", "x", "--expires", "999999d"), "at most 100 years"),
+        (("--role", "read", "--name", "x", "--queue", ""), "--queue: '' is not a queue"),
+        (("--role", "read", "--name", "x", "--definition", "a\nb"), "is not a definition"),
+        (
+            ("--role", "read", "--name", "x", "--definition", "nosuch:order"),
+            "--definition: 'nosuch:order' is not a definition; use NAME, or workflow:NAME, action:NAME, ",
+        ),
+        (("--role", "read", "--name", "x", "--definition", "graph:"), "'graph:' is not a definition"),
+        (("--role", "admin", "--name", "x", "--queue", "mail"), "the role admin cannot be limited"),
     ],
 )
 def test_a_wrong_key_is_refused(run: Command, arguments: tuple[str, ...], says: str) -> None:
     assert says in run("keys", "add", *arguments).refused()
+
+
+@pytest.mark.promise("X10")
+def test_a_key_expires_is_limited_and_rotated_without_a_gap(run: Command) -> None:
+    made = run("keys", "add", *("--role", "operate", "--name", "ci", "--expires", "30d", "--json"), "--queue", "mail")
+    old = json.loads(made.out)
+    assert old["queues"] == ["mail"]
+    added = json.loads(run("keys", "rotate", old["id"], "--grace", "2h", "--json").out)
+    assert {**added, "id": "", "key": "", "created_at": "", "expires_at": ""} == {
+        **old,
+        "id": "",
+        "key": "",
+        "created_at": "",
+        "expires_at": "",
+    }
+    assert added["key"] != old["key"]
+    first, second = json.loads(run("keys", "--json").out)["keys"]
+
+    def days(key: Any) -> float:
+        life = datetime.fromisoformat(key["expires_at"]) - datetime.fromisoformat(key["created_at"])
+        return life.total_seconds() / 86_400
+
+    assert (round(days(first), 1), round(days(second), 1)) == (0.1, 30)
+    again = run("keys", "rotate", second["id"], "--grace", "0")
+    assert "(operate, limited to queue mail, accepted until " in again.err.splitlines()[0]
+    assert again.err.splitlines()[1].startswith(f"Key {second['id']} is accepted until ")
+    late = run("keys", "rotate", second["id"])
+    assert late.err.splitlines()[1].startswith(f"Key {second['id']} is not accepted any more: it expired at ")
+    table = run("keys").out
+    assert "queue mail" in table
+    assert "expired" in table
+    assert old["key"].split("_")[2] not in table
+
+
+@pytest.mark.promise("X10")
+def test_commands_leave_a_trail(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "reserve.yaml").write_text(STEP)
+    id_ = run("keys", "add", "--role", "read", "--name", "board").out.split("_")[1]
+    run("steps", "add", "reserve.yaml")
+    run("steps", "drop", "reserve")
+    run("keys", "revoke", id_)
+    entries = json.loads(run("audit", "--json").out)["entries"]
+    assert [(one["action"], one["target"]) for one in entries] == [
+        *(("key.revoke", id_), ("step.drop", "reserve"), ("step.register", "reserve"), ("key.add", id_)),
+    ]
+    assert {one["actor"] for one in entries} == {f"user {getpass.getuser()}"}
+    assert {one["origin"] for one in entries} == {f"command line on {socket.gethostname()}"}
+    assert entries[-1]["detail"] == "board, role read, expires never"
+    assert len(json.loads(run("audit", "--action", "key.add", "--json").out)["entries"]) == 1
+    assert "step.drop" in run("audit", "--limit", "2").out
+    assert run("audit", "--target", "none").out == "The audit log has no such entries.\n"
 
 
 # steps

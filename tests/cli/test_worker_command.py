@@ -137,7 +137,7 @@ def test_a_worker_says_when_it_is_ready_and_finishes_what_it_began_when_told_to_
     (shell.folder / "greeting.rd").write_text('return "hello"\n', encoding="utf-8")
     files = SHOP, f"{shell.folder}/greeting.rd"
     worker = shell.begin("worker", *files, "--queue", "default", "--queue", "mail", "--grace", "1m")
-    worker.says(" ready: 3 workflows, 5 actions, 1 script, queues default, mail, store sqlite:///")
+    worker.says(" ready: 3 workflows, 6 actions, 1 script, queues default, mail, store sqlite:///")
     flow_id = shell.start_waiting()
     worker.process.send_signal(signal.SIGTERM)
     shell.let_go()
@@ -273,7 +273,8 @@ def test_workers_end_with_their_supervisor_however_it_ends(shell: Shell) -> None
 def impatient(command: str, **seconds: float) -> list[str]:
     """`redrive` with other patience than a user has."""
     settings = "; ".join(f"{name.replace('__', '.')} = {value}" for name, value in seconds.items())
-    return [sys.executable, "-c", f"from redrive.cli.processes import event_loop, loop_watchdog; {settings}; {command}"]
+    imports = "from redrive.cli.processes import event_loop; from redrive.worker.maintenance import lease_thread"
+    return [sys.executable, "-c", f"{imports}; {settings}; {command}"]
 
 
 MAIN = "import redrive.cli; redrive.cli.main()"
@@ -289,9 +290,9 @@ def test_a_flow_that_spins_fails_and_its_worker_goes_on(shell: Shell) -> None:
 
 
 def test_a_worker_that_is_held_up_says_by_what_and_ends_at_the_second_signal(shell: Shell) -> None:
-    worker = shell.begin("worker", STUCK, command=impatient(MAIN, loop_watchdog__TOO_LONG=0.1))
-    shell.start_stuck()
-    worker.says(" s at stuck_flows.py:")
+    worker = shell.begin("worker", STUCK, command=impatient(MAIN, lease_thread__TOO_LONG=0.1))
+    flow_id = shell.start_stuck()
+    worker.says(f" flow {flow_id}: the event loop has been blocked for ")
     worker.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     assert worker.process.poll() is None
@@ -312,10 +313,9 @@ def test_a_worker_that_is_held_up_ends_when_its_supervisor_is_gone(shell: Shell)
 
 def test_a_supervisor_kills_what_does_not_end(shell: Shell) -> None:
     deaf = "trap '' TERM; echo begun; while true; do sleep 0.1; done"
-    supervise = (
-        f"from redrive.cli.processes.supervisor import supervise; asyncio.run(supervise(['sh', '-c', {deaf!r}], 2, 0))"
-    )
-    supervisor = shell.begin(command=impatient(f"import asyncio; {supervise}", event_loop__RELEASE_TIME=0.2))
+    supervise = f"asyncio.run(supervise(lambda _: ['sh', '-c', {deaf!r}], 2, 0))"
+    code = f"import asyncio; from redrive.cli.processes.supervisor import supervise; {supervise}"
+    supervisor = shell.begin(command=impatient(code, event_loop__RELEASE_TIME=0.2))
     supervisor.says("begun", times=2)
     workers = children(supervisor)
     assert supervisor.ends_with(signal.SIGTERM) == 0
@@ -325,7 +325,7 @@ def test_a_supervisor_kills_what_does_not_end(shell: Shell) -> None:
 
 def test_a_supervisor_ends_with_workers_that_are_refused_from_the_start(shell: Shell) -> None:
     refused = "echo redrive: no rights >&2; exit 2"
-    supervise = f"asyncio.run(supervise(['sh', '-c', {refused!r}], 3, 0))"
+    supervise = f"asyncio.run(supervise(lambda _: ['sh', '-c', {refused!r}], 3, 0))"
     code = f"import asyncio, sys; from redrive.cli.processes.supervisor import supervise; sys.exit({supervise})"
     supervisor = shell.begin(command=[sys.executable, "-c", code])
     assert supervisor.ends_with() == 2
@@ -335,10 +335,8 @@ def test_a_supervisor_ends_with_workers_that_are_refused_from_the_start(shell: S
 
 def test_a_supervisor_goes_on_though_an_action_ended_its_worker_with_a_code_of_its_own(shell: Shell) -> None:
     """An action may have called os._exit, or a library of it."""
-    supervise = (
-        "from redrive.cli.processes.supervisor import supervise; asyncio.run(supervise(['sh', '-c', 'exit 3'], 1, 0))"
-    )
-    code = f"import asyncio; {supervise}"
+    supervise = "asyncio.run(supervise(lambda _: ['sh', '-c', 'exit 3'], 1, 0))"
+    code = f"import asyncio; from redrive.cli.processes.supervisor import supervise; {supervise}"
     supervisor = shell.begin(command=[sys.executable, "-c", code])
     supervisor.says("ended with exit code 3; restarting in 0.5 s")
     assert supervisor.ends_with(signal.SIGTERM) == 0
@@ -404,3 +402,48 @@ def is_alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "line"),
+    [
+        ("--default-policy", "[x", "--default-policy: <text>:1: found the end of the text"),
+        ("--queue-policy", "mail", "--queue-policy: 'mail' is not allowed; write NAME=POLICY, such as 'mail=["),
+        ("--queue-policy", "mail=[X -> retry: zz]", "--queue-policy mail: <text>:1: key 'brackets[0].retry'"),
+        ("--definition-policy", "=[X -> retry: 1]", "--definition-policy: '=[X -> retry: 1]' is not allowed"),
+        (
+            "--definition-policy",
+            "CliOrdr=[X -> retry: 1]",
+            "--definition-policy: this worker has no definition 'CliOrdr'; did you mean CliOrder?",
+        ),
+        (
+            "--definition-policy",
+            "workflow:CliOrdr=[X -> retry: 1]",
+            "--definition-policy: this worker has no definition 'workflow:CliOrdr'; did you mean workflow:CliOrder?",
+        ),
+    ],
+)
+def test_a_default_policy_that_cannot_be_read_is_refused_in_one_line(
+    option: str, value: str, line: str, shell: Shell
+) -> None:
+    process = shell.begin("worker", SHOP, option, value)
+    assert process.process.wait(PATIENCE) == 2
+    (said,) = process.said.splitlines()
+    assert said.startswith(f"redrive: {line}")
+
+
+@pytest.mark.promise("L1")
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_worker_uses_the_default_policies_of_its_command_line(processes: str, shell: Shell) -> None:
+    policy = "default=[ConnectionError -> retry: 1, backoff: 10ms]"
+    shell.begin("worker", SHOP, "--queue-policy", policy, "--processes", processes)
+    flow_id = shell.start("unreachable")
+
+    async def outcome(app: App) -> Explanation:
+        with pytest.raises(ConnectionError):
+            await app.handle(flow_id).result(timeout=PATIENCE)
+        return await app.explain(flow_id)
+
+    explanation = shell.ask(outcome)
+    (item,) = (entry for entry in explanation.timeline if isinstance(entry, ItemEntry))
+    assert (item.policy_from, len(item.attempts)) == ("queue", 2)

@@ -71,6 +71,11 @@ async def hang() -> None:
     await asyncio.sleep(3600)
 
 
+@action(name="explained wait long")
+async def wait_long() -> None:
+    await asyncio.sleep(3600)
+
+
 @action(name="explained come back", retry="[retry: 3, backoff: 2s]")
 async def come_back(after: str) -> str:
     if current_attempt().number == 1:
@@ -188,6 +193,8 @@ Timeline (UTC, and since it began)
   2030-01-01
   00:00:00.000  +0s       1. explained greet(whom="ann") completed in 0s: "hello ann"
   00:00:00.000  +0s       2. explained ask bank(cents=3, api_key=***)
+                               policy of the action: attempts 3, backoff exponential 10s, jitter full, \
+max_wait 15s, deadline 10m
   00:00:00.000  +0s          attempt 1 of 3 failed after 0s: ConnectionError: no answer, Authorization: ***
                                transient: the connection failed; a retry may get through
                                retry in 5s, at 00:00:05.000: retry_on matches any failure; backoff 10s, full jitter \
@@ -470,7 +477,9 @@ def test_a_parked_flow_says_what_changed_and_how_to_go_on(caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING, logger="redrive"):
         explanation = told(scenario)
     assert (
-        caplog.records[0].getMessage().startswith(f"workflow:Explained changing {ID}: parked: line 1 of the log says")
+        caplog.records[0]
+        .getMessage()
+        .startswith(f"flow {ID}: workflow:Explained changing is parked: line 1 of the log says")
     )
     notes = [(note.what, note.by, note.why) for note in explanation.timeline if isinstance(note, Note)]
     assert notes == [("flow_parked", "", ""), ("resumed", "bob", "I mended it"), ("flow_parked", "", "")]
@@ -760,3 +769,16 @@ def test_what_a_workflow_did_because_of_its_failure_is_named_before_a_redrive_is
         "happened: if that compensated earlier steps, start another flow instead"
     )
     assert said[2].startswith("then redrive it: explained ask bank is tried again")
+
+
+@pytest.mark.parametrize(
+    ("call", "until"), [(hang, "00:00:05.000"), (wait_long, "2030-01-02 00:00:00.000")], ids=["today", "tomorrow"]
+)
+def test_the_limit_of_a_running_attempt_has_its_date_if_that_is_another_day(call: Any, until: str) -> None:
+    async def scenario(app: FlowApp) -> str:
+        with app.clock.frozen():
+            handle = await app.start(call())
+            await eventually(lambda: app.log(handle.id))
+            return explain_text(await app.explain(handle.id))
+
+    assert f"attempt 1 is running, until {until} at the latest\n" in told(scenario)

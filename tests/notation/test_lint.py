@@ -4,7 +4,7 @@ import pytest
 
 from redrive.errors import NotationError
 from redrive.failures.matching import Match
-from redrive.notation import Finding, lint, lint_text, read_policy
+from redrive.notation import Finding, lint, lint_source, lint_text, read_policy
 from redrive.notation.linting.linter import RULES
 from redrive.policies.backoff import Backoff
 from redrive.policies.jitter import Jitter
@@ -149,6 +149,8 @@ def test_every_rule_is_listed_and_tested() -> None:
     fired = {rule: found(text)[rule].severity for rule, text, *_ in CASES}
     fired["RD004"] = lint(Policy(), inside=Policy())[0].severity
     fired["RD018"] = lint(Policy(retry_on=Match(names=("IOError",))))[0].severity
+    fired["RD023"] = lint(Policy(retry_on=Match(names=("ConectionError",))))[0].severity
+    fired["RD022"] = lint_source("import openai, redrive\nclient = openai.OpenAI()")[0][0].severity
     assert fired == {rule: about.severity for rule, about in RULES.items()}
 
 
@@ -156,6 +158,20 @@ def test_an_old_class_name_in_a_policy_made_in_python_is_found() -> None:
     (finding,) = lint(Policy(retry_on=Match(names=("IOError",))))
     assert (finding.id, finding.key, finding.instead) == ("RD018", "retry_on", "write OSError")
     assert lint(Policy(retry_on=Match(names=("OSError",)))) == []
+
+
+def test_a_misspelled_built_in_exception_is_found_and_errors_of_clients_are_not() -> None:
+    (finding,) = lint(Policy(retry_on=Match(names=("ConectionError",))))
+    assert (finding.id, finding.instead) == ("RD023", "write ConnectionError, if that is meant")
+    theirs = (
+        "ConnectError",
+        "ReadTimeoutError",
+        "APITimeoutError",
+        "httpx.TimeoutError",
+        "ConnectTimeout",
+        "TimeoutError",
+    )
+    assert lint(Policy(retry_on=Match(names=theirs))) == []
 
 
 @pytest.mark.promise("P15")

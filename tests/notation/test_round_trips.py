@@ -24,7 +24,12 @@ backoffs = st.builds(
     st.floats(1, 1000) | st.integers(1, 10).map(float),
 )
 plain_jitters = st.sampled_from([Jitter("none"), Jitter("full"), Jitter("equal"), Jitter("decorrelated")])
-jitters = plain_jitters | durations.map(lambda amount: Jitter("additive", amount))
+fractions = st.integers(1, 1000).map(lambda percent: percent / 100) | st.floats(0.001, 10)
+jitters = (
+    plain_jitters
+    | durations.map(lambda amount: Jitter("additive", amount))
+    | fractions.map(lambda amount: Jitter("proportional", amount))
+)
 names = st.sampled_from(
     ["ConnectionError", "httpx.ConnectError", "app.<locals>.Busy", "Überlast", "_Private", "On", "Null", "TimeoutError"]
 )
@@ -174,6 +179,24 @@ def test_rules_and_retry_on_become_brackets_in_their_order() -> None:
         "[transient -> backoff: 500ms, max_backoff: 30s, jitter: additive 250ms]",
         "[attempts: 5, deadline: 1m]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(0.1, "10%"), (0.07, "7%"), (0.025, "2.5%"), (1, "100%"), (10.0, "1000%"), (0.0, "0%")]
+)
+def test_proportional_jitter_is_written_as_a_percentage(amount: float, text: str) -> None:
+    policy = Policy(attempts=5, deadline=None, jitter=Jitter("proportional", amount))
+    assert as_data(policy)["jitter"] == f"proportional {text}"
+    assert read_policy({"jitter": f"proportional {text}"}).policy.jitter == Jitter("proportional", amount)
+    if amount:
+        assert f"jitter: proportional {text}]" in write_policy(policy, "brackets")
+    jsonschema.Draft202012Validator(native_schema()).validate(as_data(policy))
+
+
+def test_a_stage_gets_the_jitter_nearest_to_proportional_and_says_so() -> None:
+    written, lost = write_lossy(Policy(jitter=Jitter("proportional", 0.1), deadline=None), "stage")
+    assert 'jitter_strategy="equal"' in written
+    assert "lost-jitter" in [one.id for one in lost]
 
 
 def test_timeouts_that_retry_on_would_answer_are_named_in_brackets() -> None:

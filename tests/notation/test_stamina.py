@@ -54,7 +54,7 @@ def test_defaults_are_those_of_the_library() -> None:
 
 
 def test_no_limits_are_no_limits() -> None:
-    reading = read_policy("on: [httpx.HTTPError]\nattempts: null\ntimeout: null\n")
+    reading = read_policy("on: [shop.HTTPError]\nattempts: null\ntimeout: null\n")
     assert (reading.notation, reading.policy.attempts, reading.policy.deadline) == ("stamina", None, None)
     assert [one.id for one in reading.warnings] == ["dotted-name"]
 

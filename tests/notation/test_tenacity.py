@@ -156,10 +156,17 @@ def test_the_decorator_is_read_as_it_stands_in_code() -> None:
     assert reading.policy.retry_on.names == ("OSError", "requests.exceptions.Timeout")
     assert sorted((one.id, one.line) for one in reading.warnings) == [
         ("deadline-cuts", 2),
-        ("dotted-name", 4),
         ("error-not-wrapped", 1),
         ("ignored-setting", 5),
     ]
+
+
+def test_a_class_of_an_unknown_module_is_warned_about_because_the_module_may_only_import_it() -> None:
+    errors = "(httpx.TransportError, requests.ConnectionError, json.JSONDecodeError, shop.errors.Busy)"
+    reading = read_policy(f"@retry(retry=retry_if_exception_type({errors}), reraise=True)")
+    (warning,) = [one for one in reading.warnings if one.id == "dotted-name"]
+    assert warning.text.startswith("shop.errors.Busy matches only if shop.errors or a module below it defines")
+    assert warning.text.endswith("write Busy")
 
 
 @pytest.mark.parametrize(

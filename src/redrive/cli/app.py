@@ -1,7 +1,7 @@
 """Assemble the commands, and turn errors into a line on stderr and an exit code."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 import redrive
-from redrive.cli import demo, doctor, explain, keys, script, serve, start, steps, worker
+from redrive.cli import audit, demo, doctor, explain, keys, mcp, queues, script, serve, start, steps, worker, workers
 from redrive.cli import run as run_flow
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.dead import list as list_dead
@@ -20,6 +20,7 @@ from redrive.cli.flows import manual_resolution, requests, result
 from redrive.cli.flows import steps as flow_steps
 from redrive.cli.policy import convert, lint, preview
 from redrive.errors import NotationError
+from redrive.near_names import near_name
 from redrive.notation.errors import printable
 
 # The base of all errors about the command line itself. typer exports only its subclasses, and where the base lives
@@ -30,6 +31,7 @@ _CommandLineError: Any = typer.BadParameter.__mro__[2]
 def build() -> typer.Typer:
     """Build the whole command tree."""
     app = typer.Typer(
+        cls=_Group,
         help="Run work that may fail, until it succeeds or until someone knows exactly why it did not.",
         no_args_is_help=True,
         add_completion=False,
@@ -71,6 +73,16 @@ def build() -> typer.Typer:
     )
     _add_group(
         app,
+        "queues",
+        "List queues, and pause, resume or limit them.\n\n\b\nredrive queues",
+        list=queues.list_command,
+        pause=queues.pause_command,
+        resume=queues.resume_command,
+        limit=queues.limit_command,
+    )
+    app.command("workers")(workers.workers_command)
+    _add_group(
+        app,
         "steps",
         "The catalogue of steps that flows are planned from: list, add, drop.\n\n\b\nredrive steps",
         list=steps.list_command,
@@ -80,11 +92,15 @@ def build() -> typer.Typer:
     _add_group(
         app,
         "keys",
-        "API keys of the HTTP server: list, add, revoke.\n\n\b\nredrive keys",
+        "API keys of the HTTP server: list, add, rotate, revoke; and secrets for signing.\n\n\b\nredrive keys",
         list=keys.list_command,
         add=keys.add_command,
+        rotate=keys.rotate_command,
         revoke=keys.revoke_command,
+        open=keys.open_command,
+        secret=keys.secret_command,
     )
+    app.command("audit")(audit.audit_command)
     app.command("doctor")(doctor.doctor_command)
     _add_group(
         app,
@@ -95,11 +111,40 @@ def build() -> typer.Typer:
         convert=convert.convert_command,
         schema=convert.schema_command,
     )
+    app.command("mcp")(mcp.mcp_command)
     _add_group(app, "script", "Format and check scripts.", fmt=script.fmt_command, check=script.check_command)
     return app
 
 
-class _ListByDefault(TyperGroup):
+class _Group(TyperGroup):
+    """A group that says which command was probably meant, also if it belongs to another group."""
+
+    suggest_commands = False
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except _CommandLineError as error:
+            if meant := _command_meant(ctx, self.commands, args[0]):
+                raise BadInput(f"no such command {args[0]!r}; did you mean: {meant}?") from None
+            raise error
+
+
+def _command_meant(context: Any, commands: Mapping[str, Any], given: str) -> str:
+    if given in _ALIASES:
+        return f"redrive {_ALIASES[given]}"
+    if close := near_name(given, commands):
+        return f"{context.command_path} {close}"
+    groups = context.find_root().command.commands
+    elsewhere = [name for name, group in groups.items() if given in getattr(group, "commands", ())]
+    return f"redrive {elsewhere[0]} {given}" if elsewhere else ""
+
+
+# What other tools call it.
+_ALIASES = {"show": "explain FLOW", "status": "explain FLOW", "inspect": "explain FLOW", "ls": "flows", "list": "flows"}
+
+
+class _ListByDefault(_Group):
     """A group that runs `list`, with any options given, when no command is named: `redrive flows --status ready`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -112,7 +157,7 @@ def _add_group(app: typer.Typer, name: str, about: str, **commands: Callable[...
     """Add a group of commands. One with a `list` runs that by default; any other shows its help."""
     lists = "list" in commands
     group = typer.Typer(
-        cls=_ListByDefault if lists else None, help=about, no_args_is_help=not lists, rich_markup_mode=None
+        cls=_ListByDefault if lists else _Group, help=about, no_args_is_help=not lists, rich_markup_mode=None
     )
     for command, run_command in commands.items():
         group.command(command)(run_command)
@@ -147,10 +192,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
             return BAD_INPUT
-        message = printable(error.format_message().rstrip("."), longest=400)
         context = getattr(error, "ctx", None)
+        message = printable(_option_meant(error, context) or error.format_message().rstrip("."), longest=400)
         command = context.command_path if context is not None else "redrive"
-        return _report(f"redrive: {message}; see {command} --help")
+        return _report(f"redrive: {message}{' See' if message.endswith('?') else '; see'} {command} --help")
     except SystemExit:
         # typer's parser raises it when its output pipe is closed; no command does.
         raise BrokenPipeError from None
@@ -159,6 +204,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Abort:
         return _report("redrive: stopped")
     return outcome if isinstance(outcome, int) else 0
+
+
+def _option_meant(error: Any, context: Any) -> str:
+    """Say which option was probably meant; empty for other errors."""
+    given = getattr(error, "option_name", None)
+    if context is None or given is None or not hasattr(error, "possibilities"):
+        return ""
+    if given[1:2].isdigit():
+        return f"{given} is not a number that is allowed here: it is below 0"
+    known = [name for option in context.command.params for name in option.opts if name.startswith("--")]
+    close = near_name(given.removeprefix("--"), [name.removeprefix("--") for name in known])
+    return f"no such option {given}{f'; did you mean --{close}?' if close else ''}"
 
 
 def _report(line: str) -> int:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +16,7 @@ from redrive.cli.source_files import (
     read_graph_file,
     read_script_file,
 )
+from redrive.near_names import near_name
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -119,8 +119,8 @@ def find(target: str, imports: Sequence[str] | None = None, environment: str = "
         if kind + name in known:
             return Definition(_registered(kind, name), name)
     names = sorted({one.partition(":")[2] for one in known if one != GRAPH + BY_GOALS} | _definitions_in(module))
-    close = get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names) or 'none'}"
+    close = near_name(name, names)
+    hint = f"did you mean {close}?" if close else f"known: {', '.join(names) or 'none'}"
     where = f"{module_name}: " if separator else ""
     problem = f"there is no definition named {name!r}" if found is None else f"{name!r} is not a definition"
     raise BadInput(f"{where}{problem}; {hint}")

@@ -1,8 +1,8 @@
-"""`redrive doctor`: check the store, its workers, and flows that no worker can run."""
+"""`redrive doctor`: check the store, its workers, flows that no worker can run, and code with two retry owners."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -15,7 +15,8 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from redrive.client.app import App
-    from redrive.stores.records import FlowRecord, FlowStatus, QueueRecord, WorkerRecord
+    from redrive.stores.queues import QueueRecord
+    from redrive.stores.records import FlowRecord, FlowStatus, WorkerRecord
 
 # Only the newest flows are checked.
 MOST_FLOWS = 10_000
@@ -31,22 +32,35 @@ class Check(NamedTuple):
     text: str
 
 
-def doctor_command(store: StoreOption = "", as_json: JsonOption = False) -> int:
+CodeArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CODE]...", help="Python files or folders to check for clients that retry by themselves."),
+]
+
+
+def doctor_command(code: CodeArgument = None, store: StoreOption = "", as_json: JsonOption = False) -> int:
     """Check the store, its workers, and whether flows are stuck: one line per check. Exit code 1 if a check fails.
 
     \b
     redrive doctor
+    redrive doctor src/app
     redrive doctor --store postgresql://app@db/app --json
     """
+    from redrive.cli.second_owner_check import check_sources
+
+    of_code = [Check("ok" if good else "warn", "retry owner", text) for good, text in check_sources(code or ())]
     try:
         checks = with_app(store, _run_checks)
     except BadInput as error:
         checks = [Check("fail", "store", str(error))]
+    checks += of_code if code else []
     if as_json:
         print_json([check._asdict() for check in checks])
     else:
+        from redrive.formatting.text import terminal_text
+
         for check in checks:
-            typer.echo(f"{check.status:<5} {check.check:<13} {check.text}")
+            typer.echo(f"{check.status:<5} {check.check:<13} {terminal_text(check.text)}")
     return FAILED if any(check.status == "fail" for check in checks) else 0
 
 
@@ -124,8 +138,18 @@ def _expired_leases(workers: "list[WorkerRecord]") -> list[Check]:
 
 
 def _queues(queues: "list[QueueRecord]") -> list[Check]:
+    import shlex
+
     checks = []
     for queue in queues:
+        if queue.pause is not None:
+            held = queue.ready + queue.waiting
+            why = f" ({queue.pause.why})" if queue.pause.why else ""
+            text = (
+                f"{queue.name}: paused by {queue.pause.by}{why}, {queue.ready} ready, {queue.waiting} waiting; "
+                f"to go on: redrive queues resume {shlex.quote(queue.name)} --why WHY"
+            )
+            checks.append(Check("warn" if held else "ok", "queue paused", text))
         if queue.limit is None:
             continue
         full = queue.running >= queue.limit and queue.ready > 0

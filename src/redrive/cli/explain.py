@@ -8,9 +8,10 @@ import typer
 
 from redrive.cli.options import FlowArgument, StoreOption
 from redrive.cli.output import JsonOption, print_json
-from redrive.cli.store_access import store_option, with_app
+from redrive.cli.store_access import flow_id_of, store_option, with_app
 
 if TYPE_CHECKING:
+    from redrive.client.app import App
     from redrive.explain.explanation import Explanation
 
 AllOption = Annotated[bool, typer.Option("--all", help="Show every step and attempt of a long flow.")]
@@ -23,11 +24,15 @@ def explain_command(
 
     \b
     redrive explain 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2
-    redrive explain 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --json
+    redrive explain 0197f2a4 --json
+    redrive explain order-17
     """
     import msgspec
 
-    explanation = with_app(store, lambda app: app.explain(flow))
+    async def explain(app: "App") -> "Explanation":
+        return await app.explain(await flow_id_of(app, flow))
+
+    explanation = with_app(store, explain)
     if as_json:
         print_json(msgspec.to_builtins(explanation))
     else:

@@ -19,7 +19,9 @@ _NARROWEST_COLUMN, _COLUMN_GAP = 3, 3
 
 
 def print_json(data: Any) -> None:
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    from redrive.formatting.text import terminal_json
+
+    typer.echo(terminal_json(json.dumps(data, indent=2, ensure_ascii=False)))
 
 
 def print_table(
@@ -36,7 +38,10 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    rows = [tuple(row) for row in rows]
+    from redrive.formatting.text import terminal_text
+
+    # What is stored may hold anything, and must not control the terminal.
+    rows = [tuple(terminal_text(cell) for cell in row) for row in rows]
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
     if console.width < _narrowest(columns, rows, whole) and not numbers:
         _print_blocks(columns, rows)

@@ -35,6 +35,9 @@ def run_command(
     env: EnvOption = "",
     allow: AllowOption = None,
     store: StoreOption = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the flow's id and status beside the result, however it ended.")
+    ] = False,
 ) -> int:
     """Start a flow with a worker in this process, show its progress, and print its result as JSON.
 
@@ -61,7 +64,7 @@ def run_command(
         arguments = read_input(definition, text)
         seconds = read_seconds("--timeout", timeout) if timeout else None
         opened = find_store(store, creates=True, allow_memory=True)
-        run = ForegroundFlow([target, *(imports or ())], store, seconds, http)
+        run = ForegroundFlow([target, *(imports or ())], store, seconds, http, as_json)
         return exit_code(run_in_loop(run.run(opened, definition, arguments, key, queue)))
 
 

@@ -27,6 +27,12 @@ def serve_command(
     no_worker: Annotated[bool, typer.Option("--no-worker", help="Only serve; other processes run the flows.")] = False,
     allow: AllowOption = None,
     callback_base: CallbackOption = "",
+    tls_cert: Annotated[
+        str, typer.Option("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate chain (PEM).")
+    ] = "",
+    tls_key: Annotated[
+        str, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate (PEM, no password).")
+    ] = "",
     log_level: LogLevelOption = "info",
     store: StoreOption = "",
 ) -> int:
@@ -40,24 +46,30 @@ def serve_command(
     redrive serve shop.flows --graphs order.yaml --env production --store postgresql://app@db/app
     redrive keys add --role operate --name ci
     redrive serve --host 0.0.0.0 --callback-base https://redrive.example.com
+    redrive serve --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem
     """
     # Loaded here, so that `redrive --help` is quick.
     from redrive.cli.processes.event_loop import exit_code, run_in_loop
 
     check_log_level(log_level)
+    if bool(tls_cert) != bool(tls_key):
+        given, missing = ("--tls-cert", "--tls-key") if tls_cert else ("--tls-key", "--tls-cert")
+        raise BadInput(f"{given} needs {missing} as well")
     try:
-        from redrive.cli.processes.server_process import serve
+        from redrive.cli.processes.server_process import read_tls_files, serve
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] not in ("litestar", "uvicorn"):
             raise
         raise BadInput(f"serve needs the extra 'server' ({error}): pip install 'redrive[server]'") from error
-    if modules:
-        load(modules)
+    tls = read_tls_files(tls_cert, tls_key) if tls_cert else None
     load_graphs(graphs or [], env)
+    if modules:
+        # After the graphs: a module may hold settings alone, but not if nothing is defined anywhere.
+        load(modules)
     if not no_worker:
         check_actions()
         check_registered_scripts()
     log_to_stderr(log_level)
     with refusals_as_bad_input():
         opened = find_store(store, creates=True, allow_memory=True)
-        return exit_code(run_in_loop(serve(opened, host, port, tuple(allow or ()), callback_base, not no_worker)))
+        return exit_code(run_in_loop(serve(opened, host, port, tuple(allow or ()), callback_base, not no_worker, tls)))

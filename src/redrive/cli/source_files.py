@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.errors import NotationError
+from redrive.near_names import near_name
 
 if TYPE_CHECKING:
     from redrive.flows.graphs.graph import Graph
@@ -142,11 +142,16 @@ def check_script_actions(script: Any, how: str) -> None:
 
 
 def check_registered_scripts() -> None:
-    """Raise BadInput if a registered script calls an action that is not registered."""
+    """Raise BadInput if a registered script calls an action that is not registered, and BadFile for other errors."""
+    from redrive.flows.action import known_actions
+    from redrive.flows.scripts.checking import check
     from redrive.flows.scripts.script import registered_scripts
 
     for script in registered_scripts():
         check_script_actions(script, "MODULE")
+    # The same check as that of `redrive script check`, with the same words.
+    problems = [one for script in registered_scripts() for one in check(script.parsed, known_actions())]
+    _raise_all(one for one in problems if one.severity == "error")
 
 
 def _require_actions(what: str, actions: Iterable[str], how: str) -> None:
@@ -156,14 +161,14 @@ def _require_actions(what: str, actions: Iterable[str], how: str) -> None:
     missing = unknown_actions(set(actions))
     if not missing:
         return
-    close = [get_close_matches(name, known_actions(), n=1) for name in missing]
-    hints = [f" (did you mean {one[0]!r}?)" if one else "" for one in close]
+    close = [near_name(name, known_actions()) for name in missing]
+    hints = [f" (did you mean {one!r}?)" if one else "" for one in close]
     names = ", ".join(f"{name!r}{hint}" for name, hint in zip(missing, hints, strict=True))
     noun, them = ("action", "it") if len(missing) == 1 else ("actions", "them")
     raise BadInput(f"{what}: unknown {noun} {names}; also name the module that registers {them}: {how}")
 
 
-def _raise_all(problems: Iterable[str | NotationError]) -> None:
+def _raise_all(problems: Iterable[object]) -> None:
     if text := "\n".join(map(str, problems)):
         raise BadFile(text)
 

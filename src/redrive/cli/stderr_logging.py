@@ -1,24 +1,25 @@
 """Log to stderr: every line of a long-running command, and the warnings of a short one."""
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
-LINE = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
+from redrive.formatting.text import terminal_text
 
 
 def log_to_stderr(level: str) -> None:
-    """Log all lines, with times in UTC."""
-    logging.Formatter.converter = time.gmtime
-    logging.basicConfig(level=level.upper(), format=LINE, datefmt="%Y-%m-%dT%H:%M:%S")
+    """Log all lines, with times in UTC. Those of actions and workflows name their flow."""
+    # Loaded here, so that `redrive --help` is quick.
+    from redrive.runners import stderr_lines
+
+    stderr_lines.log_to_stderr(level.upper())
 
 
 class _StderrHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(f"redrive: {record.getMessage()}", err=True)
+        typer.echo(f"redrive: {terminal_text(record.getMessage())}", err=True)
 
 
 @contextmanager

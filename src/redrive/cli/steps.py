@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from redrive.cli.audit import audited
 from redrive.cli.bad_input import BadInput
 from redrive.cli.options import StoreOption
 from redrive.cli.output import JsonOption, print_json, print_table
@@ -22,12 +23,18 @@ def list_command(store: StoreOption = "", as_json: JsonOption = False) -> None:
     redrive steps
     redrive steps --json
     """
-    found = with_app(store, lambda app: app.steps())
+    from redrive.flows.graphs.spec import StepSpec
+
+    entries = with_app(store, lambda app: app.catalogue())
+    found = [step for step in entries if isinstance(step, StepSpec)]
+    for broken in entries:
+        if not isinstance(broken, StepSpec):
+            typer.echo(f"step {broken.name} is broken: {broken.broken}", err=True)
     if as_json:
         from redrive.flows.graphs.notation.step_writing import step_as_data
 
         print_json({"steps": {step.name: _without_name(step_as_data(step)) for step in found}})
-    elif not found:
+    elif not entries:
         typer.echo("The catalogue has no steps; add some: redrive steps add FILE")
     else:
         rows = [(step.name, _handler(step), ", ".join(step.inputs), ", ".join(step.outputs)) for step in found]
@@ -49,9 +56,13 @@ def add_command(
     """
     wanted = [step for file in files for step in read_steps(file)]
 
+    async def register(app: "App", step: "StepSpec") -> bool:
+        async with audited(app, "step.register", step.name):
+            return await app.register_step(step)
+
     async def add(app: "App") -> list[bool]:
         try:
-            return [await app.register_step(step) for step in wanted]
+            return [await register(app, step) for step in wanted]
         except ValueError as error:
             raise BadInput(str(error)) from error
 
@@ -75,10 +86,15 @@ def drop_command(
     """
 
     async def drop(app: "App") -> list[str]:
-        known = [step.name for step in await app.steps()]
+        known = [step.name for step in await app.catalogue()]
         if unknown := [name for name in names if name not in known]:
             raise BadInput(f"no step in the catalogue is named {unknown[0]!r}; list them: redrive steps")
-        return [name for name in dict.fromkeys(names) if await app.drop_step(name)]
+        dropped = []
+        for name in dict.fromkeys(names):
+            async with audited(app, "step.drop", name):
+                if await app.drop_step(name):
+                    dropped.append(name)
+        return dropped
 
     dropped = with_app(store, drop)
     if as_json:

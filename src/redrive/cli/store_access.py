@@ -83,6 +83,13 @@ def store_option(store: str) -> str:
     return f" --store {store if redact(store, 1000) == store else 'URL'}"
 
 
+async def flow_id_of(app: "App", given: str) -> str:
+    """Return the id of the flow that is meant: by its id, its key, or the first characters of its id."""
+    from redrive.client.flow_lookup import find_flow
+
+    return (await find_flow(app, given)).id
+
+
 async def full_definition_name(app: "App", name: str) -> str | None:
     """Return a definition's name with its kind, as flows store it; None for an empty name."""
     from redrive.client import definition_names

@@ -9,10 +9,19 @@ from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
 from redrive.cli.exit_codes import STORE_TOO_NEW
 from redrive.cli.http_options import AllowOption, CallbackOption, http_settings
-from redrive.cli.options import LogLevelOption, StoreOption, check_log_level, read_seconds
+from redrive.cli.options import (
+    LARGEST_PORT,
+    HealthOption,
+    LogLevelOption,
+    StoreOption,
+    check_log_level,
+    read_health,
+    read_seconds,
+)
 from redrive.cli.source_files import EnvOption, check_actions, check_registered_scripts
 from redrive.cli.stderr_logging import log_to_stderr
 from redrive.cli.store_access import find_store, refusals_as_bad_input, with_app
+from redrive.near_names import near_name
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -43,9 +52,28 @@ def worker_command(
     keep_finished: Annotated[
         str, typer.Option(metavar="DURATION", help="Prune finished flows after this time; default: keep them.")
     ] = "",
+    default_policy: Annotated[
+        str,
+        typer.Option(metavar="POLICY", help="The retry policy of work that names none; default: retry for a day."),
+    ] = "",
+    queue_policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue-policy", metavar="QUEUE=POLICY", help="The default policy of the flows of a queue; repeatable."
+        ),
+    ] = None,
+    definition_policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--definition-policy",
+            metavar="NAME=POLICY",
+            help="The default policy of the flows of a definition; repeatable.",
+        ),
+    ] = None,
     env: EnvOption = "",
     allow: AllowOption = None,
     callback_base: CallbackOption = "",
+    health: HealthOption = "",
     log_level: LogLevelOption = "info",
     store: StoreOption = "",
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
@@ -60,6 +88,8 @@ def worker_command(
     redrive worker shop.flows
     redrive worker shop.flows mails.py --queue mail --threads 8
     redrive worker order.yaml --allow 127.0.0.0/8
+    redrive worker shop.flows --queue-policy 'mail=[SMTPException -> retry: 20, backoff: 1m]'
+    redrive worker shop.flows --health 9090
     redrive worker shop.flows --processes 4 --store postgresql://app@db/app --keep-finished 30d
     """
     # Loaded here, so that `redrive --help` is quick.
@@ -74,13 +104,18 @@ def worker_command(
         "lease": read_seconds("--lease", lease),
         "grace": read_seconds("--grace", grace),
         "keep_finished": read_seconds("--keep-finished", keep_finished) if keep_finished else None,
-        "http": http_settings(allow, callback_base),
+        "default_policy": default_policy or None,
+        "queue_policies": _by_name("--queue-policy", queue_policies),
+        "definition_policies": _by_name("--definition-policy", definition_policies),
+        "http": http_settings(allow, callback_base, warns=not supervised),
     }
+    address = read_health(health)
     check_log_level(log_level)
     _check(settings)
     load(modules, env)
     check_actions()
     check_registered_scripts()
+    _check_names(settings, warns=not supervised)
     if processes > 1:
         with_app(store, _do_nothing, creates=True)
         from redrive.cli.processes.supervisor import supervise
@@ -91,6 +126,7 @@ def worker_command(
             "--lease": lease,
             "--grace": grace,
             "--keep-finished": keep_finished,
+            "--default-policy": default_policy,
             "--env": env,
             "--callback-base": callback_base,
             "--log-level": log_level,
@@ -98,13 +134,20 @@ def worker_command(
         }
         words = [word for option, value in options.items() if value for word in (option, value)]
         words += [word for queue in queues or () for word in ("--queue", queue)]
+        words += [word for given in queue_policies or () for word in ("--queue-policy", given)]
+        words += [word for given in definition_policies or () for word in ("--definition-policy", given)]
         words += [word for network in allow or () for word in ("--allow", network)]
-        command = [sys.executable, "-m", "redrive.cli", "worker", "--supervised", *words, "--", *modules]
-        return run_in_loop(supervise(command, processes, settings["grace"]))
+        command = [sys.executable, "-m", "redrive.cli", "worker", "--supervised"]
+
+        def command_of(index: int) -> list[str]:
+            return [*command, *_health_of(address, index), *words, "--", *modules]
+
+        _check_ports(address, processes)
+        return run_in_loop(supervise(command_of, processes, settings["grace"]))
     log_to_stderr(log_level)
     try:
         with refusals_as_bad_input():
-            return exit_code(run_in_loop(work(find_store(store, creates=True), settings, supervised)))
+            return exit_code(run_in_loop(work(find_store(store, creates=True), settings, supervised, address)))
     except BadInput as error:
         if not supervised or not isinstance(error.__cause__, StoreTooNewError):
             raise
@@ -112,15 +155,76 @@ def worker_command(
         return STORE_TOO_NEW
 
 
+def _by_name(option: str, given: list[str] | None) -> dict[str, str]:
+    """Read NAME=POLICY."""
+    policies: dict[str, str] = {}
+    for one in given or ():
+        name, equals, policy = one.partition("=")
+        if not (equals and name and policy):
+            raise BadInput(f"{option}: {one!r} is not allowed; write NAME=POLICY, such as {_EXAMPLE}")
+        policies[name] = policy
+    return policies
+
+
+_EXAMPLE = "'mail=[ConnectionError -> retry: 20, backoff: 1m]'"
+
+
+def _health_of(address: tuple[str, int] | None, index: int) -> list[str]:
+    """Return the option for one of several processes: each has a port of its own."""
+    if address is None:
+        return []
+    host, port = address
+    return ["--health", f"{f'[{host}]' if ':' in host else host}:{port and port + index}"]
+
+
+def _check_ports(address: tuple[str, int] | None, processes: int) -> None:
+    if address is not None and address[1] + processes - 1 > LARGEST_PORT:
+        raise BadInput(
+            f"--health: {processes} processes need a port each, from {address[1]} on, "
+            f"but the highest is {LARGEST_PORT}; use a lower port"
+        )
+
+
 def _check(settings: dict[str, Any]) -> None:
+    from redrive.errors import NotationError, PolicyError
+    from redrive.flows.retry_policy import as_policy
+    from redrive.flows.stored_policy import write_stored_policy
     from redrive.worker.settings import WorkerSettings
 
+    policies = [("--default-policy", text) for text in (settings["default_policy"],) if text]
+    for option, field in (("--queue-policy", "queue_policies"), ("--definition-policy", "definition_policies")):
+        policies += [(f"{option} {name}", text) for name, text in settings[field].items()]
+    for option, text in policies:
+        try:
+            write_stored_policy(as_policy(text))
+        except (NotationError, PolicyError) as error:
+            raise BadInput(f"{option}: {error}") from None
     try:
         WorkerSettings(**settings)
     except ValueError as error:
         field, _, problem = str(error).partition(":")
-        option = "queue" if field == "queues" else field.replace("_", "-")
+        option = {"queues": "queue", "queue_policies": "queue-policy"}.get(field) or field.replace("_", "-")
         raise BadInput(f"--{option}:{problem}") from None
+
+
+def _check_names(settings: dict[str, Any], warns: bool) -> None:
+    """Refuse policies of definitions that this worker does not have; warn of those for queues that it does not read."""
+    from redrive.flows.registry import known_definitions
+
+    known = known_definitions()
+    names = [name.partition(":")[2] for name in known]
+    for name in settings["definition_policies"]:
+        if name not in known and name not in names:
+            close = near_name(name, known if ":" in name else names)
+            hint = f"did you mean {close}?" if close else "name one that its modules define, as redrive flows shows it"
+            raise BadInput(f"--definition-policy: this worker has no definition {name!r}; {hint}")
+    queues = settings["queues"]
+    for name in settings["queue_policies"] if queues and warns else ():
+        if name not in queues:
+            typer.echo(
+                f"redrive: --queue-policy {name} has no effect: this worker reads only {', '.join(queues)} (--queue)",
+                err=True,
+            )
 
 
 async def _do_nothing(app: "App") -> None:

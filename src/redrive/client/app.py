@@ -11,43 +11,44 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
+from redrive.client.dead_letters import DeadLetters
 from redrive.client.flow_access import FlowAccess
 from redrive.client.flow_inputs import FlowInput, goals_input, input_of, job_input
 from redrive.client.flow_settings import FlowSettings, new_flow
 from redrive.client.flow_starter import FlowStarter
 from redrive.client.handle import Handle
 from redrive.client.loop_affinity import LoopAffinity
-from redrive.client.results import SWEEP, SWEEP_BESIDE_WORKER, Results
+from redrive.client.queue_control import QueueControl
+from redrive.client.queue_counting import count_flows
+from redrive.client.results import Results
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.ids import ordered_id
-from redrive.errors import InvalidStateError, LeaseLostError, StoreUnusableError
-from redrive.explain.compensation import describe_compensation, uncompensated_steps
+from redrive.determinism.off_loop import off_loop
+from redrive.errors import LeaseLostError, StoreUnusableError
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine, public_lines
 from redrive.explain.store_reader import explain_from_store
 from redrive.failures.traces import trace_of
 from redrive.flows.action import ActionCall
+from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.messages import (
     AnyMessage,
     CompleteItem,
-    Redrive,
     ResetItem,
     ResolveItem,
-    check_by_and_why,
-    write_message,
 )
 from redrive.flows.retry_policy import Retry, Timeout
+from redrive.near_names import unknown_setting
 from redrive.stores.interface import Store
-from redrive.stores.queue_names import check_queue
+from redrive.stores.queues import QueueRecord
 from redrive.stores.records import (
     DeadLetter,
     DeadQuery,
     FlowQuery,
     FlowRecord,
     FlowStatus,
-    QueueRecord,
     RetryQuery,
     RetryRow,
 )
@@ -57,7 +58,7 @@ from redrive.worker.settings import WorkerSettings
 from redrive.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from redrive.client.catalogue import Catalogue
+    from redrive.client.catalogue import BrokenStep, Catalogue
     from redrive.client.reported_outcomes import OutcomeStatus, ReportedOutcomes
     from redrive.client.step_resolution import StepResolution
     from redrive.client.step_views import StepView
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redrive")
 
-LARGEST_LIMIT = 2**31 - 1
 PAUSE_AFTER_FAILURE = 1.0
 NO_INPUTS: Mapping[str, Any] = MappingProxyType({})
 
@@ -93,8 +93,11 @@ class App:
         # Circuits belong to the process: they stay open when a new worker replaces one that failed.
         self._dependencies = dependencies_of_steps()
         self._affinity = LoopAffinity()
+        self._lost_lease = False
         self._flows = FlowAccess(store, self._affinity, self._clock)
-        self._results = Results(store, SWEEP_BESIDE_WORKER if worker else SWEEP, self._runs_here)
+        self._queues = QueueControl(self._flows)
+        self._dead_letters = DeadLetters(self._flows)
+        self._results = Results(store, self._runs_here)
         self._starter = FlowStarter(store, lambda: self._worker)
 
     @property
@@ -115,6 +118,7 @@ class App:
         except BaseException:
             self._affinity.unbind()
             raise
+        self._stop_counting = count_flows(self.store)
         if self._with_worker:
             self._working = asyncio.get_running_loop().create_task(self._work_in_background())
         return self
@@ -129,6 +133,7 @@ class App:
                 # A caller that is cancelled here no longer waits for attempts: the worker is cancelled with them.
                 await asyncio.gather(self._working, return_exceptions=True)
         finally:
+            self._stop_counting()
             report_circuits_closed(self._dependencies)
             await self._results.close()
             await self.store.close()
@@ -139,21 +144,31 @@ class App:
         if self._worker is not None:
             self._worker.stop()
 
+    @property
+    def worker_trouble(self) -> str | None:
+        """Why the worker of this app takes no work now, in one line; None when it does."""
+        return "no worker runs here" if self._worker is None else self._worker.trouble
+
     async def work(self) -> None:
         """Run a worker until `stop()`. A worker that lost its lease, or failed, is replaced by a new one."""
         while not self._closing:
-            self._worker = Worker(self.store, self.settings, self._results.flow_ended, self._dependencies)
+            self._worker = self._new_worker()
             if self._closing:
                 break
             try:
                 await self._worker.run()
             except LeaseLostError as lost:
+                self._lost_lease = True
                 log.error("%s; this worker drops its flows and starts again", lost)
             except StoreUnusableError:
                 raise
             except Exception as error:  # noqa: BLE001 - the next worker recovers from the store
                 log.error("the worker failed and starts again\n%s", trace_of(error))
                 await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PAUSE_AFTER_FAILURE)
+
+    def _new_worker(self) -> Worker:
+        ended, lost = self._results.flow_ended, self._lost_lease
+        return Worker(self.store, self.settings, ended, self._dependencies, after_lost_lease=lost)
 
     async def _work_in_background(self) -> None:
         """Work, and pass the error that ends the worker to the callers that wait for results."""
@@ -191,6 +206,8 @@ class App:
         priority: int = 0,
         delay: Timeout | datetime | None = None,
         connection: Any = None,
+        traceparent: str | None = None,
+        **unknown: Any,
     ) -> Handle[T]:
         """Start a flow: `await app.start(Checkout.call(order), key="order-17")`.
 
@@ -199,8 +216,9 @@ class App:
         key: starting again with the same key and input returns the same flow; with another input it is refused.
         queue, priority: which workers take the flow, and how soon; a higher priority goes first.
         delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
-        connection: your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction
-        commits.
+        connection: your own connection to the store's database (SQLAlchemy, Django, psycopg, asyncpg, sqlite3,
+        aiosqlite): the flow exists only if your transaction commits.
+        traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
         retry, timeout: for a job only: override the policy of its action.
         """
         if arguments:
@@ -213,7 +231,11 @@ class App:
             raise TypeError(
                 "retry and timeout are settings of a job; a workflow sets them for each action that it runs"
             )
-        return await self._start(given, key=key, queue=queue, priority=priority, delay=delay, connection=connection)
+        if unknown:
+            raise unknown_setting("app.start", unknown, (*FlowSettings.__annotations__, "retry", "timeout"))
+        return await self._start(
+            given, key=key, queue=queue, priority=priority, delay=delay, connection=connection, traceparent=traceparent
+        )
 
     async def start_goals(
         self, goals: Sequence[str], inputs: Mapping[str, Any] = NO_INPUTS, **settings: Unpack[FlowSettings]
@@ -229,7 +251,8 @@ class App:
         now = self.now()
         flow = new_flow(self._new_id(now), now, given.definition, given.text, **settings)
         flow_id = await self._starter.start(flow, connection)
-        return Handle(flow_id, self._flows, self._results, given.read_result, is_new=flow_id == flow.id)
+        is_new, on_connection = flow_id == flow.id, connection is not None
+        return Handle(flow_id, self._flows, self._results, given.read_result, is_new, on_connection)
 
     def handle(self, flow_id: str) -> Handle[Any]:
         """The flow with this id."""
@@ -264,8 +287,14 @@ class App:
         return await self._catalogue.register(step)
 
     async def steps(self) -> "list[StepSpec]":
-        """The steps of the catalogue."""
-        return await self._catalogue.steps()
+        """The steps of the catalogue, without those that cannot be read."""
+        from redrive.flows.graphs.spec import StepSpec
+
+        return [one for one in await self.catalogue() if isinstance(one, StepSpec)]
+
+    async def catalogue(self) -> "list[StepSpec | BrokenStep]":
+        """The steps of the catalogue, and those that cannot be read."""
+        return await self._catalogue.entries()
 
     async def drop_step(self, name: str) -> bool:
         """Remove a step from the catalogue; flows that were started with it keep it."""
@@ -275,7 +304,12 @@ class App:
         """The steps of a flow with their current state, each with its work items."""
         from redrive.client.step_views import steps_of
 
-        return steps_of(await self.find(flow_id), await self.read_lines(flow_id), self.now())
+        record, lines = await self.find(flow_id), await self.read_lines(flow_id)
+        return await off_loop(len(lines) > LONG_LOG, steps_of, record, lines, self.now())
+
+    async def is_delivery_token(self, token: str) -> bool:
+        """Whether an attempt has this token, be it still running or over."""
+        return await self._outcomes.is_token(token)
 
     async def report_outcome(self, token: str, body: bytes, content_type: str = "application/json") -> "OutcomeStatus":
         """Report how an accepted attempt ended. `token` is its delivery token; the body has the form of a response."""
@@ -304,16 +338,20 @@ class App:
 
     async def log(self, flow_id: str) -> list[LogLine]:
         """The flow's log, in order, as `/events` shows it."""
-        return public_lines(await self.read_lines(flow_id))
+        lines = await self.read_lines(flow_id)
+        return await off_loop(len(lines) > LONG_LOG, public_lines, lines)
 
     async def read_lines(self, flow_id: str) -> list[Line]:
         """The flow's log, in order, with its typed events."""
         return await self._flows.log(flow_id)
 
-    async def explain(self, flow_id: str) -> Explanation:
-        """Everything that happened to a flow and why, what it waits for, and what to do next."""
+    async def explain(self, flow_id: str, *, payloads: bool = True) -> Explanation:
+        """Everything that happened to a flow and why, what it waits for, and what to do next.
+
+        payloads=False: with the sizes of inputs, results and messages instead of their contents.
+        """
         lines = await self.read_lines(flow_id)
-        return await explain_from_store(self.store, await self.find(flow_id), lines, self._clock.wall())
+        return await explain_from_store(self.store, await self.find(flow_id), lines, self._clock.wall(), payloads)
 
     async def flows(self, query: FlowQuery | None = None) -> list[FlowRecord]:
         return await self.store.list_flows(query or FlowQuery())
@@ -323,17 +361,22 @@ class App:
         return await self.store.list_retries(query or RetryQuery())
 
     async def queues(self) -> list[QueueRecord]:
-        return await self.store.list_queues()
+        return await self._queues.records()
 
     async def limit_queue(self, queue: str, limit: int | None) -> None:
         """Let at most `limit` flows of a queue run at once, in the whole fleet; None: any number."""
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LARGEST_LIMIT
-        ):
-            allowed = f"use a whole number from 1 to {LARGEST_LIMIT}, or None for no limit"
-            raise ValueError(f"limit: {limit!r:.40} is not allowed; {allowed}")
-        check_queue(queue)
-        await self.store.set_queue_limit(queue, limit)
+        await self._queues.limit(queue, limit)
+
+    async def pause_queue(self, queue: str, *, by: str, why: str) -> bool:
+        """Begin no attempt of this queue's flows, in the whole fleet, until it is resumed; running ones may finish.
+
+        Return False when the queue was paused already: it keeps that pause.
+        """
+        return await self._queues.pause(queue, by, why)
+
+    async def resume_queue(self, queue: str) -> bool:
+        """Let the flows of a paused queue go on; False when it was not paused."""
+        return await self._queues.resume(queue)
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in a flow's inbox; return the status that the flow had."""
@@ -342,32 +385,16 @@ class App:
     # Dead letters
 
     async def dead_letters(self, query: DeadQuery | None = None) -> list[DeadLetter]:
-        return await self.store.list_dead_letters(query or DeadQuery())
+        return await self._dead_letters.found(query or DeadQuery())
 
     async def redrive(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Put dead flows back to work, each at the step that failed. Return the ids of those that were dead.
 
-        Compensated flows stay as they are; InvalidStateError when there are no others.
+        A flow whose compensation failed continues that. Flows that were compensated stay as they are; InvalidStateError
+        when there are no others.
         """
-        ids = _ids(flow_ids)
-        compensated = await self.store.list_dead_letters(
-            DeadQuery(flow_ids=tuple(ids), kind="compensated", limit=max(1, len(ids)))
-        )
-        if compensated:
-            left_alone = {letter.flow_id for letter in compensated}
-            ids = [one for one in ids if one not in left_alone]
-            if not ids:
-                flow_id = compensated[0].flow_id
-                how = describe_compensation(uncompensated_steps(await self.read_lines(flow_id)))
-                raise InvalidStateError(f"flow {flow_id} was compensated: {how}. Start another flow")
-        message = write_message(Redrive(by=by, why=why))
-        return await self.store.close_dead_letters(ids, "redriven", by, why, self._clock.wall(), message)
+        return await self._dead_letters.redrive(flow_ids, by, why)
 
     async def discard(self, flow_ids: str | Sequence[str], *, by: str, why: str) -> list[str]:
         """Discard dead letters: their flows stay failed. Return the ids of those that were dead."""
-        check_by_and_why(by, why)
-        return await self.store.close_dead_letters(_ids(flow_ids), "discarded", by, why, self._clock.wall(), None)
-
-
-def _ids(flow_ids: str | Sequence[str]) -> list[str]:
-    return [flow_ids] if isinstance(flow_ids, str) else list(flow_ids)
+        return await self._dead_letters.discard(flow_ids, by, why)

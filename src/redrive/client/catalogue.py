@@ -6,11 +6,20 @@ from typing import Any
 import msgspec
 
 from redrive.client.flow_access import FlowAccess
+from redrive.failures.redaction import redact
 from redrive.flows.graphs.notation.step_reading import read_step
 from redrive.flows.graphs.spec import StepSpec
 from redrive.stores.records import StepRow
 
 LARGEST_STEP = 64 * 1024
+
+
+class BrokenStep(msgspec.Struct, frozen=True):
+    """A step whose row in the store cannot be read."""
+
+    name: str
+    broken: str
+    """What is wrong, and what to do."""
 
 
 class Catalogue:
@@ -28,5 +37,13 @@ class Catalogue:
         row = StepRow(name=spec.name, body=body, updated_at=self._flows.now())
         return await self._flows.store.put_step(row)
 
-    async def steps(self) -> list[StepSpec]:
-        return [msgspec.json.decode(row.body, type=StepSpec) for row in await self._flows.store.list_steps()]
+    async def entries(self) -> list[StepSpec | BrokenStep]:
+        """Return all steps, by name; one that cannot be read does not hide the others."""
+        return [_read(row) for row in await self._flows.store.list_steps()]
+
+
+def _read(row: StepRow) -> StepSpec | BrokenStep:
+    try:
+        return msgspec.json.decode(row.body, type=StepSpec)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return BrokenStep(row.name, redact(f"its row cannot be read: {error}; register it again or drop it", 300))

@@ -1,11 +1,15 @@
 """Reads flows from the store and leaves messages in their inboxes."""
 
+from collections.abc import Sequence
+
 from redrive.client.loop_affinity import LoopAffinity
 from redrive.determinism.clock import Clock, whole_microseconds
+from redrive.determinism.off_loop import off_loop
 from redrive.errors import FlowNotFoundError
 from redrive.flows.events import Line
 from redrive.flows.messages import AnyMessage, write_message
 from redrive.flows.values.json_form import is_storable
+from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, FlowStatus
 from redrive.worker.event_rows import lines_of
@@ -32,6 +36,9 @@ class FlowAccess:
         """The time in epoch seconds, rounded to the microsecond as every store keeps it."""
         return whole_microseconds(self._clock.wall())
 
+    def wall(self) -> float:
+        return self._clock.wall()
+
     async def find(self, flow_id: str) -> FlowRecord:
         """Return the flow's row; FlowNotFoundError where there is none."""
         record = await self.store.find_flow(flow_id) if is_storable(flow_id) else None
@@ -41,7 +48,8 @@ class FlowAccess:
 
     async def log(self, flow_id: str) -> list[Line]:
         """Return the flow's log, in order."""
-        return lines_of((await self.store.read_events([flow_id]))[flow_id])
+        rows = (await self.store.read_events([flow_id]))[flow_id]
+        return await off_loop(sum(len(row.body) for row in rows) > LARGE_JSON, lines_of, rows)
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in the flow's inbox; return the status that the flow had."""
@@ -49,3 +57,8 @@ class FlowAccess:
         if not is_storable(flow_id) or (status := await self.store.send(flow_id, text, self.now())) is None:
             raise FlowNotFoundError(flow_id, self._store.address)
         return status
+
+
+def ids_of(flow_ids: str | Sequence[str]) -> list[str]:
+    """Return a list of ids, also where only one is given."""
+    return [flow_ids] if isinstance(flow_ids, str) else list(flow_ids)

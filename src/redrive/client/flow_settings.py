@@ -9,6 +9,8 @@ from redrive.flows.values.json_form import is_storable
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.queue_names import check_queue
 from redrive.stores.records import NewFlow
+from redrive.telemetry.traceparent import read_traceparent
+from redrive.telemetry.tracing import current_traceparent
 
 LARGEST_PRIORITY = 2**31 - 1
 
@@ -25,7 +27,9 @@ class FlowSettings(TypedDict, total=False):
     delay: Timeout | datetime | None
     """Begin later: seconds, a timedelta, text such as "2h", or a datetime."""
     connection: Any
-    """Your own PostgreSQL connection (asyncpg or psycopg): the flow exists only if your transaction commits."""
+    """Your own connection to the store's database: the flow exists only if your transaction commits."""
+    traceparent: str | None
+    """The W3C trace context that the flow's spans belong to; by default that of the current OpenTelemetry span."""
 
 
 def new_flow(
@@ -38,6 +42,7 @@ def new_flow(
     queue: str = "default",
     priority: int = 0,
     delay: Any = None,
+    traceparent: str | None = None,
 ) -> NewFlow:
     """Return the row of a new flow; ValueError when a setting is invalid."""
     if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
@@ -46,6 +51,11 @@ def new_flow(
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
         raise ValueError(
             f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
+        )
+    if traceparent is not None and (not isinstance(traceparent, str) or read_traceparent(traceparent) is None):
+        raise ValueError(
+            f"traceparent: {traceparent!r:.80} is not a W3C trace context; use text such as "
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         )
     return NewFlow(
         id=flow_id,
@@ -56,6 +66,7 @@ def new_flow(
         queue=queue,
         priority=priority,
         key=key,
+        traceparent=current_traceparent() if traceparent is None else traceparent,
     )
 
 

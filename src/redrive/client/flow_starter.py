@@ -6,14 +6,17 @@
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
+from redrive.client.caller_connections import refuse_unless_open, transaction_of
 from redrive.client.key_match import is_same_start
-from redrive.errors import KeyTakenError, StoreError
+from redrive.errors import CommitUnknownError, KeyTakenError, StoreError, WrongDatabaseError
+from redrive.flows.values.json_limits import LARGE_JSON
+from redrive.stores.caller_transaction import run_steps, wrong_database
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowRecord, NewFlow
-from redrive.worker.eager_start import was_added
+from redrive.worker.store_retries import retry_until_available
 from redrive.worker.worker import Worker
 
 ADDED_AT_ONCE = 500
@@ -35,18 +38,28 @@ class FlowStarter:
         """
         if connection is not None:
             return await self._insert_on(connection, flow)
-        return flow.id if await self._begin_here(flow) else await self._inserts.add(flow)
+        begun = await self._begin_here(flow)
+        if begun is None:
+            # Its commit may still be on its way to the disk, where nobody can read it yet.
+            return started_id(flow, (await add_until_known(self._store, [flow]))[0])
+        return flow.id if begun else await self._inserts.add(flow)
 
     async def _insert_on(self, connection: Any, flow: NewFlow) -> str:
-        add_on = getattr(self._store, "add_flows_on", None)
-        if add_on is None:
-            raise ValueError(f"connection=... needs a PostgreSQL store; this one is {self._store.address}")
-        return started_id(flow, (await add_on(connection, [flow]))[0])
+        steps_to_add = getattr(self._store, "steps_to_add", None)
+        if steps_to_add is None:
+            raise WrongDatabaseError(
+                f"connection: it needs a store in PostgreSQL or SQLite, and this one is {self._store.address}; "
+                "start the flow without connection="
+            )
+        transaction = await transaction_of(connection)
+        refuse_unless_open(transaction)
+        if transaction.database != getattr(self._store, "database", ""):
+            raise wrong_database(transaction.database, self._store.address)
+        return started_id(flow, (await run_steps(await steps_to_add([flow]), transaction.fetch))[0])
 
-    async def _begin_here(self, flow: NewFlow) -> bool:
+    async def _begin_here(self, flow: NewFlow) -> bool | None:
         worker = self._worker()
-        begun = False if worker is None else await worker.start_eagerly(flow)
-        return await was_added(self._store, flow.id) if begun is None else begun
+        return False if worker is None else await worker.start_eagerly(flow)
 
 
 class GroupedInserts:
@@ -55,37 +68,43 @@ class GroupedInserts:
     def __init__(self, store: Store) -> None:
         self._store = store
         # Flows with a key are inserted apart: such an insert may wait for another transaction with the same key, and
-        # flows without a key must not wait with it.
-        self._waiting: dict[bool, list[_Insert]] = {True: [], False: []}
-        self._inserting: dict[bool, asyncio.Task[None]] = {}
+        # flows without a key must not wait with it. Nor must small ones wait with those whose inputs are large.
+        self._waiting: dict[_Kind, list[_Insert]] = {kind: [] for kind in get_args(_Kind)}
+        self._inserting: dict[_Kind, asyncio.Task[None]] = {}
 
     async def add(self, flow: NewFlow) -> str:
         """Insert the flow with the next group and return its id, as `FlowStarter.start` does."""
-        loop, has_key = asyncio.get_running_loop(), flow.key is not None
+        loop, kind = asyncio.get_running_loop(), _kind_of(flow)
         done: asyncio.Future[str] = loop.create_future()
-        self._waiting[has_key].append((flow, done))
-        if has_key not in self._inserting:
-            self._inserting[has_key] = loop.create_task(self._insert_waiting(has_key))
+        self._waiting[kind].append((flow, done))
+        if kind not in self._inserting:
+            self._inserting[kind] = loop.create_task(self._insert_waiting(kind))
         return await done
 
-    async def _insert_waiting(self, has_key: bool) -> None:
-        waiting = self._waiting[has_key]
+    async def _insert_waiting(self, kind: "_Kind") -> None:
+        waiting, at_once = self._waiting[kind], 1 if kind == "large" else ADDED_AT_ONCE
         try:
             while waiting:
-                group = waiting[:ADDED_AT_ONCE]
-                del waiting[:ADDED_AT_ONCE]
+                group = waiting[:at_once]
+                del waiting[:at_once]
                 await self._insert(group)
         finally:
-            del self._inserting[has_key]
+            del self._inserting[kind]
 
-    async def _insert(self, group: "list[_Insert]") -> None:
+    async def _insert(self, group: "list[_Insert]", may_exist: bool = False) -> None:
+        """may_exist: an insert of these flows was sent before, and its outcome is unknown."""
+        flows = [flow for flow, _ in group]
         try:
-            answers = await self._store.add_flows([flow for flow, _ in group])
+            answers = await (add_until_known(self._store, flows) if may_exist else self._store.add_flows(flows))
         except Exception as error:  # noqa: BLE001 - raised in the callers
-            if len(group) > 1 and type(error) is StoreError:
+            is_unknown = isinstance(error, CommitUnknownError)
+            if is_unknown and not may_exist:
+                await self._insert(group, may_exist=True)
+                return
+            if len(group) > 1 and (is_unknown or type(error) is StoreError):
                 # The store refuses one of the flows: insert them one by one, so that only its caller gets the error.
                 for one in group:
-                    await self._insert([one])
+                    await self._insert([one], may_exist)
                 return
             for _, done in group:
                 if not done.done():
@@ -101,6 +120,25 @@ class GroupedInserts:
 
 
 _Insert = tuple[NewFlow, "asyncio.Future[str]"]
+_Kind = Literal["keyed", "plain", "large"]
+
+
+def _kind_of(flow: NewFlow) -> _Kind:
+    if len(flow.input) > LARGE_JSON:
+        return "large"
+    return "plain" if flow.key is None else "keyed"
+
+
+async def add_until_known(store: Store, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+    """Add flows that may have been added before; while the store is unavailable, wait for it.
+
+    Adding is idempotent and waits for earlier writes, so that its answer is true whatever became of them.
+    """
+    try:
+        return await retry_until_available(store, store.add_flows, flows)
+    except StoreError as error:
+        told = f"{error}; flow {flows[0].id} was being started, and may or may not have been added"
+        raise CommitUnknownError(told) from None
 
 
 def started_id(flow: NewFlow, existing: FlowRecord | None) -> str:

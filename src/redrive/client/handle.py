@@ -1,12 +1,13 @@
 """`Handle`: one flow, seen from outside."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from redrive.client.flow_access import FlowAccess
 from redrive.client.results import Results
-from redrive.errors import FlowFinishedError
+from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
 from redrive.flows.retry_policy import Timeout
@@ -26,13 +27,16 @@ class Handle(Generic[T_co]):
         results: Results,
         read_result: Callable[[str], Any] | None = None,
         is_new: bool = False,
+        on_connection: bool = False,
     ) -> None:
+        """on_connection: the flow was started in a transaction of the caller, which need not have committed."""
         self.id = flow_id
         self.is_new = is_new
         """True when the call that returned this handle started the flow; False when its key was in use already."""
         self._flows = flows
         self._results = results
         self._read_result = read_result
+        self._on_connection = on_connection
 
     async def result(self, timeout: Timeout | None = None) -> T_co:
         """Wait for the flow to end; return its result or raise its error.
@@ -40,11 +44,13 @@ class Handle(Generic[T_co]):
         timeout: how long to wait before TimeoutError: seconds, a timedelta, or text such as "30s".
         """
         self._flows.check_loop()
-        value: T_co = await self._results.wait(self.id, self._read_result, _seconds(timeout))
+        with self._says_why_missing():
+            value: T_co = await self._results.wait(self.id, self._read_result, _seconds(timeout))
         return value
 
     async def status(self) -> FlowStatus:
-        return (await self._flows.find(self.id)).status
+        with self._says_why_missing():
+            return (await self._flows.find(self.id)).status
 
     async def cancel(self, by: str = "", why: str = "", force: bool = False) -> None:
         """Ask the flow to stop: its waits end at once, running coroutines are cancelled, and its code may clean up.
@@ -62,12 +68,29 @@ class Handle(Generic[T_co]):
         await self._send(Resume(by=by, why=why))
 
     async def _send(self, message: AnyMessage) -> None:
-        status = await self._flows.send(self.id, message)
+        with self._says_why_missing():
+            status = await self._flows.send(self.id, message)
         if status in FINISHED:
             raise FlowFinishedError(self.id, status)
 
+    @contextmanager
+    def _says_why_missing(self) -> Iterator[None]:
+        try:
+            yield
+        except FlowNotFoundError:
+            if not self._on_connection:
+                raise
+            why = "it was started on your connection, whose transaction has not committed yet or was rolled back"
+            raise FlowNotFoundError(self.id, self._flows.store.address, why) from None
+
     def __repr__(self) -> str:
         return f"<flow {self.id}>"
+
+
+def moved(handle: Handle[T_co], other: Handle[Any]) -> Handle[T_co]:
+    """Return a handle of the same flow, which uses the app of `other`."""
+    flows, results = other._flows, other._results
+    return Handle(handle.id, flows, results, handle._read_result, handle.is_new, handle._on_connection)
 
 
 def _seconds(timeout: Timeout | None) -> float | None:

@@ -1,8 +1,8 @@
-"""Waits for flows to end: the worker of this process reports its own, and the store is polled for all others."""
+"""Waits for flows to end: the worker of this process reports its own, and the store tells of all others."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,26 +26,33 @@ from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, EventRow, FlowRecord
 from redrive.worker.event_rows import lines_of
 
-# Seconds between polls of the store; longer beside a worker, which reports the flows that it ends.
-SWEEP = 0.05
-SWEEP_BESIDE_WORKER = 0.5
+SWEEP = 0.5
+"""Seconds between polls of the store, which may fail to tell that a flow has ended."""
+REST = 4.0
+"""How many times as long as a poll of all flows took the next one waits, where the store does not tell which ended."""
+READ_AT_ONCE = 50
 STATUS_TIMEOUT = 1.0
 """Seconds that the store has to answer with the status of a flow whose result did not arrive in time."""
 
 ReadResult = Callable[[str], Any]
-Waiter = asyncio.Future["FlowRecord | AnyEvent | None"]
+Ended = tuple[FlowRecord, Sequence[EventRow]] | AnyEvent | None
+"""A flow with its log, or the event that ended it in this process; None where there is no such flow."""
+Waiter = asyncio.Future[Ended]
 
 
 class Results:
     """Lets all callers of this process that wait for results share one poll of the store."""
 
-    def __init__(self, store: Store, sweep: float, runs_here: Callable[[str], bool]) -> None:
+    def __init__(self, store: Store, runs_here: Callable[[str], bool]) -> None:
         """`runs_here` tells whether this process runs a flow, and so reports its end: it need not be polled at once."""
         self._store = store
         self._runs_here = runs_here
-        self._sweep = sweep
         self._waiters: dict[str, set[Waiter]] = {}
         self._unseen: set[str] = set()
+        """Flows to look at now."""
+        self._any_ended = False
+        """Whether any of the others may have ended, too."""
+        self._stop_listening: Callable[[], None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._closed = False
@@ -72,16 +79,20 @@ class Results:
             # Where its log does not show the end yet, or cannot be read now, the next poll looks again.
             polls_at_once = False
             try:
-                record = await self._store.find_flow(flow_id) if isinstance(ended, Event) else ended
-                if record is None:
-                    raise FlowNotFoundError(flow_id, self._store.address)
-                rows = (await self._store.read_events([flow_id])).get(flow_id, ())
+                if isinstance(ended, Event):
+                    ended = (await self._read([flow_id], await self._store.find_flows([flow_id]))).get(flow_id)
             except StoreUnavailableError:
+                continue
+            if ended is None:
+                raise FlowNotFoundError(flow_id, self._store.address)
+            record, rows = ended
+            if record.status not in FINISHED:
+                # Redriven since: the store may have told of the end before the worker of this process did.
                 continue
             if (known := _last_ending(rows)) is not None:
                 return outcome(flow_id, *known, read or _reader(record.definition))
 
-    async def _ended(self, flow_id: str, until: float | None, polls_at_once: bool) -> "FlowRecord | AnyEvent | None":
+    async def _ended(self, flow_id: str, until: float | None, polls_at_once: bool) -> Ended:
         if self._closed:
             raise _app_closed()
         loop = asyncio.get_running_loop()
@@ -108,16 +119,35 @@ class Results:
             self._watching.cancel()
             await asyncio.wait([self._watching])
 
+    def _listen(self) -> None:
+        """Have the store tell what happens elsewhere, unless all flows that callers wait for run here."""
+        if self._stop_listening is None and not all(map(self._runs_here, self._waiters)):
+            self._stop_listening = self._store.on_ended(self._flows_ended)
+            # Some may have ended between the last look and now.
+            self._flows_ended(None)
+
+    def _flows_ended(self, flow_ids: Sequence[str] | None) -> None:
+        """The store tells that these flows have ended, or that any may have."""
+        if flow_ids is None:
+            self._any_ended = True
+        elif mine := self._waiters.keys() & flow_ids:
+            self._unseen |= mine
+        else:
+            return
+        self._woken.set()
+
     async def _watch(self) -> None:
-        """Poll the flows that callers wait for: new ones at once, all of them once per sweep."""
+        """Poll the flows that callers wait for: when they may have ended, and all of them once per sweep."""
         loop = asyncio.get_running_loop()
         try:
-            next_sweep = loop.time() + self._sweep
+            next_sweep, next_look = loop.time() + SWEEP, 0.0
             while self._waiters:
                 self._woken.clear()
-                if loop.time() >= next_sweep:
-                    ids = list(self._waiters)
-                    next_sweep = loop.time() + self._sweep
+                began = loop.time()
+                looks_at_all = began >= next_sweep or (self._any_ended and began >= next_look)
+                if looks_at_all:
+                    ids, self._any_ended = list(self._waiters), False
+                    next_sweep = began + SWEEP
                 else:
                     ids = list(self._unseen)
                 self._unseen.clear()
@@ -128,11 +158,23 @@ class Results:
                     pass
                 except Exception as error:  # noqa: BLE001 - raised in the callers that wait
                     self.fail(error)
-                timer = loop.call_later(max(0.0, next_sweep - loop.time()), self._woken.set)
-                await self._woken.wait()
-                timer.cancel()
+                self._listen()
+                now = loop.time()
+                if looks_at_all:
+                    next_look = now + REST * (now - began)
+                await self._until(min(next_sweep, next_look) if self._any_ended else next_sweep)
         finally:
             self._watching = None
+            if self._stop_listening is not None:
+                self._stop_listening()
+                self._stop_listening = None
+
+    async def _until(self, when: float) -> None:
+        """Wait until then, or until there is something to look at."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_at(when, self._woken.set)
+        await self._woken.wait()
+        timer.cancel()
 
     async def _poll(self, ids: list[str]) -> None:
         if not ids:
@@ -148,12 +190,37 @@ class Results:
                 # The store refuses one of the ids: poll them one by one, so that only its callers get the error.
                 await self._poll([one])
             return
+        finished = {flow_id: record for flow_id, record in found.items() if record.status in FINISHED}
         for flow_id in ids:
-            record = found.get(flow_id)
-            if record is None or record.status in FINISHED:
-                self._wake(flow_id, record)
+            if flow_id not in found:
+                self._wake(flow_id, None)
+        left = list(finished)
+        while left:
+            await self._deliver(left[:READ_AT_ONCE], finished)
+            del left[:READ_AT_ONCE]
 
-    def _wake(self, flow_id: str, answer: FlowRecord | AnyEvent | Exception | None) -> None:
+    async def _deliver(self, ids: list[str], finished: Mapping[str, FlowRecord]) -> None:
+        """Hand the logs of flows that have ended to the callers that wait for them."""
+        try:
+            for flow_id, ended in (await self._read(ids, finished)).items():
+                self._wake(flow_id, ended)
+        except (StoreUnavailableError, StoreUnusableError):
+            raise
+        except Exception as error:  # noqa: BLE001 - raised in the callers that wait
+            if len(ids) == 1:
+                self._wake(ids[0], error)
+            for one in ids if len(ids) > 1 else ():
+                # As with the poll: only the callers of the flow whose log cannot be read get the error.
+                await self._deliver([one], finished)
+
+    async def _read(
+        self, ids: Sequence[str], found: Mapping[str, FlowRecord]
+    ) -> dict[str, tuple[FlowRecord, Sequence[EventRow]]]:
+        """Return those of the flows that are there, each with its log."""
+        logs = await self._store.read_events(ids)
+        return {one: (found[one], logs.get(one, ())) for one in ids if one in found}
+
+    def _wake(self, flow_id: str, answer: Ended | Exception) -> None:
         for waiter in self._waiters.pop(flow_id, ()):
             if waiter.done():
                 continue

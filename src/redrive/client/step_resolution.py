@@ -5,7 +5,8 @@ import msgspec
 from redrive.client.flow_access import FlowAccess
 from redrive.client.step_views import indexes_of
 from redrive.errors import FlowFinishedError, InvalidStateError, UnknownStepError
-from redrive.explain.compensation import describe_compensation, uncompensated_steps
+from redrive.explain.compensation import describe_compensation, uncompensated_items, uncompensated_steps
+from redrive.flows.events import Line
 from redrive.flows.graphs.outputs import OutputError, outputs_of
 from redrive.flows.graphs.spec import StepSpec
 from redrive.flows.graphs.stored_graph import read_graph_input
@@ -31,10 +32,9 @@ class StepResolution:
         lines = await self._flows.log(flow_id)
         items = fold(lines).items
         item = _item_of(record, items, step, index)
-        if any(one.compensates for one in items.values()):
-            failed = uncompensated_steps(lines)
-            how = describe_compensation(failed) if failed else "its completed steps are being or were compensated"
-            raise InvalidStateError(f"flow {flow_id} cannot go on: {how}. Start another flow")
+        is_failed_compensation = item.compensates and item.state == "failed" and record.status == "failed"
+        if any(one.compensates for one in items.values()) and not is_failed_compensation:
+            raise InvalidStateError(f"flow {flow_id} cannot go on with step {step}: {_compensation(lines)}")
         message = msgspec.structs.replace(decision, item=item.number)
         if isinstance(message, CompleteItem) and record.definition.startswith(GRAPH):
             outputs = outputs_of(step_spec(record, step), msgspec.json.decode(message.result))
@@ -62,6 +62,19 @@ class StepResolution:
         raise InvalidStateError(
             f"flow {flow_id} was redriven by someone else in the meantime; look at its state, then try again"
         )
+
+
+def _compensation(lines: list[Line]) -> str:
+    """Say how far a flow was compensated, and what can be done about it."""
+    failed = uncompensated_steps(lines)
+    how = describe_compensation(failed) if failed else "its completed steps are being or were compensated"
+    compensations = dict.fromkeys(item.step for item in uncompensated_items(lines))
+    if not compensations:
+        return f"{how}. Start another flow"
+    return (
+        f"{how}. Redrive the flow, or complete or resolve the compensation ({', '.join(compensations)}); for the work "
+        "itself, start another flow"
+    )
 
 
 def _check_state(record: FlowRecord, step: str, item: Item, message: ManualResolution) -> None:

@@ -1,5 +1,6 @@
 """Propose what to do about a flow, with the commands that do it."""
 
+import shlex
 from collections.abc import Iterator
 
 from redrive.errors import CrashLoopError
@@ -13,6 +14,10 @@ from redrive.flows.registry import BY_GOALS
 
 def resume(facts: FlowFacts, text: str) -> Advice:
     return Advice(text, f"redrive flows resume {facts.record.id} --why WHY")
+
+
+def resume_queue(facts: FlowFacts) -> Advice:
+    return Advice("resume the queue", f"redrive queues resume {shlex.quote(facts.record.queue)} --why WHY")
 
 
 def cancel(facts: FlowFacts) -> Advice:
@@ -64,10 +69,20 @@ def is_crash_loop(ending: FlowFailed) -> bool:
 
 
 def _after_compensation(facts: FlowFacts) -> Iterator[Advice]:
-    if facts.uncompensated:
+    failed = [item for item in facts.history.items.values() if item.compensates and item.state == "failed"]
+    if failed:
+        names, flow_id = ", ".join(dict.fromkeys(item.step for item in failed)), facts.record.id
+        yield Advice(
+            f"fix the cause, then redrive it: the compensation goes on with {names}, and nothing is compensated twice",
+            f"redrive dead redrive {flow_id} --why WHY",
+        )
+        yield Advice(
+            "or compensate it manually, and say so", f"redrive flows resolve {flow_id} {failed[0].step} --why WHY"
+        )
+    elif facts.uncompensated:
         yield Advice(f"undo manually what could not be compensated: {', '.join(facts.uncompensated)}")
     how = describe_compensation(facts.uncompensated)
-    yield Advice(f"{how}, so it cannot go on: fix the cause, and start another flow")
+    yield Advice(f"{how}, so the work itself cannot go on here: fix the cause of that, and start another flow")
 
 
 def _start_again(facts: FlowFacts) -> Advice:

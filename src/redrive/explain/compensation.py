@@ -3,14 +3,21 @@
 from collections.abc import Sequence
 
 from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, StepSettled
-from redrive.flows.history import fold
+from redrive.flows.history import Item, fold
 from redrive.flows.rewind import Rewind, drop_rewound
 
 
 def uncompensated_steps(lines: list[Line]) -> list[str]:
     """List the steps whose compensation failed."""
-    settled = (line.event for line in drop_rewound(lines) if isinstance(line.event, StepSettled))
-    return list(dict.fromkeys(event.step for event in settled if event.state == "uncompensated"))
+    settled = [line.event for line in drop_rewound(lines) if isinstance(line.event, StepSettled)]
+    # A compensation that was redriven settles its step again.
+    states = {event.step: event.state for event in settled}
+    return [step for step, state in states.items() if state == "uncompensated"]
+
+
+def uncompensated_items(lines: list[Line]) -> list[Item]:
+    """List the compensations that failed, and can be redriven, completed or resolved."""
+    return [item for item in fold(lines).items.values() if item.compensates and item.state == "failed"]
 
 
 def describe_compensation(uncompensated: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from redrive.explain.explanation import Advice, ItemEntry, Wait
 from redrive.explain.flow_facts import FlowFacts, format_signature
 from redrive.explain.waits import is_certain, list_waits, name_item, unread_messages
 from redrive.formatting.text import format_count, summarize
-from redrive.formatting.times import format_duration
+from redrive.formatting.times import format_duration, utc_datetime
 from redrive.stores.records import WorkerRecord
 
 
@@ -41,7 +41,23 @@ def _unfinished(facts: FlowFacts) -> CurrentState:
         problem = summarize(facts.history.parked or "", 1000)
         resume = advice.resume(facts, "once the code is fixed and its workers run it, go on")
         return CurrentState(f"parked: {problem}", list(unread_messages(facts)), [resume, advice.cancel(facts)])
-    return _running(facts) if status == "running" else _waiting(facts)
+    state = _running(facts) if status == "running" else _waiting(facts)
+    return _in_paused_queue(facts, state)
+
+
+def _in_paused_queue(facts: FlowFacts, state: CurrentState) -> CurrentState:
+    """Say so if the flow's queue is paused, by whom, and how to resume it: whatever else is true, it begins nothing."""
+    queue = facts.queue
+    if queue is None or queue.pause is None or facts.history.paused:
+        return state
+    pause = queue.pause
+    since = f"at {utc_datetime(pause.at):%Y-%m-%d %H:%M:%S} UTC, {format_duration(max(0.0, facts.now - pause.at))} ago"
+    told = f"queue {queue.name} was paused{format_signature(pause.by, pause.why)} {since}"
+    if facts.record.status == "running":
+        headline = f"{state.headline}; {told}, so nothing else begins until it is resumed"
+    else:
+        headline = f"held: {told}; no attempt begins until it is resumed"
+    return CurrentState(headline, state.waits_for, [advice.resume_queue(facts), advice.cancel(facts)])
 
 
 def _paused(facts: FlowFacts, waits: list[Wait], meanwhile: str = "") -> CurrentState:
@@ -53,7 +69,7 @@ def _running(facts: FlowFacts) -> CurrentState:
     waits = list_waits(facts)
     owner = next((worker for worker in facts.live_workers if worker.epoch == facts.record.owner), None)
     if owner is None:
-        headline = "its worker is gone; another one takes it over once the lease has expired"
+        headline = "its worker is gone, frozen or blocked; another one takes it over once the lease has expired"
         return CurrentState(headline, waits, [] if facts.eligibility.any_eligible() else advice.start_worker(facts))
     running = [item for item in facts.items if item.state == "running"]
     if not running and facts.eligibility.missing_actions and facts.unread_messages:
@@ -71,7 +87,7 @@ def _running_headline(facts: FlowFacts, owner: WorkerRecord, running: list[ItemE
         doing = _running_attempts(facts, running)
     elif certain is not None:
         until = "" if certain.until is None else f" {facts.format_due(certain.until.at.timestamp())}"
-        doing = f"it waits for {certain.what}{until}"
+        doing = f"it waits for {certain.what}{until}{_held_back(certain)}"
     else:
         doing = "it waits for one of its timers" if waits else "its code runs"
     return f"running on {owner.name}: {doing}"
@@ -97,11 +113,17 @@ def _waiting(facts: FlowFacts) -> CurrentState:
     if soonest is None and eligibility.missing_actions:
         # A worker that lacks actions has released the flow.
         return _ready(facts, waits)
+    soonest = soonest or next((wait for wait in waits if wait.why), None)
     headline = f"waiting for {soonest.what if soonest else 'its wake-up'} {facts.format_due(record.wake_at)}"
+    headline += _held_back(soonest) if soonest else ""
     if eligibility.any_eligible():
         return CurrentState(headline, waits, [Advice("nothing: it continues by itself"), advice.cancel(facts)])
     then = f"then {eligibility.why_none()}" if eligibility.missing_actions else "no live worker can take it then"
     return CurrentState(f"{headline}; and {then}", waits, advice.start_worker(facts))
+
+
+def _held_back(wait: Wait) -> str:
+    return f": {wait.why}" if wait.why else ""
 
 
 def _waiting_for_start(facts: FlowFacts) -> CurrentState:
@@ -122,7 +144,7 @@ def _ready(facts: FlowFacts, waits: list[Wait]) -> CurrentState:
     if not facts.eligibility.any_eligible():
         headline = f"{redriven}stuck: {facts.eligibility.why_none()}"
         return CurrentState(headline, waits, advice.start_worker(facts))
-    queue = next((queue for queue in facts.queues if queue.name == facts.record.queue), None)
+    queue = facts.queue
     if queue is not None and queue.limit is not None and queue.running >= queue.limit:
         full = f"queue {queue.name} is at its limit: {queue.running} of at most {queue.limit} flows run"
         wait = Advice("nothing: it goes on when one of them ends")

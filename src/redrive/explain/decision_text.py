@@ -34,6 +34,8 @@ def describe_decision(decision: Decision) -> str:
 def _rule(because: Because) -> list[str]:
     if because.rule == "lost":
         return ["a lost worker is not the work's failure"]
+    if because.rule == "lost, to blame":
+        return ["the attempt took its worker or its process down"]
     if because.rule in ("none", "never_on"):
         return []
     return [f"{because.rule} matches {because.matched}" if because.matched else f"{because.rule} applies"]

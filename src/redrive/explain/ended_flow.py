@@ -2,6 +2,7 @@
 
 from redrive.explain.advice import is_crash_loop
 from redrive.explain.flow_facts import FlowFacts, format_signature
+from redrive.explain.hidden_payloads import value_text
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.formatting.text import format_count, format_error, summarize
 from redrive.formatting.times import format_duration
@@ -14,7 +15,7 @@ def completed_headline(facts: FlowFacts) -> str:
     steps = format_count(len(facts.items), "step")
     retries = f"; {retried} of {steps} took more than one attempt" if retried else ""
     ending = facts.history.ending
-    result = f": {summarize(bytes(ending.result).decode())}" if isinstance(ending, FlowCompleted) else ""
+    result = f": {value_text(ending.result)}" if isinstance(ending, FlowCompleted) else ""
     return f"completed in {took}{retries}{result}"
 
 

@@ -6,13 +6,15 @@ from redrive.explain.compensation import failure_handling_steps, uncompensated_s
 from redrive.explain.current_state import describe_current_state
 from redrive.explain.explanation import Explanation
 from redrive.explain.flow_facts import FlowFacts
+from redrive.explain.log_line import lifecycle_lines
 from redrive.explain.timeline import build_timeline
 from redrive.flows.events import Line
 from redrive.flows.history import fold
 from redrive.flows.stored_inputs import start_arguments
 from redrive.formatting.text import summarize, summarize_call
 from redrive.formatting.times import utc_datetime
-from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
+from redrive.stores.queues import QueueRecord
+from redrive.stores.records import DeadLetter, FlowRecord, WorkerRecord
 
 
 def explain_flow(
@@ -58,6 +60,7 @@ def explain_flow(
         began_at=utc_datetime(lines[0].at) if lines else None,
         finished_at=None if record.finished_at is None else utc_datetime(record.finished_at),
         timeline=facts.timeline,
+        events=lifecycle_lines(lines),
         waits_for=state.waits_for,
         next_steps=state.next_steps,
     )

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from redrive.explain.log_line import LifecycleLine
 from redrive.failures.failure import Category
 from redrive.flows.history import ItemState
 from redrive.policies.decision import Because
@@ -21,7 +22,7 @@ Outcome = Literal[
     "cancelled the flow",  # it ended the flow without an error
     "abandoned",  # the flow ended meanwhile
     "accepted",  # an HTTP handler accepted it and will report its outcome later
-    "left behind",  # its worker is gone; the worker that claims the flow will record it as lost
+    "left behind",  # its worker does not respond; the worker that claims the flow will record it as lost
 ]
 
 
@@ -70,6 +71,15 @@ class AttemptSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """For a returned attempt: when it may be made again."""
 
 
+class HeldBack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A circuit or a retry budget made a work item wait; no attempt was spent."""
+
+    when: Moment
+    until: Moment
+    """It asks again then, or earlier if it has its turn before."""
+    why: str = ""
+
+
 class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
     """One work item, with all its attempts."""
 
@@ -79,9 +89,12 @@ class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
     """A summary, without secrets."""
     policy: Any
     """The policy in force for the item, in redrive's own notation."""
+    policy_from: str = ""
+    """What the policy was set for: "action", "step" or "call"; "default" if for none; empty in older logs."""
     added: Moment
     state: ItemState | Literal["abandoned"] = "queued"
     attempts: list[AttemptSummary] = []
+    held_back: list[HeldBack] = []
     result: str | None = None
     """A summary, without secrets."""
     missed_retry: DecisionSummary | None = None
@@ -121,6 +134,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     what: str
     until: Moment | None = None
     """None if the time is unknown."""
+    why: str = ""
+    """What holds it back, if its dependency does."""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -152,6 +167,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
     timeline: list[Entry]
     """In the order in which the entries began."""
+    events: list[LifecycleLine]
+    """The lifecycle of its work items as events: attempts that started, work that was not completed, retries."""
     waits_for: list[Wait]
     """The soonest first."""
     next_steps: list[Advice]

@@ -10,7 +10,8 @@ from redrive.flows.history import FlowHistory
 from redrive.flows.registry import GRAPH, SCRIPT
 from redrive.formatting.text import summarize
 from redrive.formatting.times import format_duration, utc_datetime
-from redrive.stores.records import DeadLetter, FlowRecord, QueueRecord, WorkerRecord
+from redrive.stores.queues import QueueRecord
+from redrive.stores.records import DeadLetter, FlowRecord, WorkerRecord
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class FlowFacts:
     @functools.cached_property
     def eligibility(self) -> WorkerEligibility:
         return WorkerEligibility(self.record, self.live_workers)
+
+    @property
+    def queue(self) -> QueueRecord | None:
+        """The flow's queue."""
+        return next((queue for queue in self.queues if queue.name == self.record.queue), None)
 
     @property
     def items(self) -> list[ItemEntry]:

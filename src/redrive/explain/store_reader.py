@@ -2,24 +2,35 @@
 
 import msgspec
 
+from redrive.determinism.off_loop import off_loop
 from redrive.explain.explain_flow import explain_flow
 from redrive.explain.explanation import Explanation
+from redrive.explain.hidden_payloads import hidden_text, hide_lines
 from redrive.explain.worker_eligibility import DOCTOR
+from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
+from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.interface import Store
 from redrive.stores.records import DeadQuery, FlowRecord, WorkerRecord
 
 
-async def explain_from_store(store: Store, record: FlowRecord, lines: list[Line], now: float) -> Explanation:
-    """Explain a flow, given its record and its log."""
+async def explain_from_store(
+    store: Store, record: FlowRecord, lines: list[Line], now: float, payloads: bool = True
+) -> Explanation:
+    """Explain a flow, given its record and its log; with or without what it works with."""
     letters = await store.list_dead_letters(DeadQuery(flow_ids=(record.id,), state=None))
     alive = await live_workers(store)
-    queues = await store.list_queues()
+    queues = await store.list_queues(now, record.queue)
     if record.messages_sent > record.messages_read:
         # The owner may have read some messages since the record was written.
         read = record.messages_sent - await store.count_unread(record.id)
         record = msgspec.structs.replace(record, messages_read=read)
-    return explain_flow(record, lines, letters[0] if letters else None, alive, queues, now)
+    letter = letters[0] if letters else None
+    shown = lines if payloads else await off_loop(len(lines) > LONG_LOG, hide_lines, lines)
+    explained = await off_loop(len(lines) > LONG_LOG, explain_flow, record, shown, letter, alive, queues, now)
+    if payloads:
+        return explained
+    return msgspec.structs.replace(explained, input=hidden_text(start_arguments(record.definition, record.input)))
 
 
 async def all_workers(store: Store) -> list[WorkerRecord]:

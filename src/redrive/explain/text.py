@@ -1,15 +1,30 @@
 """Format an explanation as text: the one thing to know first, then the timeline, then what to do."""
 
+import contextlib
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 
-from redrive.errors import AttemptLostError
-from redrive.explain.explanation import AttemptSummary, Entry, Explanation, ItemEntry, Moment, Note, TimerEntry, Wait
+import msgspec
+
+from redrive.errors import AttemptLostError, NotationError
+from redrive.explain.explanation import (
+    AttemptSummary,
+    Entry,
+    Explanation,
+    HeldBack,
+    ItemEntry,
+    Moment,
+    Note,
+    TimerEntry,
+    Wait,
+)
 from redrive.failures.matching import lineage
-from redrive.formatting.text import format_attempt_number, format_error
+from redrive.flows.stored_policy import read_stored_policy
+from redrive.formatting.text import format_attempt_number, format_error, terminal_text
 from redrive.formatting.times import format_duration
+from redrive.notation.write import write_policy
 
 # How many entries of one kind, and attempts of one item, are shown at each end; the rest are counted.
 SHOWN_AT_ENDS = 10
@@ -17,6 +32,13 @@ MOST_WAITS = 10
 _TEXT_AT = 26
 """The column where the text of a timeline line begins, after its times."""
 _COMMAND = "      redrive "
+
+_POLICY_SOURCES = {
+    "default": "default policy",
+    "queue": "default policy of the queue",
+    "definition": "default policy of the definition",
+}
+_POLICY_FIELDS = ("attempts", "backoff", "jitter", "max_wait", "deadline")
 
 _WORKER_GONE = lineage(AttemptLostError)[0]
 
@@ -30,7 +52,7 @@ _HOW = {
     "abandoned": "abandoned, the flow ended",
     "running": "is running",
     "accepted": "was accepted, and its outcome will be reported",
-    "left behind": "was left behind: its worker is gone, and the worker that takes the flow over counts it as lost",
+    "left behind": "was left behind: its worker does not respond; the one that takes the flow over counts it as lost",
 }
 
 
@@ -52,6 +74,7 @@ def explain_text(
         *_Timeline(everything, explanation.finished_at is not None).lines(explanation.timeline),
         *_next_steps(explanation, options),
     ]
+    lines = [terminal_text(line) for line in lines]
     return "\n".join(lines if width is None else (_folded(line, width) for line in lines))
 
 
@@ -97,7 +120,7 @@ def _waits(waits: list[Wait]) -> Iterator[str]:
         until = "" if wait.until is None else f", {wait.until.at:%Y-%m-%d %H:%M:%S} UTC at the latest"
         if wait.until is not None and not wait.what.startswith("the end"):
             until = f" at {wait.until.at:%Y-%m-%d %H:%M:%S} UTC"
-        yield f"  {wait.what}{until}"
+        yield f"  {wait.what}{until}{f'; {wait.why}' if wait.why else ''}"
     if len(waits) > MOST_WAITS:
         yield f"  … and {len(waits) - MOST_WAITS} more"
 
@@ -181,16 +204,10 @@ class _Timeline:
             )
             return
         yield from self._at(item.added, f"{item.number}. {item.step}({item.arguments}){rewound}")
+        if item.policy_from and any(attempt.decision is not None for attempt in item.attempts):
+            yield _under(_policy(item))
         attempts = item.attempts
-        too_many = not self._everything and len(attempts) > 2 * SHOWN_AT_ENDS + 1
-        for index, attempt in enumerate(attempts):
-            if too_many and SHOWN_AT_ENDS <= index < len(attempts) - SHOWN_AT_ENDS:
-                if index == SHOWN_AT_ENDS:
-                    yield _gap(f"{len(attempts) - 2 * SHOWN_AT_ENDS} more attempts; --all shows them")
-                continue
-            before = attempts[index - 1].decision if index else None
-            redriven = before is not None and before.answer == "give up"
-            yield from self._attempt(item, attempt, redriven)
+        yield from self._story(item)
         if item.missed_retry is not None:
             missed = item.missed_retry
             yield _under(f"the retry that was due was not made: gave up ({missed.kind}): {missed.why}")
@@ -200,6 +217,26 @@ class _Timeline:
             yield _under("cancelled: the flow's code no longer waited for it")
         elif item.state == "abandoned" and attempts[-1].outcome != "abandoned":
             yield _under("abandoned: the flow ended")
+
+    def _story(self, item: ItemEntry) -> Iterator[str]:
+        """Its attempts, and when it was held back, in the order in which they began."""
+        story: list[AttemptSummary | HeldBack] = [*item.held_back, *item.attempts]
+        story.sort(key=_began)
+        too_many = not self._everything and len(story) > 2 * SHOWN_AT_ENDS + 1
+        last: AttemptSummary | None = None
+        for index, one in enumerate(story):
+            before = None if last is None else last.decision
+            if isinstance(one, AttemptSummary):
+                last = one
+            if too_many and SHOWN_AT_ENDS <= index < len(story) - SHOWN_AT_ENDS:
+                if index == SHOWN_AT_ENDS:
+                    yield _gap(f"{_left_out(story[SHOWN_AT_ENDS:-SHOWN_AT_ENDS])}; --all shows them")
+            elif isinstance(one, AttemptSummary):
+                yield from self._attempt(item, one, before is not None and before.answer == "give up")
+            else:
+                why = f": {one.why}" if one.why else ""
+                until = _clock(one.until, one.when)
+                yield from self._at(one.when, f"   held back until {until}, no attempt is spent{why}")
 
     def _attempt(self, item: ItemEntry, attempt: AttemptSummary, redriven: bool) -> Iterator[str]:
         decision = attempt.decision
@@ -222,7 +259,7 @@ class _Timeline:
             status = f" (HTTP {attempt.status})" if attempt.status is not None else ""
             how += f": {format_error(attempt.error_type, attempt.message)}{status}"
         elif attempt.outcome == "running" and attempt.timeout is not None:
-            how += f", until {attempt.timeout.at:%H:%M:%S}"
+            how += f", until {_clock(attempt.timeout, attempt.began)} at the latest"
         yield from self._at(attempt.began, f"   attempt {number} {how}")
         if attempt.outcome == "returned" and attempt.next is not None:
             yield _under(f"{attempt.reason}; again at {_clock(attempt.next, attempt.began)}")
@@ -263,6 +300,17 @@ class _Timeline:
         yield f"  {_clock_time(moment)}  {'+' + format_duration(moment.after):<9} {text}"
 
 
+def _began(one: AttemptSummary | HeldBack) -> float:
+    return one.began.after if isinstance(one, AttemptSummary) else one.when.after
+
+
+def _left_out(story: list[AttemptSummary | HeldBack]) -> str:
+    attempts = sum(isinstance(one, AttemptSummary) for one in story)
+    holds = len(story) - attempts
+    counts = [f"{attempts} more attempts"] if attempts else []
+    return ", ".join([*counts, f"held back {holds} more times"] if holds else counts)
+
+
 def _clock_time(moment: Moment) -> str:
     return f"{moment.at:%H:%M:%S}.{moment.at.microsecond // 1000:03}"
 
@@ -271,6 +319,18 @@ def _clock(moment: Moment, seen: Moment) -> str:
     """Format a time of day, with the date if it differs from that of the line."""
     day = moment.at.date()
     return _clock_time(moment) if day == seen.at.date() else f"{day} {_clock_time(moment)}"
+
+
+def _policy(item: ItemEntry) -> str:
+    """The part of a policy that says how often and how long; of one with rules, all of it, since they say that."""
+    source = _POLICY_SOURCES.get(item.policy_from) or f"policy of the {item.policy_from}"
+    policy = item.policy
+    if policy.get("rules"):
+        stored = read_stored_policy(msgspec.Raw(msgspec.json.encode(policy)))
+        with contextlib.suppress(NotationError):
+            return f"{source}: {' '.join(write_policy(stored, 'brackets').split())}"
+    said = [f"{field} {policy[field]}" for field in _POLICY_FIELDS if field in policy]
+    return f"{source}: {', '.join(said)}"
 
 
 def _under(text: str) -> str:

@@ -10,12 +10,14 @@ from redrive.explain.explanation import (
     AttemptSummary,
     DecisionSummary,
     Entry,
+    HeldBack,
     ItemEntry,
     Moment,
     Note,
     Outcome,
     TimerEntry,
 )
+from redrive.explain.hidden_payloads import call_text, value_text
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -47,7 +49,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.rewind import drop_rewound
 from redrive.flows.scripts.execution import PLACE
-from redrive.formatting.text import format_error, summarize, summarize_call
+from redrive.formatting.text import format_error, summarize
 from redrive.formatting.times import utc_datetime
 from redrive.policies.decision import Decision, RetryAt
 
@@ -131,8 +133,9 @@ class _TimelineBuilder:
         item = ItemEntry(
             number=event.item,
             step=event.step,
-            arguments=summarize_call(bytes(event.args).decode()),
+            arguments=call_text(event.args),
             policy=msgspec.json.decode(event.policy),
+            policy_from=event.policy_from,
             added=when,
             rewound=self._rewound,
         )
@@ -210,7 +213,7 @@ class _TimelineBuilder:
         if item.state == "running":
             self._end(event.item, when, "completed")
         item.state = "completed"
-        item.result = summarize(bytes(event.result).decode())
+        item.result = value_text(event.result)
 
     def _item_cancelled(self, when: Moment, event: ItemCancelled) -> None:
         item = self._items[event.item]
@@ -233,9 +236,7 @@ class _TimelineBuilder:
     def _item_deferred(self, when: Moment, event: ItemDeferred) -> None:
         item = self._items[event.item]
         item.state = "waiting"
-        until = self._moment(event.until)
-        what = f"{item.step} (item {event.item}) is held back until {until.at:%H:%M:%S}; no attempt is spent"
-        self._note(when, event, what, summarize(event.reason))
+        item.held_back.append(HeldBack(when=when, until=self._moment(event.until), why=summarize(event.reason)))
 
     def _step_settled(self, when: Moment, event: StepSettled) -> None:
         self._note(when, event, f"step {event.step} {_SETTLED.get(event.state, event.state)}")
@@ -256,8 +257,10 @@ class _TimelineBuilder:
         if again is not None:
             again.state = "waiting"
             again.missed_retry = None
-        is_settled = event.resolved or isinstance(event.result, msgspec.Raw)
-        how = "resolved manually" if is_settled else "tried again"
+        if event.resolved:
+            how = "resolved manually"
+        else:
+            how = "completed manually" if isinstance(event.result, msgspec.Raw) else "tried again"
         what = f"{again.step} (item {again.number}) is {how}" if again else "its code is run again"
         self._note(when, event, "redriven", what)
 
@@ -268,7 +271,7 @@ class _TimelineBuilder:
         self._note(when, event, "parked", summarize(event.problem, 1000))
 
     def _completed(self, when: Moment, event: FlowCompleted) -> None:
-        self._note(when, event, "completed", summarize(bytes(event.result).decode()))
+        self._note(when, event, "completed", value_text(event.result))
 
     def _failed(self, when: Moment, event: FlowFailed) -> None:
         error = format_error(event.error.type, event.error.message)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from redrive.explain.explanation import AttemptSummary, ItemEntry, TimerEntry, Wait
 from redrive.explain.flow_facts import FlowFacts
-from redrive.formatting.text import format_attempt_number, format_count
+from redrive.formatting.text import format_attempt_number, format_count, summarize
 
 # Stored times are rounded to microseconds, so a timer and the wake-up that it set may differ slightly.
 _ROUNDING = 0.001
@@ -44,9 +44,12 @@ def _open_items(facts: FlowFacts) -> Iterator[Wait]:
         elif item.state == "running" and last is not None:
             yield Wait(what=f"the end of attempt {last.number} of {name_item(item)}", until=last.timeout)
         elif item.state == "waiting":
-            retry_at = facts.history.items[item.number].retry_at
-            until = None if retry_at is None else facts.moment(retry_at)
-            yield Wait(what=f"attempt {_next_attempt(last)} of {name_item(item)}", until=until)
+            waiting = facts.history.items[item.number]
+            retry_at, why = waiting.retry_at, summarize(waiting.deferred)
+            # An item that its dependency still holds back at that time begins when it has its turn.
+            is_known = retry_at is not None and not (why and retry_at < facts.now)
+            until = facts.moment(retry_at) if retry_at is not None and is_known else None
+            yield Wait(what=f"attempt {_next_attempt(last)} of {name_item(item)}", until=until, why=why)
 
 
 def _open_timers(facts: FlowFacts, has_open_items: bool) -> Iterator[Wait]:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from redrive.notation.durations import read_duration, write_duration
     from redrive.notation.formats.native_json_schema import native_schema
     from redrive.notation.linting.linter import Finding, lint, lint_text
+    from redrive.notation.python_source.lint_source import lint_source
+    from redrive.notation.python_source.read_source import SourcePolicy, SourceReading, read_source
     from redrive.notation.read import read_policy
     from redrive.notation.reading import NamedWarning, Reading
     from redrive.notation.write import write_lossy, write_policy
@@ -22,9 +24,13 @@ _HOMES = {
     "write_duration": "durations",
     "Finding": "linting.linter",
     "lint": "linting.linter",
+    "lint_source": "python_source.lint_source",
     "lint_text": "linting.linter",
     "native_schema": "formats.native_json_schema",
     "read_policy": "read",
+    "read_source": "python_source.read_source",
+    "SourcePolicy": "python_source.read_source",
+    "SourceReading": "python_source.read_source",
     "write_lossy": "write",
     "write_policy": "write",
     "NamedWarning": "reading",
@@ -37,11 +43,15 @@ __all__ = [
     "NamedWarning",
     "Notation",
     "Reading",
+    "SourcePolicy",
+    "SourceReading",
     "lint",
+    "lint_source",
     "lint_text",
     "native_schema",
     "read_duration",
     "read_policy",
+    "read_source",
     "write_duration",
     "write_lossy",
     "write_policy",

@@ -6,8 +6,11 @@ from typing import Any
 import msgspec
 
 from redrive.notation.formats import (
+    backoff,
     bracket_writer,
     brackets,
+    celery,
+    litellm,
     native,
     stage,
     stamina,
@@ -37,6 +40,10 @@ class Notation(msgspec.Struct, frozen=True, kw_only=True):
     """Keys under which the mapping may appear in a larger document."""
     calls: tuple[str, ...] = ()
     """Python calls that take it as their keyword arguments."""
+    whole: bool = False
+    """A document in it is one policy: what looks like policies inside is part of that."""
+    positional: Mapping[str, tuple[str, ...]] = {}
+    """Bare name of a call -> the names of its positional arguments."""
     read: Callable[[Any, Place], Reading] | None = None
     """Reads it from plain data."""
     read_text: Callable[[str, str], Reading] | None = None
@@ -106,9 +113,11 @@ NOTATIONS: Mapping[str, Notation] = {
         ),
         Notation(
             name=temporal.NAME,
-            summary="Temporal's RetryPolicy, as JSON (read only)",
+            summary="Temporal's RetryPolicy, as JSON or as the Python call (read only)",
             keys=temporal.KEYS,
             wrapper=("retryPolicy", "retry_policy"),
+            calls=temporal.CALLS,
+            positional=temporal.POSITIONAL,
             read=temporal.read,
             spelling=temporal.SPELLING,
         ),
@@ -136,6 +145,35 @@ NOTATIONS: Mapping[str, Notation] = {
             calls=stamina.CALLS,
             read=stamina.read,
             spelling=stamina.SPELLING,
+        ),
+        Notation(
+            name=litellm.NAME,
+            summary="litellm's settings, as arguments or a proxy's config (read only)",
+            keys=litellm.KEYS,
+            identified_by=litellm.IDENTIFIED_BY,
+            whole=True,
+            calls=litellm.CALLS,
+            read=litellm.read,
+            spelling=litellm.SPELLING,
+        ),
+        Notation(
+            name=backoff.NAME,
+            summary="arguments of the backoff library's decorators (read only)",
+            keys=backoff.KEYS,
+            identified_by=("wait_gen", "max_tries", "max_time", "giveup"),
+            calls=backoff.CALLS,
+            positional=backoff.POSITIONAL,
+            read=backoff.read,
+            spelling=backoff.SPELLING,
+        ),
+        Notation(
+            name=celery.NAME,
+            summary="the retry options of a Celery task, as a mapping or a decorator (read only)",
+            keys=celery.KEYS,
+            identified_by=("autoretry_for", "retry_backoff", "default_retry_delay", "retry_kwargs"),
+            calls=celery.CALLS,
+            read=celery.read,
+            spelling=celery.SPELLING,
         ),
     )
 }

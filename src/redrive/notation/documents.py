@@ -29,6 +29,8 @@ def find_policies(data: Any, place: Place) -> list[Found]:
     if isinstance(data, Mapping):
         own = {key: value for key, value in data.items() if not _is_wrapper(key, value)}
         if own and (notation := notation_that_knows_all(own, place)) is not None:
+            if NOTATIONS[notation].whole:
+                return [Found(notation, data, place)]
             found.append(Found(notation, own, place))
     elif _is_retriers(data):
         return [Found("step_functions", data, place)]

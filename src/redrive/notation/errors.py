@@ -1,6 +1,7 @@
 """Build the NotationError for a policy that cannot be read or written."""
 
 import json
+from itertools import islice
 from typing import Any
 
 from redrive.errors import NotationError
@@ -55,6 +56,11 @@ def show_where(source: str, line: int | None) -> str:
 def show_value(value: Any) -> str:
     """Return the value as JSON, on one line and truncated."""
     try:
+        if isinstance(value, str):
+            value = value[: 10 * _LONGEST_SHOWN]
+        elif isinstance(value, list | dict) and len(value) > _LONGEST_SHOWN:
+            # What follows would be cut off anyway.
+            value = value[:_LONGEST_SHOWN] if isinstance(value, list) else dict(islice(value.items(), _LONGEST_SHOWN))
         text = json.dumps(value, ensure_ascii=False, default=repr)
     except (ValueError, TypeError, RecursionError):
         text = f"a {type(value).__name__}"

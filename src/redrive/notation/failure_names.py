@@ -3,8 +3,10 @@
 Python keeps some old class names as aliases. No error has such a name, so the current name is used instead.
 """
 
+import sys
 from typing import Any
 
+from redrive.failures.known_errors.lookup import KNOWN_ERRORS
 from redrive.failures.matching import ANYTHING, NOTHING, Match, as_match
 from redrive.notation.fields import NOT_ALLOWED, Fields
 from redrive.notation.place import Place
@@ -23,6 +25,9 @@ RENAMED = {
     "builtins.Exception": "Exception",
 }
 """Alias -> the current name of the class."""
+
+
+_WELL_NAMED = sys.stdlib_module_names | {name.partition(".")[0] for name in KNOWN_ERRORS}
 
 
 def with_current_names(match: Match) -> Match:
@@ -51,14 +56,17 @@ def read_class_names(value: Any, place: Place, allowed: str) -> Match:
 
 
 def dotted_names(match: Match, fields: Fields, key: str) -> list[NamedWarning]:
-    """Warn about each qualified name: it matches only the module that defines the class and its parent packages."""
+    """Warn about names that match only if the module in them defines the class, or a module below it does.
+
+    Python's own modules and the libraries that redrive knows keep to that.
+    """
     return [
         fields.warning(
             "dotted-name",
             key,
-            f"{name} matches only a class defined in that module, or exported by it as a parent package; "
-            f"write {name.rpartition('.')[2]} if it is imported from elsewhere",
+            f"{name} matches only if {name.rpartition('.')[0]} or a module below it defines the class; if it imports "
+            f"the class from elsewhere, write {name.rpartition('.')[2]}",
         )
         for name in match.names
-        if "." in name
+        if "." in name and name.partition(".")[0] not in _WELL_NAMED
     ]

@@ -137,6 +137,6 @@ def _plain_cap(cap: float | None) -> float | None:
 
 
 def _plain_jitter(jitter: Jitter) -> Jitter:
-    if jitter.kind == "additive" and jitter.amount > 0:
-        return jitter
-    return Jitter("none" if jitter.kind == "additive" else jitter.kind)
+    if jitter.kind not in ("additive", "proportional"):
+        return Jitter(jitter.kind)
+    return jitter if jitter.amount > 0 else Jitter("none")

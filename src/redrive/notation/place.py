@@ -1,12 +1,12 @@
 """The place of a value in a document, so that messages can name its key and line."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import msgspec
 
 from redrive.errors import NotationError
+from redrive.near_names import near_name
 from redrive.notation.errors import Path, notation_error
 
 WHOLE = "policy"
@@ -78,5 +78,5 @@ def path_as_text(path: Path) -> str:
 
 def similar(word: str, known: tuple[str, ...]) -> str:
     """Return "; did you mean ...?" when a known word is similar, else an empty string."""
-    close = get_close_matches(word[:64], known, n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    close = near_name(word, known)
+    return f"; did you mean '{close}'?" if close else ""

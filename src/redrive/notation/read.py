@@ -65,7 +65,8 @@ def read_text(text: str, notation: str, source: str) -> Reading:
     if (notation == AUTO or NOTATIONS[notation].calls) and looks_like_call(text):
         call = parse_call(text, source)
         name = notation_of_call(call, source) if notation == AUTO else notation
-        data, place = keywords_as_data(call, source)
+        positional = NOTATIONS[name].positional.get(call.name.rpartition(".")[2], ())
+        data, place = keywords_as_data(call, source, positional)
         return read_as(name, data, place)
     document = load_document(text, source)
     return read_data(document.data, document.place, notation)

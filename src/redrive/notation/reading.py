@@ -35,6 +35,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     positions: Mapping[str, Position] = {}
     """Key -> its position; empty when the policy did not come from text."""
     source: str = "<data>"
+    dialect: str = ""
+    """Which of its forms the notation is written in, if advice depends on it: temporal_python, celery_retry."""
 
     def line_of(self, field: str) -> int | None:
         """Return the line that sets a field, or else the first line of the policy."""

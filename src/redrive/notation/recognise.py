@@ -8,7 +8,7 @@ from redrive.errors import NotationError
 from redrive.notation.catalogue import NOTATIONS, READABLE
 from redrive.notation.errors import notation_error
 from redrive.notation.place import Place
-from redrive.notation.python_calls import Call
+from redrive.notation.python_values import Call
 
 _COMMENTS = re.compile(r"(?:\s|#[^\n]*)*")
 _CALL = re.compile(r"@\s*[A-Za-z_]|[A-Za-z_][\w.]*\s*\(")

@@ -14,7 +14,7 @@ _TOKEN = re.compile(
     | (?P<skipped> [^\S\n]+ | \#[^\n]* )
     | (?P<string> "(?: [^"\\\n] | \\. )*" | '(?: [^'\\\n] | \\. )*' )
     | (?P<unterminated> ["'] )
-    | (?P<word> (?: -(?=\d) | [\w.] ) (?: [\w.] | -(?=[^\W_]) | (?<=\.)<locals> )* )
+    | (?P<word> (?: -(?=\d) | [\w.] ) (?: [\w.] | -(?=[^\W_]) | (?<=\.)<locals> )* (?: (?<=\d)% )? )
     | (?P<sign> -> | . )
     """,
     re.VERBOSE | re.DOTALL,

@@ -7,14 +7,14 @@ from redrive.notation.errors import notation_error
 from redrive.notation.fields import DURATION_FORMS, NOT_ALLOWED, Fields
 from redrive.notation.place import similar
 from redrive.policies.backoff import Backoff, BackoffKind
-from redrive.policies.jitter import Jitter
+from redrive.policies.jitter import Jitter, read_percentage, write_percentage
 
 BACKOFF_KINDS: dict[str, BackoffKind] = {kind: kind for kind in get_args(BackoffKind)}
 PLAIN_JITTER = {kind: Jitter(kind) for kind in ("none", "full", "equal", "decorrelated")}
 BACKOFF_FORMS = (
     'such as "exponential 500ms", "exponential 500ms x3", "linear 1s", "constant 2s", or {kind, base, factor}'
 )
-JITTER_FORMS = f"{', '.join(PLAIN_JITTER)}, or additive with a duration such as additive 250ms"
+JITTER_FORMS = f"{', '.join(PLAIN_JITTER)}, additive with a duration such as additive 250ms, or proportional 10%"
 
 LEAST_FACTOR, LARGEST_FACTOR = 1.0, 1000.0
 
@@ -75,7 +75,10 @@ def read_jitter(fields: Fields, key: str) -> Jitter | None:
         word, _, amount = value.partition(" ")
         if word == "additive" and (seconds := read_wait(amount)) is not None:
             return Jitter("additive", seconds)
-        raise fields.refuse(key, JITTER_FORMS, f"{NOT_ALLOWED}{similar(value, (*PLAIN_JITTER, 'additive'))}")
+        if word == "proportional" and (fraction := read_percentage(amount)) is not None:
+            return Jitter("proportional", fraction)
+        known = (*PLAIN_JITTER, "additive", "proportional")
+        raise fields.refuse(key, JITTER_FORMS, f"{NOT_ALLOWED}{similar(value, known)}")
     raise fields.refuse(key, JITTER_FORMS)
 
 
@@ -89,6 +92,8 @@ def write_backoff(backoff: Backoff, key: str) -> str:
 def write_jitter(jitter: Jitter, key: str) -> str:
     if jitter.kind == "additive":
         return f"additive {write_duration(jitter.amount)}"
+    if jitter.kind == "proportional":
+        return f"proportional {write_percentage(jitter.amount)}"
     if jitter.kind not in PLAIN_JITTER:
         raise notation_error("cannot be written", key=key, value=jitter.kind, allowed=JITTER_FORMS)
     return jitter.kind

@@ -8,7 +8,7 @@ import typer
 from redrive.cli.bad_input import BadInput
 from redrive.cli.options import LARGEST_PAGE
 from redrive.cli.output import format_utc
-from redrive.cli.store_access import full_definition_name
+from redrive.cli.store_access import flow_id_of, full_definition_name
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -73,7 +73,8 @@ async def letters_of(app: "App", flows: list[str], state: str | None) -> "list[D
     """Return the dead letters of these flows; BadInput if one of them has none, or none in this state."""
     from redrive.stores.records import DeadQuery
 
-    query = DeadQuery(flow_ids=tuple(dict.fromkeys(flows)), state=None, limit=len(flows))
+    flows = list(dict.fromkeys([await flow_id_of(app, flow) for flow in flows]))
+    query = DeadQuery(flow_ids=tuple(flows), state=None, limit=len(flows))
     known = {letter.flow_id: letter for letter in await app.dead_letters(query)}
     for flow in flows:
         letter = known.get(flow)
@@ -82,7 +83,7 @@ async def letters_of(app: "App", flows: list[str], state: str | None) -> "list[D
             raise BadInput(f"flow {flow} is not a dead letter: it is {record.status}; list dead letters: redrive dead")
         if state is not None and letter.state != state:
             raise BadInput(f"flow {flow} is no longer dead: it was {letter.state} by {letter.by}; nothing was done")
-    return [known[flow] for flow in dict.fromkeys(flows)]
+    return [known[flow] for flow in flows]
 
 
 def replace(query: "DeadQuery", **changes: Any) -> "DeadQuery":

@@ -1,11 +1,13 @@
 """`redrive dead redrive` and `redrive dead discard`: settle dead letters."""
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from redrive.cli.audit import audited
 from redrive.cli.bad_input import BadInput
 from redrive.cli.dead.selection import ErrorOption, Filters, KindOption, Selection, StepOption, select
 from redrive.cli.options import (
@@ -23,7 +25,9 @@ from redrive.cli.store_access import with_app
 if TYPE_CHECKING:
     from redrive.client.app import App
 
-FlowsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FLOW]...", help="The flows' ids.")]
+FlowsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[FLOW]...", help="The flows: ids, the first characters of ids, or keys.")
+]
 EveryOption = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -46,11 +50,14 @@ def _settling(verb: Literal["redrive", "discard"], about: str) -> Callable[..., 
         as_json: JsonOption = False,
     ) -> None:
         filters = Filters(definition, step, kind, error, queue)
-        reason, name = required_reason(why), operator(by)
         if flows and (every or any(filters)):
             raise BadInput("name flows, or select them with filters or --all, not both")
         if not flows and not every and not any(filters):
-            raise BadInput("no dead letters are selected; name flows, use filters such as --step charge, or add --all")
+            missing = "" if why.strip() else "; also give a reason with --why"
+            raise BadInput(
+                f"no dead letters are selected; name flows, use filters such as --step charge, or add --all{missing}"
+            )
+        reason, name = required_reason(why), operator(by)
         selection = with_app(store, lambda app: select(app, flows or [], filters))
         if not flows and selection.flow_ids and not yes:
             _confirm(verb, len(selection.flow_ids))
@@ -59,7 +66,8 @@ def _settling(verb: Literal["redrive", "discard"], about: str) -> Callable[..., 
 
         async def settle_all(app: "App") -> list[str]:
             settle_some = app.redrive if verb == "redrive" else app.discard
-            return await close_in_parts(settle_some, selection.flow_ids, by=name, why=reason)
+            record = functools.partial(audited, app, f"dead.{verb}", by=name, detail=reason)
+            return await close_in_parts(settle_some, selection.flow_ids, record, by=name, why=reason)
 
         settled = with_app(store, settle_all) if selection.flow_ids else []
         if as_json:

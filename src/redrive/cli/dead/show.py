@@ -25,7 +25,8 @@ def show_command(
     import msgspec
 
     async def find(app: "App") -> "tuple[DeadLetter, Explanation]":
-        return (await letters_of(app, [flow], None))[0], await app.explain(flow)
+        (letter,) = await letters_of(app, [flow], None)
+        return letter, await app.explain(letter.flow_id)
 
     letter, explanation = with_app(store, find)
     if as_json:

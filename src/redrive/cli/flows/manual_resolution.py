@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from redrive.cli.audit import audited
 from redrive.cli.bad_input import BadInput
 from redrive.cli.options import ByOption, FlowArgument, StoreOption, WhyOption, operator, required_reason
-from redrive.cli.store_access import with_app
+from redrive.cli.output import JsonOption, print_json
+from redrive.cli.store_access import flow_id_of, with_app
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -28,13 +30,14 @@ def reset_command(
     why: WhyOption = "",
     by: ByOption = "",
     store: StoreOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Try a waiting or failed step again now, with a fresh allowance of attempts; the flow continues from there.
 
     \b
     redrive flows reset 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 charge --why 'the bank is back'
     """
-    _send("reset", flow, step, index, why, by, store)
+    _send("reset", flow, step, index, why, by, store, as_json)
 
 
 def complete_command(
@@ -45,6 +48,7 @@ def complete_command(
     why: WhyOption = "",
     by: ByOption = "",
     store: StoreOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Complete a step manually, with the outputs that it would have had.
 
@@ -55,7 +59,7 @@ def complete_command(
         outputs = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise BadInput(f"--outputs is not valid JSON: {error}; write --outputs '{{\"name\": ...}}'") from None
-    _send("complete", flow, step, index, why, by, store, outputs)
+    _send("complete", flow, step, index, why, by, store, as_json, outputs)
 
 
 def resolve_command(
@@ -65,27 +69,36 @@ def resolve_command(
     why: WhyOption = "",
     by: ByOption = "",
     store: StoreOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Resolve a step manually, without outputs: steps that depend on it go on, steps that need its outputs are skipped.
 
     \b
     redrive flows resolve 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 mail --why 'called them'
     """
-    _send("resolve", flow, step, index, why, by, store)
+    _send("resolve", flow, step, index, why, by, store, as_json)
 
 
-def _send(verb: str, flow: str, step: str, index: int, why: str, by: str, store: str, *outputs: Any) -> None:
+def _send(
+    verb: str, flow: str, step: str, index: int, why: str, by: str, store: str, as_json: bool, *outputs: Any
+) -> None:
     """Leave a request to reset, complete or resolve the step in the flow's inbox."""
     reason, name = required_reason(why), operator(by)
 
-    async def send(app: "App") -> None:
+    async def send(app: "App") -> str:
         from redrive.errors import FlowFinishedError, InvalidStateError, UnknownStepError
 
         request: Any = getattr(app, f"{verb}_step")
+        flow_id = await flow_id_of(app, flow)
         try:
-            await request(flow, step, *outputs, index=None if index < 0 else index, by=name, why=reason)
+            async with audited(app, f"step.{verb}", f"{flow_id}/{step}", by=name, detail=reason):
+                await request(flow_id, step, *outputs, index=None if index < 0 else index, by=name, why=reason)
         except (UnknownStepError, InvalidStateError, FlowFinishedError, ValueError) as error:
             raise BadInput(str(error)) from None
+        return flow_id
 
-    with_app(store, send)
-    typer.echo(f"Asked flow {flow} to {verb} {step}.")
+    flow_id = with_app(store, send)
+    if as_json:
+        print_json({"id": flow_id, "step": step, "requested": verb, "by": name, "why": reason})
+    else:
+        typer.echo(f"Asked flow {flow_id} to {verb} {step}.")

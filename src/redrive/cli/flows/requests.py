@@ -1,12 +1,15 @@
 """`redrive flows cancel`, `pause` and `resume`: leave a request in the inbox of a flow."""
 
 import contextlib
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from redrive.cli.audit import audited
 from redrive.cli.bad_input import BadInput
 from redrive.cli.options import (
+    FLOW_HELP,
     LARGEST_PAGE,
     ByOption,
     DefinitionOption,
@@ -18,7 +21,7 @@ from redrive.cli.options import (
     required_reason,
 )
 from redrive.cli.output import JsonOption, print_json
-from redrive.cli.store_access import full_definition_name, store_option, with_app
+from redrive.cli.store_access import flow_id_of, full_definition_name, store_option, with_app
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -60,7 +63,7 @@ def pause_command(
 
 
 def resume_command(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="The flow's id.")] = "",
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help=FLOW_HELP)] = "",
     parked: Annotated[
         bool, typer.Option("--parked", help="All parked flows, or those that --definition and --queue select.")
     ] = False,
@@ -91,17 +94,25 @@ def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **
     """Leave the request in the flow's inbox, and say whether a live worker can carry it out."""
     reason, name = required_reason(why), operator(by)
 
-    async def send(app: "App") -> str:
+    async def send(app: "App") -> tuple[str, str]:
+        flow_id = await flow_id_of(app, flow)
+        return flow_id, await request(app, flow_id)
+
+    async def request(app: "App", flow_id: str) -> str:
         from redrive.explain.store_reader import live_workers
         from redrive.explain.worker_eligibility import WorkerEligibility
 
-        record, handle = await app.find(flow), app.handle(flow)
+        record, handle = await app.find(flow_id), app.handle(flow_id)
         eligibility = WorkerEligibility(record, await live_workers(app.store))
         missing = eligibility.missing_actions
         # A forced cancellation, and one of a flow that has not begun, runs none of its code.
-        needs_no_code = verb == "cancel" and missing and (settings or not await app.log(flow))
+        needs_no_code = verb == "cancel" and missing and (settings or not await app.log(flow_id))
         requests: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
-        await requests[verb](by=name, why=reason, **settings)
+        async with audited(app, f"flow.{verb}", flow_id, by=name, detail=reason):
+            await requests[verb](by=name, why=reason, **settings)
+        if any(queue.pause for queue in await app.store.list_queues(app.now(), record.queue)):
+            resume = f"redrive queues resume {shlex.quote(record.queue)}"
+            return f"but its queue is paused, so nothing happens until you resume it: {resume}"
         if eligibility.capable or needs_no_code:
             return "its worker will do so"
         if missing:
@@ -112,11 +123,11 @@ def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **
             "redrive worker MODULE"
         )
 
-    outlook = with_app(store, send)
+    flow_id, outlook = with_app(store, send)
     if as_json:
-        print_json({"id": flow, "requested": verb, "by": name, "why": reason})
+        print_json({"id": flow_id, "requested": verb, "by": name, "why": reason})
     else:
-        typer.echo(f"Asked flow {flow} to {verb}; {outlook}; see: redrive explain {flow}{store_option(store)}")
+        typer.echo(f"Asked flow {flow_id} to {verb}; {outlook}; see: redrive explain {flow_id}{store_option(store)}")
 
 
 def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, as_json: bool) -> None:
@@ -134,7 +145,8 @@ def _resume_parked(definition: str, queue: str, why: str, by: str, store: str, a
             for flow in page:
                 # It may have been cancelled or pruned meanwhile.
                 with contextlib.suppress(FlowFinishedError, FlowNotFoundError):
-                    await app.handle(flow.id).resume(by=name, why=reason)
+                    async with audited(app, "flow.resume", flow.id, by=name, detail=reason):
+                        await app.handle(flow.id).resume(by=name, why=reason)
                     resumed.append(flow.id)
             before = page[-1].id
             if len(page) == LARGEST_PAGE:

@@ -8,7 +8,7 @@ import typer
 from redrive.cli.exit_codes import FAILED, TIMED_OUT
 from redrive.cli.options import FlowArgument, StoreOption, read_seconds
 from redrive.cli.output import JsonOption
-from redrive.cli.store_access import store_option, with_app
+from redrive.cli.store_access import flow_id_of, store_option, with_app
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -29,20 +29,21 @@ def result_command(
 
     async def show(app: "App") -> int:
         from redrive.flows.events import FlowCompleted
+        from redrive.formatting.text import terminal_json
         from redrive.stores.records import FINISHED
 
-        await app.find(flow)
+        flow_id = await flow_id_of(app, flow)
         # How it ended is read from its log, whatever this raises.
         with contextlib.suppress(Exception):
-            await app.handle(flow).result(seconds)
-        record = await app.find(flow)
-        lines = await app.log(flow) if record.status in FINISHED else []
+            await app.handle(flow_id).result(seconds)
+        record = await app.find(flow_id)
+        lines = await app.log(flow_id) if record.status in FINISHED else []
         ending = lines[-1].event if lines else None
         if isinstance(ending, FlowCompleted):
-            typer.echo(bytes(ending.result).decode())
+            typer.echo(terminal_json(bytes(ending.result).decode()))
             return 0
-        headline = (await app.explain(flow)).headline
-        hint = f"see redrive explain {flow}{store_option(store)}"
+        headline = (await app.explain(flow_id)).headline
+        hint = f"see redrive explain {flow_id}{store_option(store)}"
         typer.echo(f"redrive: no result: {headline}; {hint}", err=True)
         return FAILED if record.status in FINISHED else TIMED_OUT
 

@@ -7,12 +7,13 @@ import typer
 
 from redrive.cli.options import FlowArgument, StoreOption
 from redrive.cli.output import JsonOption, print_json, print_table
-from redrive.cli.store_access import with_app
+from redrive.cli.store_access import flow_id_of, with_app
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from redrive.client.app import App
     from redrive.client.step_views import StepView
 
 # States of a step that say more than those of its items, which have completed.
@@ -26,7 +27,11 @@ def steps_command(flow: FlowArgument, store: StoreOption = "", as_json: JsonOpti
     \b
     redrive flows steps 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2
     """
-    steps = with_app(store, lambda app: app.steps_of(flow))
+
+    async def find(app: "App") -> "list[StepView]":
+        return await app.steps_of(await flow_id_of(app, flow))
+
+    steps = with_app(store, find)
     if as_json:
         print_json(msgspec.to_builtins(steps))
     elif not steps:

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from redrive.cli.output import JsonOption, print_json, print_warnings, warnings_as_data
-from redrive.cli.policy.source import FileArgument, FromOption, TextOption, read_source
+from redrive.cli.policy.convert_source import convert_source
+from redrive.cli.policy.source import FileArgument, FromOrPythonOption, TextOption, is_python, read_source
 from redrive.notation.catalogue import WRITABLE
 from redrive.notation.formats.native_json_schema import native_schema
 from redrive.notation.read import read_policy
@@ -15,21 +16,27 @@ from redrive.notation.write import write_lossy, write_policy
 def convert_command(
     file: FileArgument = "",
     text: TextOption = "",
-    notation: FromOption = "auto",
+    notation: FromOrPythonOption = "auto",
     to: Annotated[str, typer.Option("--to", metavar="NOTATION", help=f"One of {', '.join(WRITABLE)}.")] = "native",
     lossy: Annotated[
         bool, typer.Option("--lossy", help="Write the nearest equivalent, and say on stderr what was lost.")
     ] = False,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Convert a policy to another notation. What that notation cannot express is an error, unless --lossy is given.
 
+    In a Python file, the retry settings of tenacity, stamina, backoff, Celery and Temporal are converted, each to
+    Python code and to the notation; the file is never run. Exit code 1: some settings are known only at run time.
+
     \b
+    redrive policy convert tasks.py
     redrive policy convert step.json --to native
     redrive policy convert --text '@retry(stop=stop_after_attempt(5), wait=wait_fixed(2))' --to brackets
     redrive policy convert policy.yaml --to work_config --lossy
     """
     content, source = read_source(file, text)
+    if is_python(file, notation):
+        return convert_source(content, source, to, lossy=lossy, as_json=as_json)
     reading = read_policy(content, notation, source)
     if lossy:
         written, lost = write_lossy(reading.policy, to)
@@ -45,9 +52,10 @@ def convert_command(
                 "warnings": warnings_as_data((*reading.warnings, *lost)),
             }
         )
-        return
+        return 0
     print_warnings((*reading.warnings, *lost), source)
     typer.echo(written, nl=False)
+    return 0
 
 
 def schema_command(as_json: JsonOption = False) -> None:

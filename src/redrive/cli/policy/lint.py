@@ -7,9 +7,12 @@ import typer
 
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.output import JsonOption, print_json, print_table
-from redrive.cli.policy.source import FileArgument, FromOption, TextOption, read_source
+from redrive.cli.policy.convert_source import print_unread, unread_as_data
+from redrive.cli.policy.source import FileArgument, FromOrPythonOption, TextOption, is_python, read_source
 from redrive.notation.errors import notation_error, printable, show_where
 from redrive.notation.linting.linter import RULES, lint_text
+from redrive.notation.python_source.lint_source import lint_source
+from redrive.notation.python_source.read_source import Unread
 from redrive.notation.read import read_policy
 from redrive.notation.reading import Reading
 
@@ -17,7 +20,7 @@ from redrive.notation.reading import Reading
 def lint_command(
     file: FileArgument = "",
     text: TextOption = "",
-    notation: FromOption = "auto",
+    notation: FromOrPythonOption = "auto",
     inside: Annotated[
         str, typer.Option(metavar="FILE", help="The policy of an enclosing call, to find retries that multiply.")
     ] = "",
@@ -27,7 +30,11 @@ def lint_command(
 ) -> int:
     """Check policies, alone or within a larger document. Exit code 0: clean, 1: warnings or errors, 2: unreadable.
 
+    In a Python file, the retry settings of tenacity, stamina, backoff, Celery and Temporal are checked, without running
+    it. Settings that are known only at run time are reported on stderr.
+
     \b
+    redrive policy lint tasks.py
     redrive policy lint policy.yaml
     redrive policy lint --text '{"max_retries": -1}'
     redrive policy lint client.yaml --inside service.yaml --ignore RD014
@@ -38,10 +45,18 @@ def lint_command(
     content, source = read_source(file, text)
     outer = _outer(inside) if inside else None
     ignored = _known_rules(ignore or [])
-    findings = [one for one in lint_text(content, notation, source, outer) if one.id not in ignored]
-    if as_json:
-        print_json({"source": source, "findings": [msgspec.to_builtins(one) for one in findings]})
+    unread: tuple[Unread, ...] = ()
+    if is_python(file, notation):
+        found, code = lint_source(content, source, outer)
+        unread = code.unread
     else:
+        found = lint_text(content, notation, source, outer)
+    findings = [one for one in found if one.id not in ignored]
+    if as_json:
+        of_source = {"unread": unread_as_data(unread)} if is_python(file, notation) else {}
+        print_json({"source": source, "findings": [msgspec.to_builtins(one) for one in findings], **of_source})
+    else:
+        print_unread(unread, source)
         for one in findings:
             message = printable(f"{one.key}: {one.text}; {one.instead}", longest=600)
             typer.echo(f"{show_where(source, one.line)}: {one.id} {one.severity}: {message}")

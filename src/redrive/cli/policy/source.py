@@ -10,9 +10,16 @@ from redrive.notation.catalogue import READABLE
 from redrive.notation.errors import notation_error
 from redrive.notation.source import LARGEST_TEXT
 
+PYTHON = "python"
+"""The name of Python source as a notation: it is found in a .py file, and may hold several policies."""
+
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A file with the policy; - for standard input.")]
 TextOption = Annotated[str, typer.Option("--text", metavar="TEXT", help="The policy itself, instead of a file.")]
 FromOption = Annotated[str, typer.Option("--from", metavar="NOTATION", help=f"auto, or one of {', '.join(READABLE)}.")]
+FromOrPythonOption = Annotated[
+    str,
+    typer.Option("--from", metavar="NOTATION", help=f"auto, or one of {', '.join(READABLE)}, or python for source."),
+]
 
 STDIN = "-"
 _ONE_SOURCE = "a FILE, - for standard input, or --text"
@@ -31,6 +38,9 @@ def read_source(file: str, text: str) -> tuple[str, str]:
 
 def _bytes_of(file: str, source: str) -> bytes:
     most = LARGEST_TEXT * 4 + 1
+    if file != STDIN and Path(file).is_dir():
+        allowed = "a file, such as tasks.py or policy.yaml; redrive doctor checks the Python files of a folder"
+        raise notation_error("is a folder", allowed=allowed, source=source)
     try:
         if file == STDIN:
             if sys.stdin is None:
@@ -40,7 +50,8 @@ def _bytes_of(file: str, source: str) -> bytes:
             return opened.read(most)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise notation_error(f"cannot be read: {reason}", allowed="a readable file", source=source) from None
+        allowed = "a readable file; for a policy as text: --text '...'"
+        raise notation_error(f"cannot be read: {reason}", allowed=allowed, source=source) from None
 
 
 def _decoded(content: bytes, source: str) -> str:
@@ -51,3 +62,8 @@ def _decoded(content: bytes, source: str) -> str:
         raise notation_error(
             f"byte {error.start + 1} is not UTF-8", allowed="text in UTF-8", source=source, line=line
         ) from None
+
+
+def is_python(file: str, notation: str) -> bool:
+    """Whether the command was given Python source: a .py file, or `--from python`."""
+    return notation == PYTHON or (notation == "auto" and file.endswith((".py", ".pyi")))

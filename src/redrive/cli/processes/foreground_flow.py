@@ -5,18 +5,21 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import typer
 
 from redrive.assembly import open as open_app
 from redrive.cli.definitions import Call, Definition
 from redrive.cli.exit_codes import FAILED, INTERRUPTED, TIMED_OUT
+from redrive.cli.output import print_json
 from redrive.cli.processes.event_loop import stop_on_signals
 from redrive.cli.processes.progress import Progress
 from redrive.cli.source_files import GRAPH_ENDINGS, SCRIPT_ENDING
 from redrive.cli.stderr_logging import warnings_on_stderr
 from redrive.cli.store_access import store_option
 from redrive.explain.text import explain_text
-from redrive.flows.events import FlowCompleted
+from redrive.flows.events import FlowCompleted, FlowFailed
+from redrive.formatting.text import terminal_json
 from redrive.stores.records import FINISHED
 from redrive.telemetry.stream import listen
 
@@ -25,11 +28,18 @@ if TYPE_CHECKING:
     from redrive.client.handle import Handle
     from redrive.runners.http.settings import HttpSettings
     from redrive.stores.interface import Store
+    from redrive.stores.records import FlowRecord
 
 
 class ForegroundFlow:
-    def __init__(self, targets: Sequence[str], store: str, timeout: float | None, http: "HttpSettings") -> None:
-        """targets: the definition that is run, and the modules that were imported for it."""
+    def __init__(
+        self, targets: Sequence[str], store: str, timeout: float | None, http: "HttpSettings", as_json: bool = False
+    ) -> None:
+        """targets: the definition that is run, and the modules that were imported for it.
+
+        as_json: print the flow's id and status beside the result, however the flow ended.
+        """
+        self._as_json = as_json
         self._http = http
         self._targets = targets
         self._store = store
@@ -78,6 +88,9 @@ class ForegroundFlow:
 
     async def _report(self, app: "App", handle: "Handle[Any]") -> int:
         record = await app.find(handle.id)
+        ending = (await app.log(handle.id))[-1].event if record.status in FINISHED else None
+        if self._as_json:
+            _print_ending(record, ending)
         if record.status == "parked":
             await self._explain(app, handle)
             self._say_how_to_continue(handle.id, record.status, app.store.address, "once resumed, ")
@@ -85,9 +98,9 @@ class ForegroundFlow:
         if record.status not in FINISHED:
             self._say_how_to_continue(handle.id, record.status, app.store.address)
             return INTERRUPTED if self._stopped else TIMED_OUT
-        ending = (await app.log(handle.id))[-1].event
         if isinstance(ending, FlowCompleted):
-            typer.echo(bytes(ending.result).decode())
+            if not self._as_json:
+                typer.echo(terminal_json(bytes(ending.result).decode()))
             return 0
         await self._explain(app, handle)
         return FAILED
@@ -106,6 +119,15 @@ class ForegroundFlow:
             f"redrive worker {modules}{options}; to see where it stands: redrive explain {flow_id}{options}",
             err=True,
         )
+
+
+def _print_ending(record: "FlowRecord", ending: object) -> None:
+    data: dict[str, Any] = {"id": record.id, "status": record.status, "result": None, "error": None}
+    if isinstance(ending, FlowCompleted):
+        data["result"] = msgspec.json.decode(ending.result)
+    elif isinstance(ending, FlowFailed):
+        data["error"] = {"kind": ending.kind, "type": ending.error.type, "message": ending.error.message}
+    print_json(data)
 
 
 def _module_of(target: str) -> list[str]:

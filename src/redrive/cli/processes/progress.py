@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreUnavailableError
-from redrive.formatting.text import format_attempt_number, format_error
+from redrive.formatting.text import format_attempt_number, format_error, terminal_text
 from redrive.formatting.times import format_duration
 from redrive.policies.decision import RetryAt
 from redrive.stores.records import FINISHED
@@ -50,7 +50,7 @@ class Progress:
     def say(self, line: str) -> None:
         passed = format_duration(SYSTEM_CLOCK.monotonic() - self._began)
         self.clear()
-        print(f"+{passed:<8} {line}", file=sys.stderr, flush=True)  # noqa: T201 - this is the terminal
+        print(f"+{passed:<8} {terminal_text(line)}", file=sys.stderr, flush=True)  # noqa: T201 - this is the terminal
 
     def clear(self) -> None:
         if self._is_terminal:
@@ -77,7 +77,7 @@ class Progress:
         now = SYSTEM_CLOCK.wall()
         coming = min(((when, step, number) for step, (when, number) in self._next.items() if when > now), default=None)
         if coming is not None:
-            status = f"{coming[1]}: attempt {coming[2]} in {coming[0] - now:.1f} s"
+            status = f"{terminal_text(coming[1])}: attempt {coming[2]} in {coming[0] - now:.1f} s"
         elif wake_at is not None and wake_at > now:
             status = f"waiting, continues in {format_duration(round(wake_at - now))}"
         else:

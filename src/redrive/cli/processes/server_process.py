@@ -16,16 +16,31 @@ from redrive.cli.processes.registered_definitions import count_definitions
 from redrive.errors import StoreError
 from redrive.formatting.text import format_count
 from redrive.server.api import Api
+from redrive.server.closed_store import without_mark
 from redrive.server.http_server import HttpServer, bind, url_of, wait_until_started
 from redrive.server.loopback import is_loopback_address
+from redrive.server.tls import TlsError, TlsFiles
 
 if TYPE_CHECKING:
     from redrive.client.app import App
     from redrive.stores.interface import Store
 
 
+def read_tls_files(certificate: str, key: str) -> TlsFiles:
+    try:
+        return TlsFiles(certificate, key)
+    except TlsError as error:
+        raise BadInput(f"--tls-cert, --tls-key: {error}") from None
+
+
 async def serve(
-    store: "Store", host: str, port: int, allow: tuple[str, ...], callback_base: str, with_worker: bool
+    store: "Store",
+    host: str,
+    port: int,
+    allow: tuple[str, ...],
+    callback_base: str,
+    with_worker: bool,
+    tls: TlsFiles | None = None,
 ) -> int:
     on_loopback = is_loopback_address(host)
     try:
@@ -35,20 +50,21 @@ async def serve(
             f"cannot listen on {host}:{port}: {error.strerror or error}; use another --host or --port"
         ) from None
     with bound:
-        url = url_of(bound)
+        url = url_of(bound, "https" if tls else "http")
         http = http_settings(allow, callback_base or (url if on_loopback else ""))
         async with open_app(store, worker=False, http=http) as app:
-            keys = len(await store.list_keys())
+            rows = await store.list_keys()
+            keys = len(without_mark(rows))
             if not on_loopback and not keys:
                 raise BadInput(
                     f"--host {host} accepts requests from other machines, but there is no API key; create one first: "
                     "redrive keys add --role admin --name NAME"
                 )
-            server = HttpServer(Api(app, on_loopback=on_loopback))
+            server = HttpServer(Api(app, on_loopback=on_loopback), tls.context if tls else None)
             serving = asyncio.create_task(server.serve(sockets=[bound]))
             working = asyncio.create_task(app.work()) if with_worker else None
             return await _until_stopped(
-                app, server, serving, working, _ready_line(url, store.address, keys, with_worker)
+                app, server, serving, working, _ready_line(url, store.address, _access(len(rows), keys), with_worker)
             )
 
 
@@ -65,7 +81,7 @@ async def _until_stopped(
 
     tasks = [serving] if working is None else [serving, working]
     restore_signals = stop_on_signals(stop)
-    stop_watchdog = watch_loop()
+    stop_watchdog = watch_loop() if working is None else lambda: None
     try:
         if await wait_until_started(server, serving):
             typer.echo(ready)
@@ -89,7 +105,12 @@ async def _until_stopped(
     return 0
 
 
-def _ready_line(url: str, address: str, keys: int, with_worker: bool) -> str:
-    access = format_count(keys, "API key") if keys else "no API keys, for this machine only"
+def _access(rows: int, keys: int) -> str:
+    if keys:
+        return format_count(keys, "API key")
+    return "all API keys revoked, for nobody" if rows else "no API keys, for this machine only"
+
+
+def _ready_line(url: str, address: str, access: str, with_worker: bool) -> str:
     worker = "with" if with_worker else "without"
     return f"redrive serves {url}: {count_definitions()}; {access}; {worker} a worker; store {address}"

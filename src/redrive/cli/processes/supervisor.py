@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -18,19 +19,22 @@ STABLE_AFTER = 60.0
 STARTED_AFTER = 10.0
 
 
-async def supervise(command: list[str], count: int, grace: float) -> int:
-    """Keep `count` processes of the command running until a signal stops them, with the grace period."""
-    supervisor = _Supervisor(command, grace + RELEASE_TIME)
+async def supervise(command_of: Callable[[int], Sequence[str]], count: int, grace: float) -> int:
+    """Keep `count` processes running until a signal stops them, with the grace period.
+
+    command_of: the command of each, by its number from 0.
+    """
+    supervisor = _Supervisor(command_of, grace + RELEASE_TIME)
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, supervisor.stop, number)
     typer.echo(f"supervisor {os.getpid()}: {count} worker processes")
-    await asyncio.gather(*(supervisor.keep_running() for _ in range(count)))
+    await asyncio.gather(*(supervisor.keep_running(index) for index in range(count)))
     return BAD_INPUT if supervisor.refused else 0
 
 
 class _Supervisor:
-    def __init__(self, command: list[str], patience: float) -> None:
-        self._command = command
+    def __init__(self, command_of: Callable[[int], Sequence[str]], patience: float) -> None:
+        self._command_of = command_of
         self._patience = patience
         self._running: set[asyncio.subprocess.Process] = set()
         self._stopping = asyncio.Event()
@@ -61,11 +65,11 @@ class _Supervisor:
                 )
                 process.kill()
 
-    async def keep_running(self) -> None:
+    async def keep_running(self, index: int) -> None:
         crashes = 0
         while not self._stopping.is_set():
             began = SYSTEM_CLOCK.monotonic()
-            code, pid = await self._run_one()
+            code, pid = await self._run_one(index)
             if self._stopping.is_set():
                 return
             lasted = SYSTEM_CLOCK.monotonic() - began
@@ -82,10 +86,10 @@ class _Supervisor:
             await asyncio.wait([waiting], timeout=wait)
             waiting.cancel()
 
-    async def _run_one(self) -> tuple[int, int]:
+    async def _run_one(self, index: int) -> tuple[int, int]:
         # In its own session a process gets no Ctrl-C from the terminal, only the signals passed on.
         process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
+            *self._command_of(index), stdin=asyncio.subprocess.PIPE, start_new_session=True
         )
         self._running.add(process)
         if self._stopping.is_set():

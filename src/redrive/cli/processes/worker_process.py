@@ -14,7 +14,7 @@ import typer
 from redrive.assembly import open as open_app
 from redrive.cli.exit_codes import FAILED
 from redrive.cli.processes.event_loop import RELEASE_TIME, exit_now, stop_on_signals
-from redrive.cli.processes.loop_watchdog import watch_loop
+from redrive.cli.processes.health_server import HealthAddress, health_server
 from redrive.cli.processes.registered_definitions import count_definitions
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError, StoreUnavailableError
@@ -26,17 +26,23 @@ if TYPE_CHECKING:
 _POLL_EVERY = 0.02
 
 
-async def work(store: "Store", settings: dict[str, Any], supervised: bool) -> int:
-    """Run a worker until a signal stops it or, if `supervised`, until the supervisor is gone."""
-    async with open_app(store, worker=False, **settings) as app:
+async def work(
+    store: "Store", settings: dict[str, Any], supervised: bool, health: tuple[str, int] | None = None
+) -> int:
+    """Run a worker until a signal stops it or, if `supervised`, until the supervisor is gone.
+
+    health: the address at which to answer probes.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        app = await stack.enter_async_context(open_app(store, worker=False, **settings))
+        where = "" if health is None else await stack.enter_async_context(health_server(app, HealthAddress(*health)))
         working = asyncio.create_task(app.work())
         restore_signals = stop_on_signals(app.stop, supervised)
         if supervised:
             _stop_with_supervisor(app.stop, settings["grace"])
-        stop_watchdog = watch_loop()
         try:
             if await _joined(app, working):
-                typer.echo(_ready_line(store.address, settings["queues"]))
+                typer.echo(_ready_line(store.address, settings["queues"], where))
                 sys.stdout.flush()
             await asyncio.wait([working])
             if not working.cancelled():
@@ -45,7 +51,6 @@ async def work(store: "Store", settings: dict[str, Any], supervised: bool) -> in
             typer.echo(f"redrive: the worker cannot continue: {error}", err=True)
             return FAILED
         finally:
-            stop_watchdog()
             restore_signals()
     return 0
 
@@ -84,6 +89,7 @@ def _name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def _ready_line(address: str, queues: tuple[str, ...] | None) -> str:
+def _ready_line(address: str, queues: tuple[str, ...] | None, health: str) -> str:
     which = ", ".join(queues) if queues else "all"
-    return f"worker {_name()} ready: {count_definitions()}, queues {which}, store {address}"
+    served = f", health {health}" if health else ""
+    return f"worker {_name()} ready: {count_definitions()}, queues {which}, store {address}{served}"

@@ -8,9 +8,12 @@ policy.
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.errors import NotationError
 from redrive.failures.matching import ANYTHING, NOTHING
+from redrive.notation.errors import notation_error
 from redrive.notation.failure_names import with_current_names
 from redrive.notation.fields import DURATION_FORMS, Fields, positions_of, read_failures
+from redrive.notation.formats.bracket_mistakes import corrected
 from redrive.notation.formats.bracket_syntax import FAILURES, ROOT, parse_brackets
 from redrive.notation.place import BEGIN, Place, Position
 from redrive.notation.reading import NamedWarning, Reading
@@ -48,8 +51,37 @@ _NO_LIMIT: Mapping[int, None] = {-1: None}
 def read_text(text: str, source: str = "<text>", begin: Position = BEGIN) -> Reading:
     """Read the policy from all brackets in a text; comments and an action call before them are skipped.
 
-    `begin`: the position of the text in a longer one, such as a script.
+    `begin`: the position of the text in a longer one, such as a script. An error shows the right spelling if it can be
+    guessed.
     """
+    try:
+        return _read(text, source, begin)
+    except NotationError as error:
+        instead = _right_spelling(text)
+        if not instead:
+            raise
+        raise notation_error(
+            f"{error.problem}; write {instead}",
+            key=error.key,
+            value=error.value,
+            allowed=error.allowed,
+            source=error.source,
+            line=error.line,
+            column=error.column,
+            path=error.path,
+            rule=error.rule,
+        ) from None
+
+
+def _right_spelling(text: str) -> str:
+    instead = corrected(text, (*ANSWER_KEYS, *SETTINGS))
+    try:
+        return instead if instead and _read(instead, "<text>", BEGIN) else ""
+    except NotationError:
+        return ""
+
+
+def _read(text: str, source: str, begin: Position) -> Reading:
     brackets, place = parse_brackets(text, source, begin)
     settings: dict[str, Fields] = {}
     answers: list[Fields] = []

@@ -6,6 +6,7 @@ from redrive.notation.fields import LARGEST_COUNT, MOST_RULES
 from redrive.notation.formats.native import KEYS, RULE_KEYS
 from redrive.notation.wait_text import BACKOFF_KINDS, LARGEST_FACTOR, LEAST_FACTOR, PLAIN_JITTER
 from redrive.policies.backoff import LONGEST_WAIT
+from redrive.policies.jitter import PERCENTAGE
 from redrive.policies.policy import DEFAULT_POLICY
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -96,6 +97,7 @@ _BACKOFF = _one_of(
 _JITTER = _one_of(
     {"enum": list(PLAIN_JITTER)},
     {"type": "string", "pattern": rf"^additive\s+{_DURATION}\s*$"},
+    {"type": "string", "pattern": rf"^proportional\s+{PERCENTAGE}\s*$"},
     {
         "type": "object",
         "additionalProperties": False,

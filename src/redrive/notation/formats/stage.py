@@ -80,8 +80,8 @@ def as_arguments(meaning: Meaning) -> dict[str, Any]:
             "base_delay_ms": milliseconds(answer.backoff.base),
             "max_delay_ms": cap_in_milliseconds(answer.max_wait),
             "backoff_strategy": answer.backoff.kind,
-            # There is no additive jitter here; equal jitter is the closest.
-            "jitter_strategy": "equal" if answer.jitter.kind == "additive" else answer.jitter.kind,
+            # There is neither additive nor proportional jitter here; equal jitter is the closest.
+            "jitter_strategy": answer.jitter.kind if answer.jitter.kind in PLAIN_JITTER else "equal",
             "retryable_errors": _class_names(answer.match),
         }
     return arguments

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from redrive.failures.matching import ANYTHING, NOTHING
 from redrive.notation.failure_names import read_class_names
 from redrive.notation.fields import Fields
@@ -18,6 +20,8 @@ from redrive.policies.backoff import LONGEST_WAIT, Backoff
 from redrive.policies.jitter import NO_JITTER
 
 NAME = "temporal"
+PYTHON = "temporal_python"
+"""The dialect with the names that Python code uses."""
 CAMEL_KEYS = ("initialInterval", "backoffCoefficient", "maximumInterval", "maximumAttempts", "nonRetryableErrorTypes")
 SNAKE_KEYS = tuple(re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", key) for key in CAMEL_KEYS)
 KEYS = (*CAMEL_KEYS, *SNAKE_KEYS)
@@ -27,6 +31,8 @@ SPELLING = {
     "max_wait": "maximumInterval",
     "never_on": "nonRetryableErrorTypes",
 }
+CALLS = ("temporalio.common.RetryPolicy", "common.RetryPolicy", "RetryPolicy")
+POSITIONAL = {"RetryPolicy": SNAKE_KEYS}
 
 _DEFAULT_CAP = 100
 _NO_LIMIT: Mapping[int, None] = {0: None}
@@ -36,7 +42,7 @@ def read(data: Any, place: Place) -> Reading:
     """Read a RetryPolicy. `maximumAttempts` includes the first attempt; 0 is no limit."""
     snake = isinstance(data, Mapping) and any(key in SNAKE_KEYS for key in data)
     names: dict[str, str] = dict(zip(CAMEL_KEYS, SNAKE_KEYS if snake else CAMEL_KEYS, strict=True))
-    fields = Fields(data, place, tuple(names.values()))
+    fields = Fields(_without_nulls(data), place, tuple(names.values()))
     initial = fields.duration(names["initialInterval"], 1.0)
     cap_key = names["maximumInterval"]
     cap = fields.duration(cap_key, min(initial * _DEFAULT_CAP, LONGEST_WAIT) or LONGEST_WAIT, zero=False)
@@ -62,4 +68,10 @@ def read(data: Any, place: Place) -> Reading:
         never_on=never_on,
     )
     warnings = fields.zero_wait(names["initialInterval"], initial, policy.floor, policy.attempts != 1)
-    return fields.reading(NAME, policy, spelling, warnings)
+    reading = fields.reading(NAME, policy, spelling, warnings)
+    return msgspec.structs.replace(reading, dialect=PYTHON) if snake else reading
+
+
+def _without_nulls(data: Any) -> Any:
+    """Leave out None, which stands for the default."""
+    return {key: one for key, one in data.items() if one is not None} if isinstance(data, Mapping) else data

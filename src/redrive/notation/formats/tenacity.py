@@ -13,7 +13,8 @@ from redrive.notation.fields import LARGEST_COUNT, NOT_ALLOWED, Fields
 from redrive.notation.formats.tenacity_arguments import Arguments
 from redrive.notation.formats.tenacity_waits import Waits, read_wait
 from redrive.notation.place import Place
-from redrive.notation.python_calls import Call, Combined, Name, as_plain, parse_expression
+from redrive.notation.python_calls import parse_expression
+from redrive.notation.python_values import Call, Combined, Name, as_plain
 from redrive.notation.reading import NamedWarning, Reading
 
 NAME = "tenacity"

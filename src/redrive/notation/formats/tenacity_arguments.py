@@ -7,7 +7,7 @@ from redrive.errors import NotationError
 from redrive.notation.durations import read_duration, read_wait
 from redrive.notation.fields import NOT_ALLOWED, Fields
 from redrive.notation.place import similar
-from redrive.notation.python_calls import Call, as_plain
+from redrive.notation.python_values import Call, as_plain
 from redrive.policies.backoff import LONGEST_WAIT
 
 

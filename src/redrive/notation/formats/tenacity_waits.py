@@ -7,7 +7,7 @@ import msgspec
 from redrive.notation.durations import SHORTEST_DURATION, write_duration
 from redrive.notation.fields import Fields
 from redrive.notation.formats.tenacity_arguments import Arguments
-from redrive.notation.python_calls import Call, Combined
+from redrive.notation.python_values import Call, Combined
 from redrive.notation.reading import NamedWarning
 from redrive.notation.wait_text import LARGEST_FACTOR, LEAST_FACTOR
 from redrive.policies.backoff import LONGEST_WAIT, Backoff

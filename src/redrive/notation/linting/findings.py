@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from redrive.notation.catalogue import NOTATIONS
-from redrive.notation.linting.advice import advice_on
+from redrive.notation.linting.advice import DIALECTS, advice_on
 from redrive.notation.meaning import Answer, Meaning, meaning_of
 from redrive.notation.reading import Reading
 from redrive.policies.policy import DEFAULT_POLICY, Policy
@@ -53,6 +53,8 @@ RULES: Mapping[str, LintRule] = {
     "RD019": LintRule("warning", "attempts cut by their timeout are not retried"),
     "RD020": LintRule("warning", "a rule grants more retries than there are attempts"),
     "RD021": LintRule("warning", "permanent failures are retried"),
+    "RD022": LintRule("warning", "a client that retries by itself, beside redrive"),
+    "RD023": LintRule("warning", "a class name that is almost a built-in exception's"),
 }
 """Ids are stable: an id keeps its meaning and is not reused when its rule is removed."""
 
@@ -118,10 +120,12 @@ class Subject:
         return Finding(
             id=id,
             severity=RULES[id].severity,
-            key=written or self._spelling.get(field) or field,
+            key=DIALECTS.get(self.reading.dialect, {}).get(field) or written or self._spelling.get(field) or field,
             line=self.reading.line_of(field),
             text=text,
-            instead=advice_on(instead, self.reading.notation) if instead.isidentifier() else instead,
+            instead=advice_on(instead, self.reading.notation, self.reading.dialect)
+            if instead.isidentifier()
+            else instead,
         )
 
 

@@ -66,6 +66,9 @@ def many_attempts(subject: Subject) -> Iterator[Finding]:
 def long_wait(subject: Subject) -> Iterator[Finding]:
     """RD013"""
     longest = max((row.high or 0.0 for one in subject.previews for row in one.rows), default=0.0)
+    if subject.policy.deadline is not None:
+        # A retry that would begin after the deadline is not waited for.
+        longest = min(longest, subject.policy.deadline)
     if longest > LONG_WAIT:
         text = (
             f"a wait can be as long as {write_duration(round(longest, 3))}; in process that holds a task, "

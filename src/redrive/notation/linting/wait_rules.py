@@ -1,12 +1,15 @@
 """Lint rules about waits, and about which failures are retried."""
 
+import builtins
 from collections.abc import Iterator
 
 from redrive.failures.matching import Match
+from redrive.near_names import NEARLY_THE_SAME, near_name
 from redrive.notation.durations import write_duration
 from redrive.notation.failure_names import RENAMED
 from redrive.notation.linting.findings import RULES, Check, Finding, Subject
 from redrive.policies.decide import SHORTEST_WAIT
+from redrive.policies.policy import Policy
 
 
 def no_jitter(subject: Subject) -> Iterator[Finding]:
@@ -75,14 +78,32 @@ def permanent_failures(subject: Subject) -> Iterator[Finding]:
 
 def old_names(subject: Subject) -> Iterator[Finding]:
     """RD018"""
-    policy = subject.policy
+    for field, name in _names(subject.policy):
+        if name in RENAMED:
+            text = f"no error has the class name {name}: Python keeps it as an alias of {RENAMED[name]}"
+            yield subject.finding("RD018", field, text, f"write {RENAMED[name]}")
+
+
+def misspelled_names(subject: Subject) -> Iterator[Finding]:
+    """RD023"""
+    for field, name in _names(subject.policy):
+        if name not in RENAMED and name not in _BUILT_IN and (meant := near_name(name, _BUILT_IN, NEARLY_THE_SAME)):
+            text = f"{name} is almost the name of Python's {meant}, which it does not match"
+            yield subject.finding("RD023", field, text, f"write {meant}, if that is meant")
+
+
+def _names(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield each class name in the policy, after the field that has it."""
     matches: list[tuple[str, Match]] = [("retry_on", policy.retry_on), ("never_on", policy.never_on)]
     matches += [(f"rules[{index}]", rule.match) for index, rule in enumerate(policy.rules)]
     for field, match in matches:
         for name in match.names:
-            if name in RENAMED:
-                text = f"no error has the class name {name}: Python keeps it as an alias of {RENAMED[name]}"
-                yield subject.finding("RD018", field, text, f"write {RENAMED[name]}")
+            yield field, name
+
+
+_BUILT_IN = tuple(
+    name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)
+)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -92,5 +113,6 @@ CHECKS: tuple[Check, ...] = (
     zero_backoff,
     unknown_failures,
     old_names,
+    misspelled_names,
     permanent_failures,
 )

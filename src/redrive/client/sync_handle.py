@@ -1,0 +1,61 @@
+"""`SyncHandle`: one flow, seen from a program without an event loop."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
+
+from redrive.client.app import App
+from redrive.client.handle import Handle, moved
+from redrive.flows.retry_policy import Timeout
+from redrive.stores.records import FlowStatus
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Run(Protocol):
+    """Runs a call in the app's event loop and waits for it."""
+
+    def __call__(self, call: Callable[[App], Coroutine[Any, Any, T]]) -> T: ...
+
+
+class SyncHandle(Generic[T_co]):
+    """Waits for one flow and controls it, from any thread. Its methods are those of `Handle`, without `await`."""
+
+    def __init__(self, handle: Handle[T_co], run: Run) -> None:
+        self.id = handle.id
+        self.is_new = handle.is_new
+        """True when the call that returned this handle started the flow; False when its key was in use already."""
+        self._handle = handle
+        self._run = run
+
+    def result(self, timeout: Timeout | None = None) -> T_co:
+        """Wait for the flow to end; return its result or raise its error.
+
+        timeout: how long to wait before TimeoutError: seconds, a timedelta, or text such as "30s".
+        """
+        return self._run(lambda app: self._in(app).result(timeout))
+
+    def status(self) -> FlowStatus:
+        return self._run(lambda app: self._in(app).status())
+
+    def cancel(self, by: str = "", why: str = "", force: bool = False) -> None:
+        """Ask the flow to stop: its waits end at once, running coroutines are cancelled, and its code may clean up.
+
+        force: end the flow without running any more of its code; nothing is compensated.
+        """
+        self._run(lambda app: self._in(app).cancel(by, why, force))
+
+    def pause(self, by: str = "", why: str = "") -> None:
+        """Start no more attempts until the flow is resumed; running attempts may finish."""
+        self._run(lambda app: self._in(app).pause(by, why))
+
+    def resume(self, by: str = "", why: str = "") -> None:
+        """Continue a paused flow, or a parked one whose code has been fixed."""
+        self._run(lambda app: self._in(app).resume(by, why))
+
+    def _in(self, app: App) -> Handle[T_co]:
+        """Return the handle for an app that may have been opened since, as after a fork."""
+        return moved(self._handle, app.handle(self.id))
+
+    def __repr__(self) -> str:
+        return repr(self._handle)

@@ -1,0 +1,1 @@
+"""Policies in Python source: the retry settings of other libraries, found and read without running the code."""
