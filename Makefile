@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept: tests start many processes, and each would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http bench-pipeline format clean help
+.PHONY: demo test chaos lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,6 +23,9 @@ demo: $(STAMP) ## an order that survives a flaky service and a killed worker
 
 test: $(STAMP) ## all tests
 	@$(BIN)/python -m pytest -n 4 --dist loadfile
+
+chaos: $(STAMP) ## long storms against real processes; a finding names the seed that repeats it
+	@$(BIN)/python -m tests.chaos
 
 lint: lint-style lint-mypy lint-pyright ## style, types and the layers of the house
 
@@ -50,6 +53,12 @@ bench-engine: $(STAMP) ## the durable engine side by side with its peers
 
 bench-http: $(STAMP) ## steps over HTTP beside a bare loop of POSTs
 	@$(BIN)/python -m benchmarks.http
+
+bench-recovery: $(STAMP) ## how soon flows are done once their dependency is back
+	@$(BIN)/python -m benchmarks.recovery
+
+bench-night: $(STAMP) ## the herd after a night in which a service was down
+	@$(BIN)/python -m benchmarks.night_outage
 
 bench-pipeline: $(STAMP) ## a pipeline stage side by side with its peer
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --group bench-pipeline

@@ -116,7 +116,7 @@ def circuit() -> None:
         try:
             payments.call(get, server.url)
         except redrive.CircuitOpenError as refusal:
-            time.sleep(refusal.retry_in)  # noqa: TID251 - a demo takes real time
+            time.sleep(refusal.retry_in)
         payments.call(get, server.url)
         say(f"calls to the server: {len(server.seen)}")
 

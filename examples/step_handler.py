@@ -1,8 +1,14 @@
 """A handler of HTTP steps in plain Python: python examples/step_handler.py 9000"""
 
+import base64
+import hmac
 import json
+import os
+import re
 import sys
 import threading
+import time
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -11,13 +17,49 @@ done: dict[str, dict[str, Any]] = {}  # by receipt token; a real handler stores 
 lock = threading.Lock()
 
 
+secrets = os.environ.get("HANDLER_SECRETS", "").split()  # whsec_...; without any, all may call
+
+
+def is_signed(headers: Message, body: bytes) -> bool:
+    if not secrets:
+        return True
+    id_, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    tokens = f"{headers.get('Redrive-Receipt-Token')} {headers.get('Redrive-Delivery-Token')}"
+    if not re.fullmatch(r"[^._ ]+\.[0-9]+ [^._ ]+", tokens):  # only then does the id stand for no other tokens
+        return False
+    if id_ != re.sub("[. ]", "_", tokens):  # the id is signed, and so are the tokens in it
+        return False
+    if not timestamp.isdecimal() or abs(time.time() - int(timestamp)) > 300:
+        return False
+    callback = headers.get("Redrive-Callback")  # only asynchronous steps have one
+    if callback is not None and not has_signature(
+        headers.get("Redrive-Callback-Signature", ""), f"callback\n{id_}.{timestamp}.{callback}".encode()
+    ):
+        return False
+    return has_signature(headers.get("webhook-signature", ""), f"{id_}.{timestamp}.".encode() + body)
+
+
+def has_signature(given: str, content: bytes) -> bool:
+    keys = [base64.b64decode(secret.removeprefix("whsec_")) for secret in secrets]
+    wanted = ["v1," + base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in keys]
+    return any(hmac.compare_digest(one.encode(), other.encode()) for one in wanted for other in given.split())
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        inputs = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with lock:
-            status, answer = self.reserve(self.headers["Redrive-Receipt-Token"], inputs["product"])
+        received = self.rfile.read(int(self.headers["Content-Length"]))
+        if is_signed(self.headers, received):
+            try:
+                product = json.loads(received)["product"]
+            except (ValueError, TypeError, KeyError):
+                status, answer = 400, {"error": "the body is not a JSON object with a product"}
+            else:
+                with lock:
+                    status, answer = self.reserve(self.headers["Redrive-Receipt-Token"], product)
+        else:
+            status, answer = 401, {"error": "the signature is missing, wrong or too old"}
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

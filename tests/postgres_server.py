@@ -32,6 +32,7 @@ _HURRIED = {"fsync": "off", "full_page_writes": "off", "wal_init_zero": "off"}
 _LOGINS = f"""\
 host all {GUARDED_USER} 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 trust
+host replication all 127.0.0.1/32 trust
 """
 
 # However this process ends, the pipe to the shell breaks, and nothing is left behind.
@@ -45,8 +46,17 @@ kill -QUIT $server; wait $server; rm -rf "$0"
 class PostgresServer:
     """One server with its own data. It is gone when this process is."""
 
-    def __init__(self, durable: bool = False, binaries: Path | None = None) -> None:
-        """`durable` is for measuring: writes wait for the disk."""
+    def __init__(
+        self,
+        durable: bool = False,
+        binaries: Path | None = None,
+        standby_of: "PostgresServer | None" = None,
+        port: int = 0,
+    ) -> None:
+        """durable: for measuring; writes wait for the disk.
+
+        standby_of: makes it an asynchronous standby of that server, which it reaches at `port`.
+        """
         self.host, self.port = "127.0.0.1", 0
         self._settings = _SETTINGS if durable else _SETTINGS | _HURRIED
         self._folder = Path(tempfile.mkdtemp(prefix="redrive-postgres-"))
@@ -58,9 +68,13 @@ class PostgresServer:
         self._server: subprocess.Popen[bytes] | None = None
         self._names = (f"test_{number}" for number in itertools.count(1))
         atexit.register(self.remove)
-        self._initialise()
-        self.start()
-        self.execute(f"CREATE ROLE {GUARDED_USER} LOGIN PASSWORD '{GUARDED_PASSWORD}'")
+        if standby_of is None:
+            self._initialise()
+            self.start()
+            self.execute(f"CREATE ROLE {GUARDED_USER} LOGIN PASSWORD '{GUARDED_PASSWORD}'")
+        else:
+            self._copy(standby_of, port)
+            self.start()
 
     def url(self, database: str = "postgres", user: str = SUPERUSER, password: str = "") -> str:
         secret = f":{password}" if password else ""
@@ -124,6 +138,20 @@ class PostgresServer:
             os.chown(sign, self._account.pw_uid, self._account.pw_gid)
         self.start()
 
+    def catch_up(self, primary: "PostgresServer") -> None:
+        """Wait until this standby has everything that its primary has written."""
+        with psycopg.connect(primary.url()) as there, psycopg.connect(self.url(), autocommit=True) as here:
+            written = there.execute("SELECT pg_current_wal_flush_lsn()").fetchall()[0][0]
+            caught_up = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+            end = time.monotonic() + PATIENCE
+            while not here.execute(caught_up, [written]).fetchall()[0][0]:
+                assert time.monotonic() < end, "the standby does not catch up"
+                time.sleep(0.01)
+
+    def promote(self) -> None:
+        """Make a standby a server of its own."""
+        self.execute("SELECT pg_promote()")
+
     @property
     def pid(self) -> int:
         return int((self._data / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[0])
@@ -167,16 +195,23 @@ class PostgresServer:
 
     def _initialise(self) -> None:
         options = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        self._make_data("initdb", *options)
+        (self._data / "pg_hba.conf").write_text(_LOGINS, encoding="utf-8")
+
+    def _copy(self, primary: "PostgresServer", port: int) -> None:
+        where = ["-h", primary.host, "-p", str(port), "-U", SUPERUSER]
+        self._make_data("pg_basebackup", *where, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+
+    def _make_data(self, program: str, *options: str) -> None:
         done = subprocess.run(  # noqa: S603 - our own server
-            [str(self._binaries / "initdb"), "-D", str(self._data), *options],
+            [str(self._binaries / program), "-D", str(self._data), *options],
             capture_output=True,
             text=True,
             cwd=self._folder,
             **self._as_account(),
         )
         if done.returncode:
-            raise RuntimeError(f"initdb failed: {done.stderr[-2000:]}")
-        (self._data / "pg_hba.conf").write_text(_LOGINS, encoding="utf-8")
+            raise RuntimeError(f"{program} failed: {done.stderr[-2000:]}")
 
     def _as_account(self) -> dict[str, Any]:
         if self._account is None:

@@ -22,16 +22,33 @@ PUBLIC_MODULES = (
     "redrive.failures",
     "redrive.handlers",
     "redrive.integrations.aiohttp",
+    "redrive.integrations.anthropic",
+    "redrive.integrations.asgi",
+    "redrive.integrations.botocore",
+    "redrive.integrations.celery",
+    "redrive.integrations.django",
+    "redrive.integrations.fastapi",
+    "redrive.integrations.google",
     "redrive.integrations.httpx",
+    "redrive.integrations.httpx2",
+    "redrive.integrations.langgraph",
+    "redrive.integrations.llm",
+    "redrive.integrations.openai",
+    "redrive.integrations.ownership",
     "redrive.integrations.prometheus",
+    "redrive.integrations.pydantic_ai",
     "redrive.integrations.requests",
+    "redrive.integrations.stripe",
+    "redrive.integrations.temporal",
+    "redrive.integrations.urllib3",
+    "redrive.integrations.wsgi",
     "redrive.notation",
     "redrive.pipeline",
     "redrive.policies",
     "redrive.resilience",
     "redrive.testing",
 )
-MOST_TOP_LEVEL_NAMES = 50
+MOST_TOP_LEVEL_NAMES = 53
 LONGEST_MODULE = 400
 
 LOADED_WHEN_USED = (
@@ -44,6 +61,8 @@ LOADED_WHEN_USED = (
     "httpx",
     "requests",
     "aiohttp",
+    "celery",
+    "temporalio",
     "litestar",
     "uvicorn",
     "simpleeval",

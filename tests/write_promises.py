@@ -78,7 +78,7 @@ def refreshed(page: str, proofs: Proofs) -> tuple[str, list[str]]:
     lines: list[str] = []
     listed: set[str] = set()
     for line in page.splitlines():
-        if line.startswith(PROOF):
+        if line.startswith(PROOF.rstrip()):
             continue
         lines.append(line)
         found = PROMISE.match(line)

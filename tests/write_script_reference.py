@@ -45,7 +45,7 @@ policy can be read, checked and explained without running anything.
 
 If at least one bracket has `retry`, the brackets are the whole policy. Brackets that only change settings, such as
 `[timeout: 30s]` alone, keep the action's own policy with its retries, and change what they name. That applies to
-scripts only: `redrive policy convert` and `lint` know no action, and report that nothing is retried.
+scripts only: `redrive policy convert` knows no action, and warns that nothing is retried.
 
 """
 LIMITS = """\
@@ -62,7 +62,7 @@ BRACKET_KEYS = {
     "retry": "retries after the first attempt; -1 is unlimited",
     "backoff": "the wait before the first retry",
     "max_backoff": "the longest wait",
-    "jitter": "none, full, equal, decorrelated, or additive with a duration",
+    "jitter": "none, full, equal, decorrelated, additive with a duration, or proportional with a percentage",
     "factor": "multiplies each wait; 2 by default",
     "constant": "every wait is the same",
     "linear": "each wait is longer than the one before by the first wait",

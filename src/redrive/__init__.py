@@ -4,6 +4,7 @@
 for attempt in redrive.attempts(attempts=5): …   guard a block
 redrive.Retrier(policy).call(function)           guard a call
 @redrive.workflow, @redrive.action               durable work; async with redrive.open("sqlite:///app.db") as app: …
+with redrive.open_sync("sqlite:///app.db") as …  the same in a program without an event loop
 
 More names are in redrive.errors, redrive.policies, redrive.failures, redrive.resilience, redrive.notation,
 redrive.pipeline, redrive.handlers, redrive.testing and redrive.integrations.
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
     from redrive import integrations as integrations
     from redrive import notation as notation
     from redrive import pipeline as pipeline
-    from redrive.assembly import open  # noqa: A004 - it is called redrive.open
+    from redrive.assembly import open, open_sync  # noqa: A004 - it is called redrive.open
     from redrive.client.app import App
     from redrive.client.handle import Handle
+    from redrive.client.sync_app import SyncApp
+    from redrive.client.sync_handle import SyncHandle
     from redrive.flows.action import Action, ActionCall, action
     from redrive.flows.flow_call import FlowCall
     from redrive.flows.graphs.graph import Graph, register_graph
@@ -90,6 +93,8 @@ __all__ = [
     "Rule",
     "Script",
     "Snooze",
+    "SyncApp",
+    "SyncHandle",
     "Workflow",
     "__version__",
     "action",
@@ -103,6 +108,7 @@ __all__ = [
     "linear",
     "listen",
     "open",
+    "open_sync",
     "read_graph",
     "register_graph",
     "register_pipeline",
@@ -127,10 +133,13 @@ _LAZY = {
     "HttpSettings": "runners.http.settings",
     "RetryPolicy": "flows.retry_policy",
     "Script": "flows.scripts.script",
+    "SyncApp": "client.sync_app",
+    "SyncHandle": "client.sync_handle",
     "Workflow": "flows.workflows.workflow",
     "action": "flows.action",
     "current_attempt": "runners.attempt",
     "open": "assembly",
+    "open_sync": "assembly",
     "read_graph": "flows.graphs.notation.graph_reading",
     "register_graph": "flows.graphs.graph",
     "register_pipeline": "pipeline.durable",

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from redrive.client.app import App
+from redrive.client.sync_app import SyncApp
 from redrive.errors import StoreUnusableError
 from redrive.failures.redaction import redact
 from redrive.stores.interface import Store
@@ -44,13 +45,37 @@ def open(address: str | Store | None = None, *, worker: bool = True, **settings:
     address: sqlite:///file.db, postgresql://..., or memory:// (lost when closed); by default that of REDRIVE_STORE, or
     redrive.db in the current folder.
     worker: whether to run flows in this process; False if other processes do.
-    settings: settings of the worker: concurrency, threads, processes, queues, lease, grace, keep_finished, ...
+    settings: settings of the worker: concurrency, threads, processes, queues, lease, grace, keep_finished,
+    default_policy (of work that names none), queue_policies, definition_policies, ...
     Durations are seconds, a timedelta, or text such as "30s".
     """
+    checked = _checked_settings("open", settings)
+    return App(_store(address), worker, checked)
+
+
+def open_sync(address: str | Store | None = None, *, worker: bool = True, **settings: Any) -> SyncApp:
+    """Open a store in a program without an event loop: `with redrive.open_sync("sqlite:///app.db") as app: ...`.
+
+    The arguments are those of `redrive.open`. Without `with`: `app = redrive.open_sync(...).open()`, and `app.close()`.
+    """
+    checked = _checked_settings("open_sync", settings)
+    # A wrong address is reported here, not at the opening.
+    first = [_store(address)]
+
+    def make_app() -> App:
+        # Opened again, in a forked process or after it was closed, the app gets a store of its own.
+        return App(first.pop() if first else _store(address), worker, checked)
+
+    return SyncApp(make_app)
+
+
+def _store(address: str | Store | None) -> Store:
+    return store_at(address) if address is None or isinstance(address, str) else address
+
+
+def _checked_settings(function: str, settings: dict[str, Any]) -> WorkerSettings:
     try:
-        worker_settings = WorkerSettings(**settings)
+        return WorkerSettings(**settings)
     except TypeError as error:
         known = ", ".join(("worker", *WorkerSettings.__struct_fields__))
-        raise TypeError(f"open: {error}; settings are {known}") from None
-    store = store_at(address) if address is None or isinstance(address, str) else address
-    return App(store, worker, worker_settings)
+        raise TypeError(f"{function}: {error}; settings are {known}") from None

@@ -11,10 +11,14 @@ RedriveError
 │   ├── ResultRejectedError         `retry_result` rejected the last attempt's result
 │   │   └── StageReportedError      a stage returned StageOutput.fail or .retry; in redrive.pipeline
 │   ├── CircuitOpenError            the dependency's circuit is open; the call was not made
+│   ├── LimitReachedError           the dependency's limit has no room in time; the call was not made
+│   ├── ResponseFailedError         a response with status 200 says that it failed or is no answer, or a stream was cut
 │   ├── AttemptLostError            the worker died during the attempt
 │   ├── CrashLoopError              every worker that ran the flow died
 │   ├── HttpStepError               an attempt of an HTTP step failed; in redrive.runners.http.errors
 │   └── RelayedError                stands for another error and is classified as that one
+│       ├── StreamBrokenError       a stream failed after its first output, so it was not retried
+│       ├── ModelsFailedError       every model that a call may fall back to has failed
 │       └── PipelineFailedError     a stage failed for good; in redrive.pipeline
 ├── DefinitionError                 something you wrote is invalid (ValueError)
 │   ├── PolicyError                 a policy's field has an invalid value
@@ -29,9 +33,12 @@ RedriveError
 │   ├── ArgumentsError              the arguments do not fit the definition (ValueError)
 │   ├── InputError                  an input does not fit the graph (ValueError)
 │   ├── PlanError                   the goals cannot be reached (ValueError)
-│   └── KeyTakenError               the key belongs to a flow with another input (ValueError)
+│   ├── KeyTakenError               the key belongs to a flow with another input (ValueError)
+│   ├── NoTransactionError          the connection has no transaction open (ValueError)
+│   └── WrongDatabaseError          the connection leads to another database than the store's (ValueError)
 ├── FlowError                       about one existing flow (also a RuntimeError or a LookupError)
 │   ├── FlowNotFoundError           the store has no such flow (LookupError)
+│   │   └── AmbiguousFlowError      a key or the beginning of an id stands for several flows
 │   ├── UnknownStepError            the flow has no such step or item (LookupError)
 │   ├── FlowCancelledError          the flow was cancelled, so it has no result
 │   ├── FlowFinishedError           the flow has ended and accepts no more messages
@@ -47,6 +54,7 @@ RedriveError
 ├── outcomes of asynchronous steps
 │   ├── InvalidOutcomeError         a reported outcome cannot be read (ValueError)
 │   └── OutcomeRefusedError         the engine refused an outcome: the attempt is over or unknown
+├── SignatureError                  a request to a handler is not signed as it must be
 └── StoreError                      about the store
     ├── StoreUnavailableError       it cannot be reached or cannot write now
     │   └── CommitUnknownError      the connection was lost during a commit
@@ -64,6 +72,7 @@ from typing import Any
 from redrive.determinism.durations import ALLOWED_FORMS, seconds_in
 
 __all__ = [
+    "AmbiguousFlowError",
     "ArgumentsError",
     "AttemptLostError",
     "AttemptTimeoutError",
@@ -86,6 +95,9 @@ __all__ = [
     "InvalidStateError",
     "KeyTakenError",
     "LeaseLostError",
+    "LimitReachedError",
+    "ModelsFailedError",
+    "NoTransactionError",
     "NondeterminismError",
     "NotationError",
     "OutcomeRefusedError",
@@ -95,20 +107,24 @@ __all__ = [
     "PolicyError",
     "RedriveError",
     "RelayedError",
+    "ResponseFailedError",
     "ResultRejectedError",
     "RetryAfter",
     "ScriptError",
     "ScriptLimitError",
     "SerializationError",
+    "SignatureError",
     "Snooze",
     "StoreError",
     "StoreTooNewError",
     "StoreUnavailableError",
     "StoreUnusableError",
+    "StreamBrokenError",
     "TypeHintError",
     "UnknownDefinitionError",
     "UnknownStepError",
     "WorkflowCodeError",
+    "WrongDatabaseError",
 ]
 
 _LONGEST_VALUE = 64
@@ -192,14 +208,47 @@ class ResultRejectedError(RedriveError):
 
 
 class CircuitOpenError(RedriveError):
-    """The dependency's circuit is open, so the call was not made."""
+    """The call was not made: the dependency's circuit is open, or is recovering and limits its calls."""
 
-    def __init__(self, dependency: str, retry_in: float) -> None:
-        super().__init__(
-            f"the circuit of {dependency!r} is open after repeated failures; next probe in {max(0.0, retry_in):.3g} s"
-        )
+    def __init__(self, dependency: str, retry_in: float, *, recovering: bool = False) -> None:
+        left = f"{max(0.0, retry_in):.3g} s"
+        if recovering:
+            told = f"is recovering and limits its calls; the next one is let through in {left}"
+        else:
+            told = f"is open after repeated failures; next probe in {left}"
+        super().__init__(f"the circuit of {dependency!r} {told}")
         self.dependency = dependency
         self.retry_in = retry_in
+        self.recovering = recovering
+
+
+class LimitReachedError(RedriveError):
+    """The call was not made: the dependency's limit of requests, tokens or cost has no room for it in time."""
+
+    def __init__(self, dependency: str, limit: str, retry_in: float | None) -> None:
+        if retry_in is None:
+            told = "the call alone is larger than that; raise the limit, or ask for less"
+        else:
+            told = f"there is room again in {max(0.0, retry_in):.3g} s"
+        super().__init__(f"the limit of {dependency!r} is reached ({limit}); {told}")
+        self.dependency = dependency
+        self.limit = limit
+        """The limit that has no room, such as "200000 tokens per minute"."""
+        self.retry_in = retry_in
+        """Seconds until there is room; None if there never is."""
+
+    @property
+    def retry_after(self) -> float | None:
+        return self.retry_in
+
+
+class ResponseFailedError(RedriveError):
+    """A response with status 200 says that it failed, or is no answer; classified by its code, as other errors are."""
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(f"{code}: {message}" if code else message)
+        self.code = code
+        """The vendor's code, such as "server_error"; None if it gave none."""
 
 
 class AttemptLostError(RedriveError):
@@ -219,6 +268,44 @@ class RelayedError(RedriveError):
     @property
     def stands_for(self) -> BaseException:
         raise NotImplementedError
+
+
+class StreamBrokenError(RelayedError):
+    """A stream failed after it had yielded output, which a retry would have repeated; `__cause__` is the failure.
+
+    An enclosing guarded call that collects the whole stream may still retry: the failure counts as what it is.
+    """
+
+    def __init__(self, chunks: int, error: Exception) -> None:
+        count = "1 chunk" if chunks == 1 else f"{chunks} chunks"
+        super().__init__(
+            f"the stream broke after {count} and was not retried, because that output had been handed on "
+            f"({type(error).__name__})"
+        )
+        self.chunks = chunks
+        """How many chunks the consumer got."""
+        self.__cause__ = error
+
+    @property
+    def stands_for(self) -> BaseException:
+        # A copy from another process has no cause.
+        return self.__cause__ or RuntimeError(str(self))
+
+
+class ModelsFailedError(RelayedError):
+    """Every model that the call may fall back to has failed; counts as the failure that is most likely to pass."""
+
+    errors: tuple[Exception, ...] = ()
+    """What each model failed with, in the order they were tried; empty in another process."""
+
+    def __init__(self, message: str, errors: Sequence[Exception], most_hopeful: Exception) -> None:
+        super().__init__(message)
+        self.errors = tuple(errors)
+        self.__cause__ = most_hopeful
+
+    @property
+    def stands_for(self) -> BaseException:
+        return self.__cause__ or RuntimeError(str(self))
 
 
 # Something you wrote is invalid
@@ -377,6 +464,14 @@ class KeyTakenError(RedriveError, ValueError):
         self.flow_id = flow_id
 
 
+class NoTransactionError(RedriveError, ValueError):
+    """A flow cannot be started on the connection: it has no transaction open that could roll the flow back."""
+
+
+class WrongDatabaseError(RedriveError, ValueError):
+    """A flow cannot be started on the connection: it leads to another database than the store's."""
+
+
 # One existing flow
 
 
@@ -387,11 +482,19 @@ class FlowError(RedriveError):
 class FlowNotFoundError(FlowError, LookupError):
     """The store has no such flow."""
 
-    def __init__(self, flow_id: str, address: str) -> None:
+    def __init__(self, flow_id: str, address: str, why: str = "") -> None:
         # An id with unpaired surrogates cannot be stored, and cannot be printed either.
         shown = flow_id if flow_id.isprintable() else ascii(flow_id)
-        super().__init__(f"no flow {shown} in {address}; list them with: redrive flows")
+        super().__init__(f"no flow {shown} in {address}; {why or 'list them with: redrive flows'}")
         self.flow_id = flow_id
+
+
+class AmbiguousFlowError(FlowNotFoundError):
+    """A key, or the beginning of an id, stands for several flows."""
+
+    def __init__(self, given: str, message: str) -> None:
+        FlowError.__init__(self, message)
+        self.flow_id = given
 
 
 class UnknownStepError(FlowError, LookupError):
@@ -470,9 +573,16 @@ class TypeHintError(RedriveError, TypeError):
 class InvalidOutcomeError(RedriveError, ValueError):
     """The reported outcome of an attempt cannot be read."""
 
+    malformed = False
+    """True if the body is not even JSON."""
+
 
 class OutcomeRefusedError(RedriveError):
     """The engine refused the outcome: the attempt is over, or unknown."""
+
+
+class SignatureError(RedriveError):
+    """A request to a handler is not signed, was changed, or is too old."""
 
 
 # The store

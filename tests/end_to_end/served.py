@@ -12,8 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 class ServedApp:
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *options: str) -> None:
+        """`options`: more of the command line."""
         self.address = address
+        self._options = options
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -30,6 +32,7 @@ class ServedApp:
         assert self._process is None
         began = time.monotonic()
         options = ["--port", str(self.port), "--allow", "private", "--log-level", "error", "--store", self.address]
+        options += self._options
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-m", "redrive.cli", "serve", *options], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
@@ -46,8 +49,8 @@ class ServedApp:
 
 
 @contextlib.contextmanager
-def served(address: str) -> Iterator[ServedApp]:
-    server = ServedApp(address)
+def served(address: str, *options: str) -> Iterator[ServedApp]:
+    server = ServedApp(address, *options)
     server.start()
     try:
         yield server

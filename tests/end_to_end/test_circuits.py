@@ -74,7 +74,7 @@ def test_when_the_circuit_opens_work_is_deferred_and_no_attempt_is_spent() -> No
     assert (outcome.status, outcome.result) == ("completed", {"paid": [order * 10 for order in range(ITEMS)]})
     assert {one.reason for one in deferred(outcome)} <= {
         "the circuit of payments is open",
-        "the retry budget of payments is spent",
+        "the circuit of payments is recovering: calls are let through in order, as fast as it can take them",
     }
     made = [line.event for line in outcome.lines if isinstance(line.event, ItemStarted | AttemptStarted)]
     assert len(made) == len(CALLED)

@@ -47,15 +47,22 @@ async def take_long(seconds: float) -> str:
     return "took long"
 
 
-@action(name="kit.hang")
+@action(name="kit.hang", retry=RetryPolicy(attempts=3))
 async def hang() -> None:
     await asyncio.Event().wait()
+
+
+@workflow(name="kit.FailsThrice")
+class FailsThrice(Workflow):
+    async def run(self) -> str:
+        return await self.run_action(flaky(9), retry=RetryPolicy(attempts=3))
 
 
 @workflow(name="kit.Weekly")
 class Weekly(Workflow):
     async def run(self, times: int) -> str:
-        found = await self.run_action(flaky(times), retry=RetryPolicy(attempts=times + 2, backoff_seconds=86_400))
+        patient = RetryPolicy(attempts=times + 2, backoff_seconds=86_400, max_backoff_seconds=WEEK, jitter=0)
+        found = await self.run_action(flaky(times), retry=patient)
         await asyncio.sleep(WEEK)
         return found
 
@@ -74,7 +81,7 @@ def test_a_week_of_backoff_takes_milliseconds() -> None:
 
 
 def test_a_failed_flow_has_its_error_and_prints_its_log() -> None:
-    outcome = run_flow(flaky(9))
+    outcome = run_flow(FailsThrice.call())
     assert outcome.status == "failed"
     assert isinstance(outcome.error, ConnectionError)
     text = str(outcome)
@@ -204,7 +211,7 @@ def test_work_that_hangs_is_taken_to_its_timeout() -> None:
     class Hangs(Workflow):
         async def run(self) -> str:
             try:
-                await self.run_action(hang(), retry=RetryPolicy(attempts=2), timeout=timedelta(minutes=2))
+                await self.run_action(hang(), retry=RetryPolicy(attempts=2, jitter=0), timeout=timedelta(minutes=2))
             except AttemptTimeoutError:
                 return "cut"
             return "unreached"
@@ -233,7 +240,7 @@ def test_a_killed_worker_leaves_everything_as_the_log_has_it() -> None:
             handle = await app.start(hang(), retry=RetryPolicy(attempts=3))
             await app.until(lambda: app.witness.executed)
             await app.kill()
-            lines = await app.log(handle.id)
+            lines = await app.read_lines(handle.id)
             assert len(lines) == 1
             assert await handle.status() == "ready"
             app.clock.advance(3600)
@@ -265,7 +272,7 @@ def test_a_flow_in_which_nothing_happens_is_given_up_on_and_says_what_hangs(monk
 
 def test_a_flow_that_did_not_complete_has_no_result_but_a_reason() -> None:
     with pytest.raises(ConnectionError, match="no answer"):
-        _ = run_flow(flaky(9)).result
+        _ = run_flow(FailsThrice.call()).result
 
     async def test() -> Any:
         async with flow_app() as app:

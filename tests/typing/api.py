@@ -8,9 +8,18 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, assert_type
 
+from anthropic import Anthropic
+from openai import AsyncOpenAI
+from urllib3 import PoolManager
+
 import redrive
 from redrive.calls.attempt_loop import Attempts
 from redrive.calls.fallback import Fallback
+from redrive.integrations.anthropic import owned as own_anthropic
+from redrive.integrations.django import start as start_in_django
+from redrive.integrations.openai import owned as own_openai
+from redrive.integrations.ownership import ownership_headers
+from redrive.integrations.urllib3 import owned as own_urllib3
 from redrive.pipeline import (
     BaseInterceptor,
     ErrorAction,
@@ -242,6 +251,27 @@ async def flows(app: redrive.App, graph: redrive.Graph, script: redrive.Script) 
     assert_type(await app.start(script.call({"order": 17}, function="main"), priority=1), redrive.Handle[Any])
 
 
+def flows_without_async(graph: redrive.Graph) -> None:
+    app = redrive.open_sync("sqlite:///app.db", worker=False, threads=4)
+    assert_type(app, redrive.SyncApp)
+    with app as same:
+        assert_type(same, redrive.SyncApp)
+    handle = app.open().start(Checkout.call("o-17", key=3), key="order-17", delay="2h", connection=object())
+    assert_type(handle, redrive.SyncHandle[dict[str, float]])
+    assert_type(handle.result(timeout="1m"), dict[str, float])
+    assert_type(app.start(charge("u1"), retry="3 attempts").result(), float)
+    assert_type(app.start(graph.call({"order": 17})), redrive.SyncHandle[dict[str, Any]])
+    assert_type(app.start_goals(["ship"], {"order": 17}, key="k"), redrive.SyncHandle[dict[str, Any]])
+    assert_type(app.handle("f-1"), redrive.SyncHandle[Any])
+    assert_type(app.redrive("f-1", by="ann", why="restocked"), list[str])
+    any_handle: redrive.SyncHandle[object] = handle
+    assert_type(any_handle.id, str)
+    assert_type(start_in_django(Checkout.call("o-17"), key="k"), redrive.SyncHandle[dict[str, float]] | None)
+    app.start(Checkout.call("o-17"), retry="3 attempts")  # type: ignore[call-overload]  # that is for jobs
+    app.start(Checkout.call("o-17"), key=17)  # type: ignore[call-overload]  # the key of a flow is a str
+    app.start(Checkout)  # type: ignore[call-overload]  # a class is not a call
+
+
 async def what_must_be_an_error_when_a_flow_is_started(app: redrive.App) -> None:
     Checkout.call(17)  # type: ignore[arg-type]  # run takes a str
     Checkout.call()  # type: ignore[call-arg]  # run needs the order
@@ -276,3 +306,11 @@ async def what_must_be_an_error(app: redrive.App) -> None:
     redrive.Policy(3)  # type: ignore[call-arg]  # fields are given by name
     redrive.Policy().attempts = 4  # type: ignore[misc]  # a policy is frozen
     assert_type((text, plain_result), tuple[str, float])
+
+
+def owned_clients(openai_client: AsyncOpenAI, anthropic_client: Anthropic, pool: PoolManager) -> None:
+    """An SDK's client keeps its type."""
+    assert_type(own_openai(openai_client), AsyncOpenAI)
+    assert_type(own_anthropic(anthropic_client), Anthropic)
+    assert_type(own_urllib3(pool), PoolManager)
+    assert_type(ownership_headers(), dict[str, str])

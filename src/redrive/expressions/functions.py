@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from redrive.expressions.limits import ELEMENT_WORK, LONGEST_RANGE, MOST_DIGITS, MOST_ELEMENTS, Scope, TooLarge
-from redrive.expressions.near_names import did_you_mean
 from redrive.expressions.operations import (
     CONTAINERS,
     charge_search,
@@ -17,6 +16,7 @@ from redrive.expressions.operations import (
     made,
     measured,
 )
+from redrive.near_names import did_you_mean
 
 
 class Function(NamedTuple):

@@ -1,10 +1,10 @@
 """Says in words why an expression cannot be read, and what was probably meant."""
 
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 
 from redrive.expressions.parser import AN_OPERATOR
 from redrive.expressions.tokens import Token
+from redrive.near_names import near_name
 
 _MARKS = {
     "!": "write 'not'",
@@ -26,7 +26,7 @@ def describe(token: Token) -> str:
 
 def near_word(word: str, known: Sequence[str]) -> str:
     """The word of the language that was probably meant; empty when none is similar."""
-    return next(iter(get_close_matches(word.lower()[:64], known, n=1, cutoff=0.7)), "")
+    return near_name(word, known)
 
 
 def expression_hint(

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from redrive.expressions import nodes
 from redrive.expressions.functions import FUNCTIONS, Function
-from redrive.expressions.near_names import near_name
 from redrive.expressions.nodes import Node
 from redrive.expressions.operations import ARITHMETIC, COMPARISONS, IN_PLACE, dict_of, item_of, set_item, slice_of
+from redrive.near_names import near_name
 
 T = TypeVar("T", bound=ast.AST)
 SCOPE = "scope"

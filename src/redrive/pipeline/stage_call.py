@@ -17,7 +17,7 @@ from redrive.policies.decide import SHORTEST_WAIT
 from redrive.policies.decision import Decision
 from redrive.policies.report import report_of
 from redrive.resilience.circuit import CircuitState
-from redrive.telemetry.events import AttemptFailed, CircuitChanged, Event
+from redrive.telemetry.events import AttemptFailed, CircuitChanged, CircuitRecovery, Event
 from redrive.telemetry.stream import emit
 
 
@@ -48,7 +48,7 @@ class StageCall(msgspec.Struct, eq=False):
             dependency = retrier.dependency
             circuit = None if dependency is None else dependency.circuit
             if (dependency is None or dependency.budget is None) and (
-                circuit is None or (circuit.state.phase == "closed" and not circuit.state.failures)
+                circuit is None or (circuit.is_unlimited and not circuit.state.failures)
             ):
                 self._began = now
                 self._skipped_permit = True
@@ -129,6 +129,6 @@ class StageCall(msgspec.Struct, eq=False):
         for event in events:
             if isinstance(event, AttemptFailed):
                 self.failure, self.decision = event.failure, event.decision
-            elif isinstance(event, CircuitChanged):
+            elif isinstance(event, CircuitChanged | CircuitRecovery):
                 # Circuits are shared, so every listener gets their changes.
                 emit(event)

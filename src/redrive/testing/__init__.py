@@ -27,13 +27,17 @@ from redrive.testing.virtual_clock import VirtualClock
 if TYPE_CHECKING:
     from redrive.testing.crash_points import Execution
     from redrive.testing.crash_runs import CrashedRun, crash_everywhere
+    from redrive.testing.fleet.fate import Faults
+    from redrive.testing.fleet.simulate import FleetReport, simulate_fleet
     from redrive.testing.flow_outcome import FlowOutcome
     from redrive.testing.flows import FlowApp, flow_app, run_flow
 
 __all__ = [
     "CrashedRun",
     "Execution",
+    "Faults",
     "FlakyServer",
+    "FleetReport",
     "FlowApp",
     "FlowOutcome",
     "NoWaits",
@@ -45,6 +49,7 @@ __all__ = [
     "no_waits",
     "run_flow",
     "scripted_dice",
+    "simulate_fleet",
     "virtual_clock",
 ]
 
@@ -52,11 +57,14 @@ __all__ = [
 _DURABLE = {
     "CrashedRun": "crash_runs",
     "Execution": "crash_points",
+    "Faults": "fleet.fate",
+    "FleetReport": "fleet.simulate",
     "FlowApp": "flows",
     "FlowOutcome": "flow_outcome",
     "crash_everywhere": "crash_runs",
     "flow_app": "flows",
     "run_flow": "flows",
+    "simulate_fleet": "fleet.simulate",
 }
 
 

@@ -54,6 +54,8 @@ class Witness:
         """Violations that were seen."""
         self._known: set[str] = set()
         """Delivery tokens that are in the logs."""
+        self._begun: set[str] = set()
+        """Delivery tokens of attempts that were started."""
         self._done: set[tuple[str, int]] = set()
         """Items that have ended according to the logs."""
 
@@ -84,8 +86,9 @@ class Witness:
             self.faults.append(f"{what} started before it was in the log")
         if (attempt.flow_id, attempt.item) in self._done:
             self.faults.append(f"{what} started although the item had ended already")
-        if any(one.delivery == attempt.delivery_token for one in self.executed):
+        if attempt.delivery_token in self._begun:
             self.faults.append(f"{what} started twice with the same delivery token")
+        self._begun.add(attempt.delivery_token)
         self.executed.append(
             Execution(attempt.flow_id, attempt.item, attempt.step, attempt.number, attempt.delivery_token)
         )
@@ -139,8 +142,8 @@ def watched_worker(
     """A worker whose attempts and faults the witness sees."""
     witness = point.witness
 
-    def runner(listener: OutcomeListener, settings: WorkerSettings) -> Runner:
-        return _WatchedRunner(listener, settings, witness, clock)
+    def runner(listener: OutcomeListener, settings: WorkerSettings, may_call: Callable[[], bool]) -> Runner:
+        return _WatchedRunner(listener, settings, may_call, witness, clock)
 
     def on_fault(flow_id: str, error: BaseException) -> None:
         told = "".join(traceback.format_exception(error))
@@ -153,9 +156,14 @@ class _WatchedRunner(Runner):
     """Runs attempts and reports them to a witness; virtual time waits for them."""
 
     def __init__(
-        self, listener: OutcomeListener, settings: WorkerSettings, witness: Witness, clock: VirtualClock
+        self,
+        listener: OutcomeListener,
+        settings: WorkerSettings,
+        may_call: Callable[[], bool],
+        witness: Witness,
+        clock: VirtualClock,
     ) -> None:
-        super().__init__(listener, settings.threads, settings.processes, settings.http)
+        super().__init__(listener, settings.threads, settings.processes, settings.http, may_call)
         self._witness = witness
         self._virtual = clock
 

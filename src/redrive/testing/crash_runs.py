@@ -52,9 +52,9 @@ def crash_everywhere(
     store: a URL, or a function that returns a fresh URL or store for each run. With fresh stores the flows have the
     same ids in every run, and so `workflow.uuid()` and `random()` repeat too.
 
-    The attempt that is running when its worker is killed counts as lost. Allow one attempt more than the workflow
-    needs: with `attempts=1`, or when the last attempt is lost, the outcome is rightly a different one. Times differ as
-    well, since the next attempt starts a little later.
+    The attempt that is running when its worker is killed is lost, and made again. Work of a single attempt is not
+    repeated: with `attempts=1` the outcome is rightly a different one. Times differ as well, since the next attempt
+    starts a little later.
     """
 
     async def run(crash: tuple[int, Side] | None) -> tuple[Any, FlowApp]:
@@ -111,7 +111,7 @@ def _compare(expected: Any, run: CrashedRun, commits: int) -> None:
 
 def _hint(outcome: Any) -> str:
     if isinstance(outcome, FlowOutcome) and isinstance(outcome.error, AttemptLostError):
-        return "An attempt that is lost with its worker counts: allow one attempt more than the workflow needs.\n"
+        return "Work of a single attempt is not repeated when its worker is lost: allow it two.\n"
     return ""
 
 

@@ -201,7 +201,9 @@ class FlowApp(App):
             await point.last_words()
             if worker.lease is not None:
                 # As the reaper does once the lease has expired.
-                await self.store.release_lease(worker.lease)
+                # Reaped, not released: its flows have lost their owner.
+                await self.store.extend_lease(worker.lease, 0.0)
+                await self.store.reap_leases()
         self._worker = None
         if not point.dead:
             try:

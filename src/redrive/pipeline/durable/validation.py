@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from redrive.errors import NotationError, PipelineError
+from redrive.flows.dependency_name import LONGEST_DEPENDENCY
 from redrive.flows.graphs.graph import MOST_STEPS
 from redrive.flows.graphs.notation.names import NAME_WORDS, read_name
-from redrive.flows.graphs.notation.step_reading import LONGEST_DEPENDENCY
 from redrive.notation.place import Place
 from redrive.pipeline.durable.graph_conversion import compensation_name
 from redrive.pipeline.durable.stage_actions import DATA, REQUEST_ID

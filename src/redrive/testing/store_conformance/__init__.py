@@ -23,6 +23,7 @@ from redrive.testing.store_conformance.dead_letters import DeadLetterConformance
 from redrive.testing.store_conformance.flows import FlowConformance
 from redrive.testing.store_conformance.inbox import InboxConformance
 from redrive.testing.store_conformance.leases import LeaseConformance
+from redrive.testing.store_conformance.queues import QueueConformance
 from redrive.testing.store_conformance.registry import RegistryConformance
 from redrive.testing.store_conformance.scenario import MakeStore
 from redrive.testing.store_conformance.wakes import WakeConformance
@@ -35,6 +36,7 @@ class StoreConformance(
     CommitConformance,
     InboxConformance,
     DeadLetterConformance,
+    QueueConformance,
     RegistryConformance,
     WakeConformance,
 ):

@@ -5,7 +5,8 @@ import asyncio
 from collections import Counter
 
 from redrive.stores.interface import Store
-from redrive.stores.records import FlowStatus, Lease, QueueRecord
+from redrive.stores.queues import QueueRecord
+from redrive.stores.records import FlowStatus, Lease
 from redrive.testing.store_conformance.scenario import (
     NOW,
     WORK,
@@ -22,7 +23,7 @@ from redrive.testing.store_conformance.scenario import (
 
 
 async def queue(store: Store, name: str) -> QueueRecord:
-    (one,) = [record for record in await store.list_queues() if record.name == name]
+    (one,) = [record for record in await store.list_queues(NOW) if record.name == name]
     return one
 
 
@@ -208,4 +209,4 @@ class ClaimConformance:
         assert await queue(store, "default") == QueueRecord(name="default", limit=None, ready=1, waiting=0, running=0)
         assert await queue(store, "empty") == QueueRecord(name="empty", limit=4, ready=0, waiting=0, running=0)
         await store.set_queue_limit("empty", None)
-        assert all(record.limit is None for record in await store.list_queues())
+        assert all(record.limit is None for record in await store.list_queues(NOW))

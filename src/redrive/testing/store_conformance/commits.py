@@ -19,6 +19,7 @@ from redrive.testing.store_conformance.flows import letter, retry
 from redrive.testing.store_conformance.scenario import (
     NOW,
     SHORT,
+    WORK,
     Stores,
     acquire,
     add,
@@ -112,7 +113,9 @@ class CommitConformance:
     async def test_a_commit_adds_flows_that_the_worker_owns(self, stores: Stores) -> None:
         store, other = await stores.open(), await stores.open()
         lease, others = await acquire(store), await acquire(other)
-        new = [new_flow(one, queue="q", priority=7) for one in ("runs", "waits", "is done", "goes back")]
+        new = [
+            new_flow(one, queue="q", priority=7, traceparent=one) for one in ("runs", "waits", "is done", "goes back")
+        ]
         changes = [
             FlowChange(flow_id="waits", status="waiting", wake_at=NOW + 5),
             FlowChange(flow_id="is done", status="completed", finished_at=NOW + 1),
@@ -123,10 +126,12 @@ class CommitConformance:
         assert await other.read_events([flow.id for flow in new]) == {row.flow_id: [row] for row in events}
         runs, waits, done, ready = [await found(other, flow.id) for flow in new]
         assert (runs.status, runs.owner, runs.claims, runs.priority) == ("running", lease.epoch, 1, 7)
+        assert [one.traceparent for one in (runs, waits, done, ready)] == [flow.id for flow in new]
         assert (waits.status, waits.owner, waits.wake_at) == ("waiting", None, NOW + 5)
         assert (done.status, done.owner, done.finished_at) == ("completed", None, NOW + 1)
         assert (ready.status, ready.owner) == ("ready", None)
-        assert await claim(other, others, now=NOW + 5) == ["goes back", "waits"]
+        claimed = (await other.claim(others, (WORK,), None, 10, NOW + 5)).flows
+        assert [(one.id, one.traceparent) for one in claimed] == [("goes back", "goes back"), ("waits", "waits")]
         await store.commit(lease, Batch(number=2, events=[event("runs", 2)]))
         await release(store, lease, 3, "runs", "completed", finished_at=NOW)
 

@@ -20,8 +20,10 @@ from redrive.testing.store_conformance.scenario import (
     new_flow,
     release,
     scenario,
+    status_of,
 )
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TEXTS = [
     '{"b":1, "a" : "ü 漢字 🦊 \u202e"}',
     r'"nul \u0000 inside"',
@@ -38,7 +40,7 @@ class FlowConformance:
         await add(
             store,
             new_flow("a", input='{"x": 1}', queue="q", priority=-3, key="order-17", created_at=NOW, start_at=NOW + 5),
-            new_flow("b", start_at=NOW - 1),
+            new_flow("b", start_at=NOW - 1, traceparent=TRACE),
         )
         flow = await found(await stores.open(), "a")
         assert (flow.id, flow.definition, flow.input, flow.queue, flow.priority) == ("a", WORK, '{"x": 1}', "q", -3)
@@ -50,7 +52,8 @@ class FlowConformance:
             0,
             0,
         )
-        assert flow.finished_at is None
+        assert (flow.finished_at, flow.traceparent) == (None, None)
+        assert (await found(store, "b")).traceparent == TRACE
         assert ((await found(store, "b")).status, (await found(store, "b")).key) == ("ready", None)
         assert await store.find_flow("c") is None
         assert await store.find_flows(["a", "c"]) == {"a": flow}
@@ -123,9 +126,26 @@ class FlowConformance:
         store = await stores.open()
         await add(store, "a")
         with pytest.raises(StoreError):
-            await store.add_flows([new_flow("b"), new_flow("a")])
+            await store.add_flows([new_flow("b"), new_flow("a", input="[]")])
         assert await store.find_flow("b") is None
         assert await store.add_flows([]) == []
+
+    @scenario
+    async def test_a_flow_that_was_added_before_is_returned(self, stores: Stores) -> None:
+        """Whoever lost the answer to an insert may insert once more."""
+        store, other = await stores.open(), await stores.open()
+        flows = [new_flow("a", input='{"x": 1}'), new_flow("b", key="k", created_at=NOW + 0.123457)]
+        await add(store, *flows)
+        lease = await acquire(store)
+        await claim(store, lease)
+        await finish(store, lease, 1, "a", "completed")
+        answers = await other.add_flows([flows[0], new_flow("c"), flows[1]])
+        assert answers == [await found(store, "a"), None, await found(store, "b")]
+        assert await status_of(store, "a") == "completed"
+        for stranger in (new_flow("a", input='{"x": 2}'), new_flow("a", input='{"x": 1}', created_at=NOW + 1)):
+            with pytest.raises(StoreError):
+                await store.add_flows([new_flow("d"), stranger])
+        assert await store.find_flow("d") is None
 
     @scenario
     async def test_lists_come_newest_first_and_page_by_page(self, stores: Stores) -> None:
@@ -154,6 +174,19 @@ class FlowConformance:
         assert await store.prune(NOW + 1, 10) == 1
         following = await store.list_flows(FlowQuery(limit=3, before=last.id))
         assert [flow.id for flow in following] == ["f3", "f2", "f1"]
+
+    @scenario
+    async def test_flows_are_found_by_the_beginning_of_their_id(self, stores: Stores) -> None:
+        store = await stores.open()
+        ids = ["0197-a", "0197-b", "0197", "0198", "01", "1", "0197%", "0197_", "0197-ä", "0197-🦊"]
+        await add(store, *ids)
+        for prefix in ("0197", "0197-", "01", "0197-a", "0197%", "0197_", "0197-🦊", "2", "0"):
+            found = await store.list_flows(FlowQuery(prefix=prefix))
+            wanted = [one for one in ids if one.startswith(prefix)]
+            assert [flow.id for flow in found] == sorted(wanted, reverse=True), prefix
+        (newest,) = await store.list_flows(FlowQuery(prefix="0197-", limit=1))
+        (following,) = await store.list_flows(FlowQuery(prefix="0197-", limit=1, before=newest.id))
+        assert (newest.id, following.id) == ("0197-🦊", "0197-ä")
 
     @scenario
     async def test_lists_are_filtered_by_the_query(self, stores: Stores) -> None:

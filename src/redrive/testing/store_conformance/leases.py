@@ -2,6 +2,7 @@
 """Leases: who may own flows, for how long, and what happens to the flows of a dead worker."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -132,8 +133,10 @@ class LeaseConformance:
         await add(store, "a", "b")
         for lost in range(3):
             assert {flow.lost_owners for flow in (await store.find_flows(["a", "b"])).values()} == {lost}
-            lease = await acquire(store, SHORT)
+            lease = await acquire(store)
             assert {flow.lost_owners for flow in (await store.claim(lease, [WORK], None, 10, NOW)).flows} == {lost}
+            # Only now: on a slow machine, a short lease would have expired before the claim.
+            assert await store.extend_lease(lease, SHORT)
             await expired(store, lease)
             assert len(await store.reap_leases()) == 1
         lease = await acquire(store)
@@ -144,6 +147,95 @@ class LeaseConformance:
         await store.release_lease(lease)
         flows = await store.find_flows(["a", "b"])
         assert (flows["a"].lost_owners, flows["b"].lost_owners) == (2, 0)
+
+    @scenario
+    async def test_a_reap_counts_against_the_accused_flow_alone(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        await add(store, "a", "b")
+        lease = await acquire(store)
+        await claim(store, lease)
+        await store.accuse(lease, "b", '{"first": 1}')
+        await store.accuse(lease, "a", '{"alone": 1}')
+        assert await store.extend_lease(lease, SHORT)
+        await expired(other, lease)
+        assert len(await other.reap_leases()) == 1
+        flows = await other.find_flows(["a", "b"])
+        assert (flows["a"].lost_owners, flows["a"].blame) == (1, '{"alone": 1}')
+        assert (flows["b"].lost_owners, flows["b"].blame) == (0, None)
+        after = await acquire(other)
+        claimed = await other.claim(after, [WORK], None, 10, NOW)
+        assert {flow.id: flow.blame for flow in claimed.flows} == {"a": '{"alone": 1}', "b": None}
+
+    @scenario
+    async def test_a_lease_that_is_released_or_no_longer_accuses_blames_nobody(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "a", "b")
+        lease = await acquire(store)
+        await claim(store, lease)
+        await store.accuse(lease, "a", "{}")
+        await store.release_lease(lease)
+        # The lease is gone: this must do nothing.
+        await store.accuse(lease, "a", "{}")
+        lease = await acquire(store)
+        await claim(store, lease)
+        await store.accuse(lease, "a", "{}")
+        await store.accuse(lease, None)
+        assert await store.extend_lease(lease, SHORT)
+        await expired(store, lease)
+        assert len(await store.reap_leases()) == 1
+        flows = await store.find_flows(["a", "b"])
+        assert {(flow.lost_owners, flow.blame) for flow in flows.values()} == {(1, None)}
+
+    @scenario
+    async def test_a_lease_that_has_expired_can_still_accuse_until_it_is_reaped(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "a")
+        lease = await acquire(store)
+        await claim(store, lease)
+        assert await store.extend_lease(lease, SHORT)
+        await expired(store, lease)
+        await store.accuse(lease, "a", '{"held": 1}')
+        assert len(await store.reap_leases()) == 1
+        assert (await store.find_flows(["a"]))["a"].blame == '{"held": 1}'
+
+    @scenario
+    async def test_what_is_known_against_a_flow_stays_until_a_commit_changes_it(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "a")
+
+        async def blame() -> str | None:
+            return (await store.find_flows(["a"]))["a"].blame
+
+        lease = await acquire(store)
+        await claim(store, lease)
+        for number, (said, kept) in enumerate([('{"held": 1}', '{"held": 1}'), (None, '{"held": 1}'), ("", None)], 1):
+            change = FlowChange(flow_id="a", status="running", blame=said)
+            await store.commit(lease, Batch(number=number, flows=[change]))
+            assert await blame() == kept
+
+    @scenario
+    async def test_a_lease_is_kept_from_another_thread_while_the_loop_is_blocked(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, "a")
+        lease = await acquire(store)
+        await claim(store, lease)
+
+        async def keep() -> list[bool]:
+            renewer = store.lease_renewer()
+            try:
+                extended = await renewer.extend_lease(lease, LONG)
+                await renewer.accuse(lease, "a", '{"held": 1}')
+                # It gives the lease up.
+                return [extended, await renewer.extend_lease(lease, 0.0), await renewer.extend_lease(lease, LONG)]
+            finally:
+                await renewer.close()
+
+        with ThreadPoolExecutor(1) as pool:
+            # Not awaited: this loop is blocked meanwhile.
+            kept = pool.submit(asyncio.run, keep()).result()
+        assert kept == [True, True, False]
+        assert len(await store.reap_leases()) == 1
+        assert (await store.find_flows(["a"]))["a"].blame == '{"held": 1}'
 
     @scenario
     async def test_a_dead_worker_is_reaped_once(self, stores: Stores) -> None:

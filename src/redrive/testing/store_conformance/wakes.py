@@ -2,13 +2,25 @@
 """Wake-ups: listeners are called when there may be something to do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
 
 from redrive.stores.interface import Store
+from redrive.stores.records import FlowStatus
 from redrive.testing.store_conformance.dead_letters import fail
 from redrive.testing.store_conformance.flows import letter
-from redrive.testing.store_conformance.scenario import NOW, Stores, acquire, add, claim, pause, release, scenario
+from redrive.testing.store_conformance.scenario import (
+    NOW,
+    Stores,
+    acquire,
+    add,
+    claim,
+    finish,
+    pause,
+    release,
+    scenario,
+)
 
 PATIENCE = 10.0
 QUIET = 0.03
@@ -56,6 +68,37 @@ class WakeConformance:
         await release(other, successor, 1, "a", "completed", finished_at=NOW)
         await fail(other, successor, 2, letter("b"))
         await wakes([store, other], lambda: store.close_dead_letters(["b"], "redriven", "me", "why", NOW, "{}"))
+
+    @scenario
+    async def test_all_stores_are_told_that_a_flow_has_ended(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        lease = await acquire(store)
+        # Who owns flows listens for what it may claim.
+        store.on_wake(lambda: None)
+        for number, status in enumerate(("completed", "failed", "cancelled"), start=1):
+            flow_id = f"f{number}"
+            await add(store, flow_id)
+            await claim(store, lease)
+            told, others_told = asyncio.Event(), asyncio.Event()
+
+            def tell(event: asyncio.Event, flow_id: str, ids: Sequence[str] | None) -> None:
+                if ids is None or flow_id in ids:
+                    event.set()
+
+            ends = [
+                one.on_ended(functools.partial(tell, event, flow_id))
+                for one, event in ((store, told), (other, others_told))
+            ]
+            # They may be told once when they begin to listen.
+            await pause(QUIET)
+            told.clear()
+            others_told.clear()
+            await finish(store, lease, number, flow_id, cast("FlowStatus", status))
+            async with asyncio.timeout(PATIENCE):
+                await others_told.wait()
+            for end in ends:
+                end()
+                end()
 
     @scenario
     async def test_a_removed_listener_is_not_called(self, stores: Stores) -> None:
