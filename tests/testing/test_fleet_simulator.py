@@ -21,6 +21,7 @@ from redrive.runners.attempt import Attempt
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Batch, Lease, Reaped
+from redrive.telemetry.work import listen_to_work
 from redrive.testing import Faults, simulate_fleet
 from redrive.testing.fleet.fate import PEACE
 from redrive.testing.fleet.history import History
