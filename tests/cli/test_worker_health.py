@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_worker_command import SHOP, Process, Shell, shell, until
+from tests.ports import free_ports
 from tests.postgres_server import PostgresServer
 
 __all__ = ["shell"]  # the fixture
@@ -129,8 +130,7 @@ def test_a_port_that_is_taken_is_refused(shell: Shell) -> None:
 
 
 def test_each_of_several_processes_has_a_port_of_its_own(shell: Shell, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        first = free.getsockname()[1]
+    first = free_ports(2)
     worker = shell.begin("worker", SHOP, "--processes", "2", "--health", str(first))
     worker.says(", health http://", times=2)
     assert all(f"health http://127.0.0.1:{port}\n" in worker.said for port in (first, first + 1))

@@ -1,12 +1,13 @@
 """`redrive serve` as a process that can be killed, at a port that it gets back."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,9 +17,7 @@ class ServedApp:
         """`options`: more of the command line."""
         self.address = address
         self._options = options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_ports()
         self._process: subprocess.Popen[str] | None = None
         self.takes = 0.0
         """Seconds that it took to start."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Worker
+from tests.ports import free_ports
 
 import redrive
 from redrive.integrations.temporal import RedriveInterceptor, policy_of
@@ -95,10 +95,10 @@ class Order:
 def server() -> Iterator[str]:
     if BINARY is None:
         pytest.skip("needs the temporal binary")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    # Its other services take ports that they find free.
+    port = free_ports(3)
     command = [str(BINARY), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
+    command += ["--http-port", str(port + 1), "--metrics-port", str(port + 2)]
     running = subprocess.Popen(  # noqa: S603 - our own command
         [*command, "--log-level", "error"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
