@@ -404,34 +404,6 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "line"),
-    [
-        ("--default-policy", "[x", "--default-policy: <text>:1: found the end of the text"),
-        ("--queue-policy", "mail", "--queue-policy: 'mail' is not allowed; write NAME=POLICY, such as 'mail=["),
-        ("--queue-policy", "mail=[X -> retry: zz]", "--queue-policy mail: <text>:1: key 'brackets[0].retry'"),
-        ("--definition-policy", "=[X -> retry: 1]", "--definition-policy: '=[X -> retry: 1]' is not allowed"),
-        (
-            "--definition-policy",
-            "CliOrdr=[X -> retry: 1]",
-            "--definition-policy: this worker has no definition 'CliOrdr'; did you mean CliOrder?",
-        ),
-        (
-            "--definition-policy",
-            "workflow:CliOrdr=[X -> retry: 1]",
-            "--definition-policy: this worker has no definition 'workflow:CliOrdr'; did you mean workflow:CliOrder?",
-        ),
-    ],
-)
-def test_a_default_policy_that_cannot_be_read_is_refused_in_one_line(
-    option: str, value: str, line: str, shell: Shell
-) -> None:
-    process = shell.begin("worker", SHOP, option, value)
-    assert process.process.wait(PATIENCE) == 2
-    (said,) = process.said.splitlines()
-    assert said.startswith(f"redrive: {line}")
-
-
 @pytest.mark.promise("L1")
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_worker_uses_the_default_policies_of_its_command_line(processes: str, shell: Shell) -> None:

@@ -9,6 +9,7 @@ from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import find
 from redrive.cli.http_options import AllowOption, http_settings
 from redrive.cli.options import FunctionOption, KeyOption, StoreOption, read_seconds
+from redrive.cli.policy_options import DefaultPolicyOption, DefinitionPolicyOption, PolicyOptions, QueuePolicyOption
 from redrive.cli.source_files import EnvOption, check_actions, check_script_actions
 from redrive.cli.store_access import find_store, refusals_as_bad_input
 
@@ -32,6 +33,9 @@ def run_command(
         str,
         typer.Option(metavar="DURATION", help="Stop waiting after this time; the flow goes on later."),
     ] = "",
+    default_policy: DefaultPolicyOption = "",
+    queue_policies: QueuePolicyOption = None,
+    definition_policies: DefinitionPolicyOption = None,
     env: EnvOption = "",
     allow: AllowOption = None,
     store: StoreOption = "",
@@ -55,16 +59,19 @@ def run_command(
     from redrive.cli.processes.event_loop import exit_code, run_in_loop
     from redrive.cli.processes.foreground_flow import ForegroundFlow
 
+    policies = PolicyOptions(default_policy, queue_policies, definition_policies)
     definition = find(target, imports or None, environment=env).with_function(function)
     check_actions("--import MODULE")
     check_script_actions(definition.what, "--import MODULE")
+    policies.check_definitions()
     http = http_settings(allow, "")
     _check_queue(queue)
+    policies.warn_of_unread([queue])
     with refusals_as_bad_input():
         arguments = read_input(definition, text)
         seconds = read_seconds("--timeout", timeout) if timeout else None
         opened = find_store(store, creates=True, allow_memory=True)
-        run = ForegroundFlow([target, *(imports or ())], store, seconds, http, as_json)
+        run = ForegroundFlow([target, *(imports or ())], store, seconds, http, policies, as_json)
         return exit_code(run_in_loop(run.run(opened, definition, arguments, key, queue)))
 
 

@@ -8,6 +8,7 @@ from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
 from redrive.cli.http_options import AllowOption, CallbackOption
 from redrive.cli.options import LogLevelOption, StoreOption, check_log_level
+from redrive.cli.policy_options import DefaultPolicyOption, DefinitionPolicyOption, PolicyOptions, QueuePolicyOption
 from redrive.cli.source_files import EnvOption, GraphsOption, check_actions, check_registered_scripts, load_graphs
 from redrive.cli.stderr_logging import log_to_stderr
 from redrive.cli.store_access import find_store, refusals_as_bad_input
@@ -25,6 +26,9 @@ def serve_command(
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8717,
     no_worker: Annotated[bool, typer.Option("--no-worker", help="Only serve; other processes run the flows.")] = False,
+    default_policy: DefaultPolicyOption = "",
+    queue_policies: QueuePolicyOption = None,
+    definition_policies: DefinitionPolicyOption = None,
     allow: AllowOption = None,
     callback_base: CallbackOption = "",
     tls_cert: Annotated[
@@ -44,6 +48,7 @@ def serve_command(
     \b
     redrive serve --graphs graphs/
     redrive serve shop.flows --graphs order.yaml --env production --store postgresql://app@db/app
+    redrive serve shop.flows --queue-policy 'mail=[SMTPException -> retry: 20, backoff: 1m]'
     redrive keys add --role operate --name ci
     redrive serve --host 0.0.0.0 --callback-base https://redrive.example.com
     redrive serve --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem
@@ -52,6 +57,9 @@ def serve_command(
     from redrive.cli.processes.event_loop import exit_code, run_in_loop
 
     check_log_level(log_level)
+    policies = PolicyOptions(default_policy, queue_policies, definition_policies)
+    if no_worker:
+        policies.refuse_without_worker()
     if bool(tls_cert) != bool(tls_key):
         given, missing = ("--tls-cert", "--tls-key") if tls_cert else ("--tls-key", "--tls-cert")
         raise BadInput(f"{given} needs {missing} as well")
@@ -69,7 +77,10 @@ def serve_command(
     if not no_worker:
         check_actions()
         check_registered_scripts()
+        policies.check_definitions()
     log_to_stderr(log_level)
     with refusals_as_bad_input():
         opened = find_store(store, creates=True, allow_memory=True)
-        return exit_code(run_in_loop(serve(opened, host, port, tuple(allow or ()), callback_base, not no_worker, tls)))
+        http = tuple(allow or ()), callback_base
+        serving = serve(opened, host, port, *http, not no_worker, tls, policies.settings)
+        return exit_code(run_in_loop(serving))

@@ -18,10 +18,10 @@ from redrive.cli.options import (
     read_health,
     read_seconds,
 )
+from redrive.cli.policy_options import DefaultPolicyOption, DefinitionPolicyOption, PolicyOptions, QueuePolicyOption
 from redrive.cli.source_files import EnvOption, check_actions, check_registered_scripts
 from redrive.cli.stderr_logging import log_to_stderr
 from redrive.cli.store_access import find_store, refusals_as_bad_input, with_app
-from redrive.near_names import near_name
 
 if TYPE_CHECKING:
     from redrive.client.app import App
@@ -52,24 +52,9 @@ def worker_command(
     keep_finished: Annotated[
         str, typer.Option(metavar="DURATION", help="Prune finished flows after this time; default: keep them.")
     ] = "",
-    default_policy: Annotated[
-        str,
-        typer.Option(metavar="POLICY", help="The retry policy of work that names none; default: retry for a day."),
-    ] = "",
-    queue_policies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--queue-policy", metavar="QUEUE=POLICY", help="The default policy of the flows of a queue; repeatable."
-        ),
-    ] = None,
-    definition_policies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--definition-policy",
-            metavar="NAME=POLICY",
-            help="The default policy of the flows of a definition; repeatable.",
-        ),
-    ] = None,
+    default_policy: DefaultPolicyOption = "",
+    queue_policies: QueuePolicyOption = None,
+    definition_policies: DefinitionPolicyOption = None,
     env: EnvOption = "",
     allow: AllowOption = None,
     callback_base: CallbackOption = "",
@@ -97,6 +82,7 @@ def worker_command(
     from redrive.cli.processes.worker_process import work
     from redrive.errors import StoreTooNewError
 
+    policies = PolicyOptions(default_policy, queue_policies, definition_policies)
     settings: dict[str, Any] = {
         "queues": tuple(queues) if queues else None,
         "concurrency": concurrency,
@@ -104,9 +90,7 @@ def worker_command(
         "lease": read_seconds("--lease", lease),
         "grace": read_seconds("--grace", grace),
         "keep_finished": read_seconds("--keep-finished", keep_finished) if keep_finished else None,
-        "default_policy": default_policy or None,
-        "queue_policies": _by_name("--queue-policy", queue_policies),
-        "definition_policies": _by_name("--definition-policy", definition_policies),
+        **policies.settings,
         "http": http_settings(allow, callback_base, warns=not supervised),
     }
     address = read_health(health)
@@ -115,7 +99,9 @@ def worker_command(
     load(modules, env)
     check_actions()
     check_registered_scripts()
-    _check_names(settings, warns=not supervised)
+    policies.check_definitions()
+    if not supervised:
+        policies.warn_of_unread(queues)
     if processes > 1:
         with_app(store, _do_nothing, creates=True)
         from redrive.cli.processes.supervisor import supervise
@@ -126,7 +112,6 @@ def worker_command(
             "--lease": lease,
             "--grace": grace,
             "--keep-finished": keep_finished,
-            "--default-policy": default_policy,
             "--env": env,
             "--callback-base": callback_base,
             "--log-level": log_level,
@@ -134,8 +119,7 @@ def worker_command(
         }
         words = [word for option, value in options.items() if value for word in (option, value)]
         words += [word for queue in queues or () for word in ("--queue", queue)]
-        words += [word for given in queue_policies or () for word in ("--queue-policy", given)]
-        words += [word for given in definition_policies or () for word in ("--definition-policy", given)]
+        words += policies.words
         words += [word for network in allow or () for word in ("--allow", network)]
         command = [sys.executable, "-m", "redrive.cli", "worker", "--supervised"]
 
@@ -155,20 +139,6 @@ def worker_command(
         return STORE_TOO_NEW
 
 
-def _by_name(option: str, given: list[str] | None) -> dict[str, str]:
-    """Read NAME=POLICY."""
-    policies: dict[str, str] = {}
-    for one in given or ():
-        name, equals, policy = one.partition("=")
-        if not (equals and name and policy):
-            raise BadInput(f"{option}: {one!r} is not allowed; write NAME=POLICY, such as {_EXAMPLE}")
-        policies[name] = policy
-    return policies
-
-
-_EXAMPLE = "'mail=[ConnectionError -> retry: 20, backoff: 1m]'"
-
-
 def _health_of(address: tuple[str, int] | None, index: int) -> list[str]:
     """Return the option for one of several processes: each has a port of its own."""
     if address is None:
@@ -186,45 +156,14 @@ def _check_ports(address: tuple[str, int] | None, processes: int) -> None:
 
 
 def _check(settings: dict[str, Any]) -> None:
-    from redrive.errors import NotationError, PolicyError
-    from redrive.flows.retry_policy import as_policy
-    from redrive.flows.stored_policy import write_stored_policy
     from redrive.worker.settings import WorkerSettings
 
-    policies = [("--default-policy", text) for text in (settings["default_policy"],) if text]
-    for option, field in (("--queue-policy", "queue_policies"), ("--definition-policy", "definition_policies")):
-        policies += [(f"{option} {name}", text) for name, text in settings[field].items()]
-    for option, text in policies:
-        try:
-            write_stored_policy(as_policy(text))
-        except (NotationError, PolicyError) as error:
-            raise BadInput(f"{option}: {error}") from None
     try:
         WorkerSettings(**settings)
     except ValueError as error:
         field, _, problem = str(error).partition(":")
-        option = {"queues": "queue", "queue_policies": "queue-policy"}.get(field) or field.replace("_", "-")
+        option = "queue" if field == "queues" else field.replace("_", "-")
         raise BadInput(f"--{option}:{problem}") from None
-
-
-def _check_names(settings: dict[str, Any], warns: bool) -> None:
-    """Refuse policies of definitions that this worker does not have; warn of those for queues that it does not read."""
-    from redrive.flows.registry import known_definitions
-
-    known = known_definitions()
-    names = [name.partition(":")[2] for name in known]
-    for name in settings["definition_policies"]:
-        if name not in known and name not in names:
-            close = near_name(name, known if ":" in name else names)
-            hint = f"did you mean {close}?" if close else "name one that its modules define, as redrive flows shows it"
-            raise BadInput(f"--definition-policy: this worker has no definition {name!r}; {hint}")
-    queues = settings["queues"]
-    for name in settings["queue_policies"] if queues and warns else ():
-        if name not in queues:
-            typer.echo(
-                f"redrive: --queue-policy {name} has no effect: this worker reads only {', '.join(queues)} (--queue)",
-                err=True,
-            )
 
 
 async def _do_nothing(app: "App") -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from redrive.assembly import open as open_app
 from redrive.cli.definitions import Call, Definition
 from redrive.cli.exit_codes import FAILED, INTERRUPTED, TIMED_OUT
 from redrive.cli.output import print_json
+from redrive.cli.policy_options import PolicyOptions
 from redrive.cli.processes.event_loop import stop_on_signals
 from redrive.cli.processes.progress import Progress
 from redrive.cli.source_files import GRAPH_ENDINGS, SCRIPT_ENDING
@@ -33,7 +35,13 @@ if TYPE_CHECKING:
 
 class ForegroundFlow:
     def __init__(
-        self, targets: Sequence[str], store: str, timeout: float | None, http: "HttpSettings", as_json: bool = False
+        self,
+        targets: Sequence[str],
+        store: str,
+        timeout: float | None,
+        http: "HttpSettings",
+        policies: PolicyOptions,
+        as_json: bool = False,
     ) -> None:
         """targets: the definition that is run, and the modules that were imported for it.
 
@@ -41,6 +49,7 @@ class ForegroundFlow:
         """
         self._as_json = as_json
         self._http = http
+        self._policies = policies
         self._targets = targets
         self._store = store
         self._timeout = timeout
@@ -49,7 +58,7 @@ class ForegroundFlow:
     async def run(self, store: "Store", definition: Definition, arguments: Call, key: str | None, queue: str) -> int:
         async with contextlib.AsyncExitStack() as stack:
             with warnings_on_stderr():
-                opening = open_app(store, worker=False, queues=(queue,), http=self._http)
+                opening = open_app(store, worker=False, queues=(queue,), http=self._http, **self._policies.settings)
                 app = await stack.enter_async_context(opening)
             handle = await definition.start(app, arguments, key=key, queue=queue)
             progress = Progress(handle.id)
@@ -113,10 +122,11 @@ class ForegroundFlow:
             typer.echo(f"redrive: flow {flow_id} was {status}, and is lost with its store in memory", err=True)
             return
         options = store_option(self._store)
+        policies = "".join(f" {shlex.quote(word)}" for word in self._policies.words)
         modules = " ".join([*_module_of(self._targets[0]), *self._targets[1:]])
         typer.echo(
             f"redrive: flow {flow_id} stays in the store ({status}); {when}it continues with: "
-            f"redrive worker {modules}{options}; to see where it stands: redrive explain {flow_id}{options}",
+            f"redrive worker {modules}{policies}{options}; to see where it stands: redrive explain {flow_id}{options}",
             err=True,
         )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -40,8 +40,10 @@ async def serve(
     allow: tuple[str, ...],
     callback_base: str,
     with_worker: bool,
-    tls: TlsFiles | None = None,
+    tls: TlsFiles | None,
+    policies: dict[str, Any],
 ) -> int:
+    """policies: settings of the worker, as redrive.open() takes them."""
     on_loopback = is_loopback_address(host)
     try:
         bound = bind("127.0.0.1" if host.lower() == "localhost" else host, port)
@@ -52,7 +54,7 @@ async def serve(
     with bound:
         url = url_of(bound, "https" if tls else "http")
         http = http_settings(allow, callback_base or (url if on_loopback else ""))
-        async with open_app(store, worker=False, http=http) as app:
+        async with open_app(store, worker=False, http=http, **policies) as app:
             rows = await store.list_keys()
             keys = len(without_mark(rows))
             if not on_loopback and not keys:
