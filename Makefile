@@ -22,7 +22,7 @@ demo: $(STAMP) ## an order that survives a flaky service and a killed worker
 	@$(BIN)/redrive demo
 
 test: $(STAMP) ## all tests
-	@$(BIN)/python -m pytest -n 4 --dist loadfile
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 chaos: $(STAMP) ## long storms against real processes; a finding names the seed that repeats it
 	@$(BIN)/python -m tests.chaos
