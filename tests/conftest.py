@@ -4,9 +4,13 @@ import functools
 import gc
 import os
 import ssl
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from redrive.calls.shared_dependencies import DEPENDENCIES
+from redrive.flows.scripts.script import SCRIPTS
 
 # CI machines are shared and slow at times; a rule that holds does so whatever the clock says.
 settings.register_profile(
@@ -79,3 +83,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed and (kept := os.environ.get("REDRIVE_FAILED_TESTS")) and "PYTEST_XDIST_WORKER" not in os.environ:
         with open(kept, "a") as file:
             file.write(report.nodeid + "\n")
+
+
+@pytest.fixture(autouse=True)
+def _defined_for_one_test() -> Iterator[None]:
+    """Dependencies and scripts that a test defines are those of the process; the next test must not meet them."""
+    dependencies, scripts = set(DEPENDENCIES._defined), dict(SCRIPTS.by_name)
+    yield
+    for name in DEPENDENCIES._defined.keys() - dependencies:
+        del DEPENDENCIES._defined[name]
+        DEPENDENCIES._alive.pop(name, None)
+    if SCRIPTS.by_name.keys() != scripts.keys():
+        SCRIPTS.by_name.clear()
+        SCRIPTS.by_name.update(scripts)

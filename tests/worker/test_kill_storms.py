@@ -71,7 +71,8 @@ def test_an_action_that_ends_its_process_is_a_dead_letter_after_five_and_those_b
                     deaths += 1
                     (worker,) = await asyncio.to_thread(fleet.start)
                 await asyncio.sleep(0.02)
-            assert deaths == SUSPECT_AFTER + MOST_LOST
+            # One whose evidence did not reach the store in time counts against nobody.
+            assert SUSPECT_AFTER + MOST_LOST <= deaths <= SUSPECT_AFTER + MOST_LOST + 2
             with pytest.raises(AttemptLostError, match="it was the only suspect running on that worker"):
                 await deadly.result(timeout=10)
             (letter,) = await app.dead_letters()
