@@ -15,7 +15,8 @@ $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing redrive and its tools into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . --group dev --group bench
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-warn-conflicts --editable . --group dev --group bench
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --group dev-no-deps
 	@touch $(STAMP)
 
 demo: $(STAMP) ## an order that survives a flaky service and a killed worker

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.readme_blocks import DEMO, README, Block, blocks, check_output
+from tests.test_house import PUBLIC_MODULES
 from tests.wheel_install import ROOT, WheelInstall
 
 MOST_LINES = 250
@@ -71,6 +72,38 @@ def test_the_blocks_use_the_wheel_and_nothing_but_its_dependencies(
     assert "site-packages" in where
     assert not Path(where).is_relative_to(ROOT)
     assert extra == "None"
+
+
+IMPORTING = """
+import importlib, pkgutil, redrive
+
+for module in pkgutil.walk_packages(redrive.__path__, "redrive.", onerror=lambda name: None):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ImportError as error:
+            print(module.name, str(error).partition("\\n")[0])
+"""
+NEED_EXTRAS = ("redrive.integrations.", "redrive.server.", "redrive.handlers.", "redrive.runners.http.")
+NEED_THE_REST = {
+    "redrive.cli.processes.server_process",
+    "redrive.testing.pytest_plugin",
+    "redrive.testing.store_conformance",
+}
+
+
+def test_without_extras_all_in_process_modules_are_there_and_the_others_name_theirs(
+    outcomes: dict[Block, Outcome], install: WheelInstall, tmp_path: Path
+) -> None:
+    finished = install.run(["python", "-W", "error", "-c", IMPORTING], tmp_path)
+    assert finished.returncode == 0, finished.stdout
+    missing = dict(line.split(" ", 1) for line in finished.stdout.splitlines())
+    assert {name for name in missing if not name.startswith(NEED_EXTRAS)} == NEED_THE_REST
+    assert "redrive.integrations.httpx" in missing
+    unclear = [
+        f"{name}: {missing[name]}" for name in PUBLIC_MODULES if "pip install" not in missing.get(name, "pip install")
+    ]
+    assert unclear == []
 
 
 def test_the_readme_has_no_hidden_set_up_and_stays_short() -> None:

@@ -242,6 +242,8 @@ def test_explain_shows_text_and_data(run: Command) -> None:
     flow_id = dead(run)
     text = run("explain", flow_id).out
     assert text.startswith("CliOrder: failed for good: cli_pay gave up after 3 attempts (exhausted): ConnectionError")
+    with redrive.open_sync(worker=False) as app:
+        assert f"{app.explain(flow_id)}\n" == text
     data = run("explain", flow_id, "--json").data
     assert [len(entry.get("attempts", [])) for entry in data["timeline"]] == [3, 0]
 

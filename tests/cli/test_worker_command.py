@@ -20,7 +20,8 @@ from redrive.cli.definitions import find
 from redrive.cli.processes.worker_process import work
 from redrive.client.app import App
 from redrive.errors import StoreUnavailableError
-from redrive.explain.explanation import AttemptSummary, Explanation, ItemEntry
+from redrive.explain.explanation import Explanation
+from redrive.explain.parts import AttemptSummary, ItemEntry
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import Lease, NewWorker, WorkerRecord
 

@@ -75,6 +75,9 @@ _QUOTA = {"type": "insufficient_quota", "code": "insufficient_quota", "message":
 _OPENAI_BROKE = {"error": {"type": "server_error", "code": None, "message": "The server had an error"}}
 _OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 _THROTTLED = {"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException", "message": "slow down"}
+_RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}
+_EXHAUSTED = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Slow down", "details": [_RETRY_INFO]}
+_UNAVAILABLE = {"code": 503, "status": "UNAVAILABLE", "message": "Overloaded"}
 _GRPC = tuple(
     Failure(title=f"`{answer}`", played=answer, told=7.0 if answer.endswith("7000") else None)
     for answer in GRPC_ANSWERS
@@ -93,6 +96,12 @@ VENDORS = {
         ),
     ),
     "botocore": (Failure(title="400 `ThrottlingException`", played=Reply(status=400, body=_THROTTLED)),),
+    "google-genai": (
+        Failure(title="429 with `RetryInfo` of 7 s", played=Reply(status=429, body={"error": _EXHAUSTED}), told=7.0),
+        in_a_stream(
+            "`UNAVAILABLE` in a stream that began with 200", f"data: {json.dumps({'error': _UNAVAILABLE})}\n\n"
+        ),
+    ),
     "grpc": _GRPC,
     "google-api-core": _GRPC,
 }

@@ -12,7 +12,7 @@ from tests.end_to_end.scene import Call, Ended, Handlers, called, ended, logged,
 from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.errors import InvalidOutcomeError
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
 from redrive.flows.events import (
     AttemptAccepted,
     AttemptFailed,

@@ -6,7 +6,7 @@ import pytest
 from tests.end_to_end.scene import ROUNDING, Ended, Handlers, ended, logged, open_app, run, start, start_step
 
 from redrive.client.app import App
-from redrive.explain.explanation import AttemptSummary, ItemEntry
+from redrive.explain.parts import AttemptSummary, ItemEntry
 from redrive.flows.events import AttemptFailed, read_turn
 from redrive.flows.history import Item, fold
 from redrive.policies.decide import decide

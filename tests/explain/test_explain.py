@@ -20,8 +20,8 @@ from redrive.client.app import App
 from redrive.client.flow_inputs import FlowInput
 from redrive.errors import AttemptTimeoutError
 from redrive.explain.explain_flow import explain_flow
-from redrive.explain.explanation import Explanation, ItemEntry, Note
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import Explanation, explain_text
+from redrive.explain.parts import ItemEntry, Note
 from redrive.flows.events import Line
 from redrive.formatting.times import format_duration
 from redrive.runners.process_pool import ProcessDied
@@ -221,6 +221,14 @@ What to do
 def test_a_dead_flow_is_told_from_the_headline_to_the_command_that_puts_it_back() -> None:
     explanation = told(failed_order, 0.5, 0.75)
     assert explain_text(explanation, options=" --store sqlite:///app.db") == FAILED_TEXT
+
+
+@pytest.mark.promise("A13")
+def test_print_shows_the_text_and_a_representation_nothing_of_the_data() -> None:
+    explanation = told(failed_order, 0.5, 0.75)
+    assert str(explanation) == f"{explanation}" == FAILED_TEXT.replace(" --store sqlite:///app.db", "")
+    # The error's message, the input and the key stay out of logs.
+    assert repr(explanation) == f"Explanation(flow_id='{ID}', definition='workflow:Explained order', status='failed')"
 
 
 @pytest.mark.promise("A13")

@@ -17,7 +17,7 @@ from tests.postgres_server import shared_server
 
 import redrive
 from redrive.errors import PipelineError
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
 from redrive.flows.events import AttemptFailed, StepSettled
 from redrive.flows.graphs.graph import graph_named
 from redrive.pipeline import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from redrive import Graph, RetryPolicy, Script, Workflow, action, define_dependency, workflow
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
 from redrive.flows.events import ItemDeferred
 from redrive.resilience.circuit import CircuitSettings
 from redrive.telemetry.events import AttemptFailed

@@ -9,8 +9,8 @@ import pytest
 import redrive
 from redrive import Graph, Policy, RetryPolicy, Rule, Script, Workflow, action, constant, workflow
 from redrive.errors import PolicyError
-from redrive.explain.explanation import ItemEntry
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
+from redrive.explain.parts import ItemEntry
 from redrive.flows.retry_policy import as_policy
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.notation.formats.native import as_data

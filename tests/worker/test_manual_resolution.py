@@ -11,7 +11,7 @@ import pytest
 import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.errors import UnknownStepError
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
 from redrive.flows.events import CompletionRefused, Redriven, Resumed
 from redrive.flows.graphs.outputs import OutputError
 from redrive.stores.records import DeadQuery

@@ -10,8 +10,8 @@ import pytest
 import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, read_graph, workflow
 from redrive.determinism.clock import current_clock
-from redrive.explain.explanation import ItemEntry
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
+from redrive.explain.parts import ItemEntry
 from redrive.flows.events import FlowFailed
 from redrive.testing import FlowOutcome, flow_app
 from redrive.worker.recovery.replay import Replayer

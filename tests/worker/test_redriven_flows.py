@@ -7,7 +7,7 @@ import pytest
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, current_attempt, report_of, workflow
-from redrive.explain.explanation import ItemEntry
+from redrive.explain.parts import ItemEntry
 from redrive.flows import replay
 from redrive.flows.events import ItemAdded, Redriven
 from redrive.testing import FlowApp, FlowOutcome, crash_everywhere, flow_app

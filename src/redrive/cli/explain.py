@@ -40,7 +40,7 @@ def explain_command(
 
 
 def print_explanation(explanation: "Explanation", store: str, everything: bool = False) -> None:
-    from redrive.explain.text import explain_text
+    from redrive.explain.explanation import explain_text
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     typer.echo(explain_text(explanation, everything=everything, options=store_option(store), width=width))

@@ -11,9 +11,9 @@ from redrive.client.app import App
 from redrive.client.definition_names import full_name
 from redrive.client.flow_lookup import find_flow
 from redrive.errors import AmbiguousFlowError, FlowNotFoundError
-from redrive.explain.explanation import Wait
+from redrive.explain.explanation import explain_text
 from redrive.explain.hidden_payloads import hidden_text
-from redrive.explain.text import explain_text
+from redrive.explain.parts import Wait
 from redrive.flows.flow_end import DeadKind
 from redrive.formatting.times import utc_datetime
 from redrive.notation.formats.native import as_data

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from redrive.errors import CrashLoopError
 from redrive.explain.compensation import describe_compensation
-from redrive.explain.explanation import Advice
 from redrive.explain.flow_facts import FlowFacts
+from redrive.explain.parts import Advice
 from redrive.flows.errors.item_error import item_report
 from redrive.flows.events import FlowFailed
 from redrive.flows.registry import BY_GOALS

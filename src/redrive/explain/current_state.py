@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from redrive.explain import advice
 from redrive.explain.ended_flow import cancelled_headline, completed_headline, failed_headline
-from redrive.explain.explanation import Advice, ItemEntry, Wait
 from redrive.explain.flow_facts import FlowFacts, format_signature
+from redrive.explain.parts import Advice, ItemEntry, Wait
 from redrive.explain.waits import is_certain, list_waits, name_item, unread_messages
 from redrive.formatting.text import format_count, summarize
 from redrive.formatting.times import format_duration, utc_datetime

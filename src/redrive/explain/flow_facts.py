@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from redrive.explain.explanation import Entry, ItemEntry, Moment, Note
+from redrive.explain.parts import Entry, ItemEntry, Moment, Note
 from redrive.explain.worker_eligibility import WorkerEligibility
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import GRAPH, SCRIPT

@@ -1,7 +1,6 @@
-"""Format an explanation as text: the one thing to know first, then the timeline, then what to do."""
+"""Format the parts of an explanation as lines of text: what it waits for, the timeline, what to do."""
 
 import contextlib
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
@@ -9,10 +8,10 @@ from datetime import date
 import msgspec
 
 from redrive.errors import AttemptLostError, NotationError
-from redrive.explain.explanation import (
+from redrive.explain.parts import (
+    Advice,
     AttemptSummary,
     Entry,
-    Explanation,
     HeldBack,
     ItemEntry,
     Moment,
@@ -22,16 +21,16 @@ from redrive.explain.explanation import (
 )
 from redrive.failures.matching import lineage
 from redrive.flows.stored_policy import read_stored_policy
-from redrive.formatting.text import format_attempt_number, format_error, terminal_text
+from redrive.formatting.text import format_attempt_number, format_error
 from redrive.formatting.times import format_duration
 from redrive.notation.write import write_policy
 
 # How many entries of one kind, and attempts of one item, are shown at each end; the rest are counted.
 SHOWN_AT_ENDS = 10
 MOST_WAITS = 10
-_TEXT_AT = 26
+TEXT_AT = 26
 """The column where the text of a timeline line begins, after its times."""
-_COMMAND = "      redrive "
+COMMAND = "      redrive "
 
 _POLICY_SOURCES = {
     "default": "default policy",
@@ -56,62 +55,7 @@ _HOW = {
 }
 
 
-def explain_text(
-    explanation: Explanation, *, everything: bool = False, options: str = "", width: int | None = None
-) -> str:
-    """Format an explanation.
-
-    everything: show all of a long timeline.
-    options: appended to each command that is proposed.
-    width: fold lines to this many columns.
-    """
-    name = explanation.definition.partition(":")[2]
-    lines = [
-        f"{name}: {explanation.headline}",
-        "",
-        *_facts(explanation),
-        *_waits(explanation.waits_for),
-        *_Timeline(everything, explanation.finished_at is not None).lines(explanation.timeline),
-        *_next_steps(explanation, options),
-    ]
-    lines = [terminal_text(line) for line in lines]
-    return "\n".join(lines if width is None else (_folded(line, width) for line in lines))
-
-
-def _folded(line: str, width: int) -> str:
-    if len(line) <= width or line.startswith(_COMMAND):
-        return line
-    text = line.lstrip()
-    # textwrap would drop an indent that leaves no room for the first word.
-    indent = " " * min(len(line) - len(text), width // 2)
-    continuation = " " * _TEXT_AT if line[2:4].isdigit() else indent
-    folded = textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=continuation + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(folded)
-
-
-def _facts(explanation: Explanation) -> Iterator[str]:
-    yield f"  flow     {explanation.flow_id} ({explanation.definition}), {explanation.status}"
-    yield f"  input    {explanation.input or 'none'}"
-    key = "" if explanation.key is None else f", key {explanation.key}"
-    priority = f", priority {explanation.priority}" if explanation.priority else ""
-    yield f"  queue    {explanation.queue}{priority}{key}"
-    yield f"  created  {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
-    if explanation.began_at is not None:
-        later = format_duration((explanation.began_at - explanation.created_at).total_seconds())
-        yield f"  began    {explanation.began_at:%Y-%m-%d %H:%M:%S} UTC, {later} later"
-        if explanation.finished_at is not None:
-            took = format_duration((explanation.finished_at - explanation.began_at).total_seconds())
-            yield f"  ended    {explanation.finished_at:%Y-%m-%d %H:%M:%S} UTC, after {took}"
-
-
-def _waits(waits: list[Wait]) -> Iterator[str]:
+def wait_lines(waits: list[Wait]) -> Iterator[str]:
     if not waits:
         return
     yield ""
@@ -125,18 +69,18 @@ def _waits(waits: list[Wait]) -> Iterator[str]:
         yield f"  … and {len(waits) - MOST_WAITS} more"
 
 
-def _next_steps(explanation: Explanation, options: str) -> Iterator[str]:
-    if not explanation.next_steps:
+def advice_lines(next_steps: list[Advice], options: str) -> Iterator[str]:
+    if not next_steps:
         return
     yield ""
     yield "What to do"
-    for advice in explanation.next_steps:
+    for advice in next_steps:
         yield f"  {advice.text}{':' if advice.command else ''}"
         if advice.command:
-            yield f"{_COMMAND}{advice.command.removeprefix('redrive ')}{options}"
+            yield f"{COMMAND}{advice.command.removeprefix('redrive ')}{options}"
 
 
-class _Timeline:
+class TimelineText:
     def __init__(self, everything: bool, ended: bool) -> None:
         self._everything = everything
         self._ended = ended
@@ -334,11 +278,11 @@ def _policy(item: ItemEntry) -> str:
 
 
 def _under(text: str) -> str:
-    return f"{'':{_TEXT_AT + 5}}{text}"
+    return f"{'':{TEXT_AT + 5}}{text}"
 
 
 def _gap(text: str) -> str:
-    return f"{'':{_TEXT_AT}}… {text} …"
+    return f"{'':{TEXT_AT}}… {text} …"
 
 
 def _skipped(kinds: Counter[str]) -> Iterator[str]:

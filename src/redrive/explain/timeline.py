@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from redrive.explain.decision_text import describe_decision
-from redrive.explain.explanation import (
+from redrive.explain.hidden_payloads import call_text, value_text
+from redrive.explain.parts import (
     AttemptSummary,
     DecisionSummary,
     Entry,
@@ -17,7 +18,6 @@ from redrive.explain.explanation import (
     Outcome,
     TimerEntry,
 )
-from redrive.explain.hidden_payloads import call_text, value_text
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,

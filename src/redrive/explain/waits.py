@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from redrive.explain.explanation import AttemptSummary, ItemEntry, TimerEntry, Wait
 from redrive.explain.flow_facts import FlowFacts
+from redrive.explain.parts import AttemptSummary, ItemEntry, TimerEntry, Wait
 from redrive.formatting.text import format_attempt_number, format_count, summarize
 
 # Stored times are rounded to microseconds, so a timer and the wake-up that it set may differ slightly.

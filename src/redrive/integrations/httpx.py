@@ -21,8 +21,8 @@ from redrive.integrations.http_client.httpx_transports import (
     AsyncRetries,
     HttpxFamily,
     SyncRetries,
-    check_single_owner,
 )
+from redrive.integrations.http_client.inner_transport import ASYNC, SYNC, inner_transport
 from redrive.policies.policy import Policy
 
 __all__ = ["AsyncRetryTransport", "AttemptTimeoutError", "CircuitOpenError", "DeadlineExceededError", "RetryTransport"]
@@ -70,9 +70,8 @@ class RetryTransport(SyncRetries, httpx.BaseTransport):
         transport: httpx.BaseTransport | None = None,
         **settings: Unpack[AdapterSettings],
     ) -> None:
+        self._transport = inner_transport(httpx, SYNC, transport, policy)
         self._guard = HttpGuard(HTTPX.client, policy, **settings)
-        self._transport = httpx.HTTPTransport() if transport is None else transport
-        check_single_owner(self._transport)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         response: httpx.Response = super().handle_request(request)
@@ -92,9 +91,8 @@ class AsyncRetryTransport(AsyncRetries, httpx.AsyncBaseTransport):
         transport: httpx.AsyncBaseTransport | None = None,
         **settings: Unpack[AdapterSettings],
     ) -> None:
+        self._transport = inner_transport(httpx, ASYNC, transport, policy)
         self._guard = HttpGuard(HTTPX.client, policy, **settings)
-        self._transport = httpx.AsyncHTTPTransport() if transport is None else transport
-        check_single_owner(self._transport)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response: httpx.Response = await super().handle_async_request(request)

@@ -1,4 +1,5 @@
-"""Errors of litellm, built by hand: it is over 100 MB and asks the network for prices when it is imported.
+"""Errors of litellm, built by hand: it is over 100 MB, asks the network for prices when it is imported, and has pins
+that hold other clients back: OpenAI's at version 2, in releases that otherwise fit.
 
 The chains are those that litellm 1.106 really makes: its own errors derive from OpenAI's, and are raised while an error
 of the provider's module is handled, which was raised while the error of the HTTP client was handled.

@@ -75,8 +75,9 @@ async def call_and_close(guard: redrive.Retrier, sdk: Sdk, client: Any, url: str
     try:
         return await guard.acall(sdk.call, client, url)
     finally:
-        if hasattr(client, "close"):
-            await client.close()
+        close = getattr(client, "aclose", None) or getattr(client, "close", None)
+        if close is not None:
+            await close()
 
 
 @contextmanager
@@ -162,6 +163,27 @@ def google_function(url: str) -> Any:
         return response
 
     return get
+
+
+def genai_client(url: str) -> Any:
+    # Its types are heavy, and warn when they are compiled.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        genai = import_module("google.genai")
+    own = {"attempts": 3, "initial_delay": 0.001, "max_delay": 0.001, "jitter": 0}
+    return genai.Client(api_key="k", http_options={"base_url": url, "retry_options": own})
+
+
+def generate(client: Any, _url: str) -> Any:
+    return client.models.generate_content(model="m", contents="?")
+
+
+def async_genai_client(url: str) -> Any:
+    return genai_client(url).aio
+
+
+async def generate_async(client: Any, url: str) -> Any:
+    return await generate(client, url)
 
 
 def stripe_client(url: str) -> Any:
@@ -264,6 +286,13 @@ SDKS = [
         client=google_function,
         call=lambda function, _: function(),
         unlimited=True,
+    ),
+    Sdk(name="google-genai, `HttpRetryOptions(attempts=3)`", integration="google", client=genai_client, call=generate),
+    Sdk(
+        name="google-genai, async, `HttpRetryOptions(attempts=3)`",
+        integration="google",
+        client=async_genai_client,
+        call=generate_async,
     ),
     Sdk(
         name="stripe, `max_network_retries=2`",

@@ -19,7 +19,7 @@ from redrive.cli.processes.progress import Progress
 from redrive.cli.source_files import GRAPH_ENDINGS, SCRIPT_ENDING
 from redrive.cli.stderr_logging import warnings_on_stderr
 from redrive.cli.store_access import store_option
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.formatting.text import terminal_json
 from redrive.stores.records import FINISHED

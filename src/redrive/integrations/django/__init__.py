@@ -7,6 +7,11 @@ manage.py redrive_worker    run flows
 Settings are in `REDRIVE`, all of them optional; see `project_settings`.
 """
 
+try:
+    import django as _django  # noqa: F401 - the modules below need it
+except ImportError as error:
+    raise ImportError("the Django integration needs Django: pip install django") from error
+
 from redrive.integrations.django.process_app import redrive_app, start
 from redrive.integrations.django.transactions import transaction_of
 

@@ -5,7 +5,7 @@ The modules of the two libraries derive their transports from these, and give th
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import msgspec
 
@@ -14,6 +14,7 @@ from redrive.integrations.http_client.body_buffering import bytes_to_read
 from redrive.integrations.http_client.exchange import carry_over, exchange, exchange_async
 from redrive.integrations.http_client.http_guard import ClientLibrary, GuardedRequest, HttpGuard
 from redrive.integrations.http_client.httpx_bodies import read_ahead, read_ahead_async, rewind_of_stream
+from redrive.integrations.http_client.inner_transport import ASYNC, SYNC, refuse_client
 from redrive.integrations.http_client.rewinding import Rewind, no_rewind
 from redrive.policies.report import ATTRIBUTE, report_of
 
@@ -74,6 +75,12 @@ class SyncRetries:
     ) -> None:
         self._transport.__exit__(exc_type, exc_value, traceback)
 
+    async def __aenter__(self) -> NoReturn:
+        refuse_client(self._family.library, SYNC)
+
+    async def handle_async_request(self, request: Any) -> NoReturn:
+        refuse_client(self._family.library, SYNC)
+
     def __repr__(self) -> str:
         return f"RetryTransport({self._guard!r})"
 
@@ -126,14 +133,14 @@ class AsyncRetries:
     ) -> None:
         await self._transport.__aexit__(exc_type, exc_value, traceback)
 
+    def __enter__(self) -> NoReturn:
+        refuse_client(self._family.library, ASYNC)
+
+    def handle_request(self, request: Any) -> NoReturn:
+        refuse_client(self._family.library, ASYNC)
+
     def __repr__(self) -> str:
         return f"AsyncRetryTransport({self._guard!r})"
-
-
-def check_single_owner(transport: object) -> None:
-    """Refuse an inner transport that retries by itself."""
-    if getattr(getattr(transport, "_pool", None), "_retries", 0):
-        raise ValueError("the inner transport retries too; build it with retries=0, since RetryTransport does")
 
 
 def _begin(family: HttpxFamily, guard: HttpGuard[Any], request: Any) -> tuple[GuardedRequest[Any], Rewind]:

@@ -1,0 +1,144 @@
+"""The parts of an explanation: moments, attempts and decisions, the entries of the timeline, waits and advice."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from redrive.failures.failure import Category
+from redrive.flows.history import ItemState
+from redrive.policies.decision import Because
+
+Outcome = Literal[
+    "running",
+    "completed",
+    "failed",
+    "timed out",
+    "lost",  # its worker or its process is gone, so how it ended is unknown
+    "returned",  # it did not count: it snoozed, or its worker was told to stop
+    "cancelled",  # the flow's code no longer waited for it
+    "cancelled the flow",  # it ended the flow without an error
+    "abandoned",  # the flow ended meanwhile
+    "accepted",  # an HTTP handler accepted it and will report its outcome later
+    "left behind",  # its worker does not respond; the worker that claims the flow will record it as lost
+]
+
+
+class Moment(msgspec.Struct, frozen=True):
+    at: datetime
+    """UTC."""
+    after: float
+    """Seconds since the flow began."""
+
+
+class DecisionSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the retry engine decided about a failure."""
+
+    answer: Literal["retry", "give up"]
+    kind: str = ""
+    """Why it gave up: exhausted, permanent, deadline, ..."""
+    next: Moment | None = None
+    """When the next attempt may begin."""
+    wait: float | None = None
+    """Seconds until the next attempt."""
+    why: str
+    """In words: the rule that matched, the limits, and how the wait was computed."""
+    because: Because
+    """The same as data."""
+
+
+class AttemptSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
+    number: int
+    began: Moment
+    outcome: Outcome = "running"
+    ended: Moment | None = None
+    """For a lost attempt: when the loss was noticed."""
+    seconds: float | None = None
+    """How long it took; None while it runs, and where that is unknown."""
+    timeout: Moment | None = None
+    """When the attempt times out, or would have."""
+    error_type: str = ""
+    message: str = ""
+    status: int | None = None
+    """The HTTP status, if there was one."""
+    category: Category | None = None
+    reason: str = ""
+    """Why the failure is in its category; for a returned attempt, why it was returned."""
+    decision: DecisionSummary | None = None
+    next: Moment | None = None
+    """For a returned attempt: when it may be made again."""
+
+
+class HeldBack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A circuit or a retry budget made a work item wait; no attempt was spent."""
+
+    when: Moment
+    until: Moment
+    """It asks again then, or earlier if it has its turn before."""
+    why: str = ""
+
+
+class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
+    """One work item, with all its attempts."""
+
+    number: int
+    step: str
+    arguments: str
+    """A summary, without secrets."""
+    policy: Any
+    """The policy in force for the item, in redrive's own notation."""
+    policy_from: str = ""
+    """What the policy was set for: "action", "step" or "call"; "default" if for none; empty in older logs."""
+    added: Moment
+    state: ItemState | Literal["abandoned"] = "queued"
+    attempts: list[AttemptSummary] = []
+    held_back: list[HeldBack] = []
+    result: str | None = None
+    """A summary, without secrets."""
+    missed_retry: DecisionSummary | None = None
+    """Why a retry that was scheduled was not made after all."""
+    rewound: bool = False
+    """True if a redrive rewound the log past this entry, so that it no longer counts."""
+
+
+class TimerEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="timer"):
+    number: int
+    set: Moment
+    until: Moment
+    fired: Moment | None = None
+    """None if the timer has not fired yet, or was cancelled."""
+    rewound: bool = False
+
+
+class Note(msgspec.Struct, kw_only=True, omit_defaults=True, tag="note"):
+    """Anything else that happened to the flow: operators' actions, patches, its end."""
+
+    when: Moment
+    what: str
+    """The event: "paused", "redriven", "flow_failed", ..."""
+    text: str
+    by: str = ""
+    why: str = ""
+    detail: str = ""
+    rewound: bool = False
+
+
+Entry = ItemEntry | TimerEntry | Note
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that the flow waits for."""
+
+    what: str
+    until: Moment | None = None
+    """None if the time is unknown."""
+    why: str = ""
+    """What holds it back, if its dependency does."""
+
+
+class Advice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What to do next."""
+
+    text: str
+    command: str = ""
+    """The command that does it; words in capitals are for the operator to fill in."""
