@@ -20,6 +20,7 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a dependency all calls of this process together may use; None: no limit."""
 
     requests_per_minute: float | None = None
+    """At least 1."""
     tokens_per_minute: float | None = None
     cost_per_day: float | None = None
     """In the currency of the prices that the calls are counted with."""
@@ -31,6 +32,11 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
                 raise ValueError(f"{field}: {value!r:.40} is not allowed; use a number above 0, or None for no limit")
+        if self.requests_per_minute is not None and self.requests_per_minute < 1:
+            raise ValueError(
+                f"requests_per_minute: {self.requests_per_minute!r:.40} is not allowed: no call would ever begin; "
+                "use a number of at least 1, or None for no limit"
+            )
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
