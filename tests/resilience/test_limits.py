@@ -106,6 +106,8 @@ def test_no_minute_ever_holds_more_than_the_limit(calls: list[tuple[float, float
 def test_wrong_settings_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match=r"tokens_per_minute: .* use a number above 0"):
         LimitSettings(tokens_per_minute=value)
+    with pytest.raises(ValueError, match=r"requests_per_minute: 0.5 .* use a number of at least 1, or None"):
+        LimitSettings(requests_per_minute=0.5)
     with pytest.raises(TypeError, match="use LimitSettings"):
         Limits({"requests_per_minute": 5})  # type: ignore[arg-type]
 

@@ -25,7 +25,8 @@ class Dependency:
 class Dependencies:
     """Dependencies by name. Those that are defined or in use are kept.
 
-    At most `limit` others are kept: the least recently used are evicted first, those with an open circuit last.
+    At most `limit` others are kept: the least recently used are evicted first; those with limits or an open circuit,
+    last.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Dependencies:
         limit: int = 1000,
         like: "Dependencies | None" = None,
     ) -> None:
-        """`like`: dependencies defined there get the same settings here, but their own circuits and budgets."""
+        """`like`: dependencies defined there get the same settings here, but their own circuits, budgets and limits."""
         if limit < 1:
             raise ValueError(f"limit: {limit!r} is not allowed; use a whole number of at least 1")
         self._circuit = circuit or CircuitSettings()
@@ -65,7 +66,7 @@ class Dependencies:
             return dependency
 
     def _apply_like(self, dependency: Dependency) -> None:
-        """Adopt the settings that the dependency has in `like`. New settings come with a new circuit and budget."""
+        """Adopt the settings that the dependency has in `like`. New settings begin with nothing counted."""
         defined = self._like._defined.get(dependency.name) if self._like is not None else None
         if defined is None or defined.circuit is None or defined.budget is None:
             return
@@ -73,6 +74,11 @@ class Dependencies:
             dependency.circuit = Circuit(dependency.name, defined.circuit.settings)
         if dependency.budget is None or dependency.budget.settings is not defined.budget.settings:
             dependency.budget = Budget(defined.budget.settings)
+        limits = None if defined.limits is None else defined.limits.settings
+        if limits is None:
+            dependency.limits = None
+        elif dependency.limits is None or dependency.limits.settings is not limits:
+            dependency.limits = Limits(limits)
 
     def define(
         self,
@@ -102,7 +108,9 @@ class Dependencies:
 
     def _evict(self) -> None:
         for name, dependency in self._recent.items():
-            if dependency.circuit is None or dependency.circuit.state.phase == "closed":
+            is_closed = dependency.circuit is None or dependency.circuit.state.phase == "closed"
+            # Limits that came back with nothing counted would let too much through.
+            if is_closed and dependency.limits is None:
                 del self._recent[name]
                 return
         self._recent.popitem(last=False)

@@ -17,9 +17,13 @@ SLICES = 60
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a dependency all calls of this process together may use; None: no limit."""
+    """How much of a dependency all guarded calls of this process together may use; None: no limit.
+
+    The steps and actions of durable flows that name the dependency are counted apart, for their worker.
+    """
 
     requests_per_minute: float | None = None
+    """At least 1."""
     tokens_per_minute: float | None = None
     cost_per_day: float | None = None
     """In the currency of the prices that the calls are counted with."""
@@ -31,6 +35,11 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
                 raise ValueError(f"{field}: {value!r:.40} is not allowed; use a number above 0, or None for no limit")
+        if self.requests_per_minute is not None and self.requests_per_minute < 1:
+            raise ValueError(
+                f"requests_per_minute: {self.requests_per_minute!r:.40} is not allowed: no call would ever begin; "
+                "use a number of at least 1, or None for no limit"
+            )
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,11 +121,7 @@ class Limits:
     def reserve(self, demand: Demand, now: float, until: float | None = None) -> Grant | Refusal:
         """Return the place of a call, behind all that asked before; a Refusal if it would begin at `until` or later."""
         with self._lock:
-            self._waiting = [when for when in self._waiting if when > now]
-            when, reached = max([now, *self._waiting[-1:]]), ""
-            for window, amount in self._amounts(1, demand):
-                if (room := window.room_at(amount, when)) > when:
-                    when, reached = room, window.name
+            when, reached = self._room(demand, now)
             if math.isinf(when):
                 return Refusal(reached, None)
             if until is not None and when >= until and when > now:
@@ -125,6 +130,22 @@ class Limits:
             if when > now:
                 self._waiting.append(when)
             return Grant(when, demand)
+
+    def room_at(self, now: float) -> float:
+        """Return when one more request may begin: now, or later. Nothing is reserved."""
+        with self._lock:
+            when, _ = self._room(ONE_REQUEST, now)
+        return when
+
+    @property
+    def seconds_apart(self) -> float:
+        """How far apart requests are on average where they use the limit of requests; 0 if there is none."""
+        return MINUTE / (self.settings.requests_per_minute or math.inf)
+
+    @property
+    def of_requests(self) -> str:
+        """The limit of requests, such as "500 requests per minute"; empty if there is none."""
+        return "" if self._requests is None else self._requests.name
 
     def settle(self, grant: Grant, used: Demand, now: float) -> Grant:
         """Replace what the call was expected to use by what it used. The request itself stays counted."""
@@ -139,6 +160,15 @@ class Limits:
             if grant.when in self._waiting:
                 self._waiting.remove(grant.when)
             self._add(-1, Demand(tokens=-grant.demand.tokens, cost=-grant.demand.cost), grant.when, now)
+
+    def _room(self, demand: Demand, now: float) -> tuple[float, str]:
+        """Return when a call could begin, behind all that wait, and the limit that it waits for, if any."""
+        self._waiting = [when for when in self._waiting if when > now]
+        when, reached = max([now, *self._waiting[-1:]]), ""
+        for window, amount in self._amounts(1, demand):
+            if (room := window.room_at(amount, when)) > when:
+                when, reached = room, window.name
+        return when, reached
 
     def _add(self, requests: int, demand: Demand, when: float, now: float) -> None:
         for window, amount in self._amounts(requests, demand):

@@ -1,4 +1,4 @@
-"""Apply circuits and retry budgets to steps: work that they hold back waits, and no attempt is spent."""
+"""Apply circuits, retry budgets and limits to steps: work that they hold back waits, and no attempt is spent."""
 
 from collections.abc import Callable
 
@@ -11,6 +11,7 @@ from redrive.resilience import circuit as circuits
 from redrive.resilience import ramp as ramps
 from redrive.resilience.circuit_outcome import circuit_outcome
 from redrive.resilience.dependencies import Dependencies, Dependency
+from redrive.resilience.limits import ONE_REQUEST, Limits
 from redrive.telemetry.events import CircuitChanged, CircuitRecovery, circuit_events
 from redrive.telemetry.stream import emit
 from redrive.worker.dependency_line import Alarm, Attempt, DependencyLine
@@ -24,6 +25,8 @@ SPREAD = 2.0
 LONGEST_TURN = 10.0
 # An item joins the line for an open circuit if the next probe is due within this many seconds.
 SOON = 5.0
+# The same for an item that waits for a limit, which a later version of the code may have raised.
+LONGEST_WAIT = 600.0
 
 
 class Deferred(Exception):
@@ -38,7 +41,10 @@ class Deferred(Exception):
 
 
 def dependencies_of_steps() -> Dependencies:
-    """Dependencies with circuits of their own: guarded calls inside a step's probe must be let through."""
+    """Dependencies with circuits and limits of their own.
+
+    Guarded calls inside a step's probe must be let through, and do not count as requests of steps once more.
+    """
     return Dependencies(like=DEPENDENCIES)
 
 
@@ -53,7 +59,7 @@ def report_circuits_closed(dependencies: Dependencies) -> None:
 
 
 class DependencyGuard:
-    """Ask circuits and budgets before each attempt of a step, and report its outcome to them. Times are monotonic."""
+    """Ask circuits, budgets and limits before each attempt of a step, and report its outcome. Times are monotonic."""
 
     def __init__(
         self,
@@ -75,55 +81,83 @@ class DependencyGuard:
         """Of running attempts, with the circuit that issued each. Other attempts need not be reported."""
 
     def admit(self, attempt: Attempt, name: str, retry: bool, now: float) -> None:
-        """Allow an attempt, or raise Deferred."""
+        """Allow an attempt, or raise Deferred. Asked in this order: the line, the limit, the circuit, the budget.
+
+        An attempt that is held back takes no probe, no retry from the budget, and no room from the limit.
+        """
         # The name may be a URL with a password, and appears in logs and metrics.
-        name = redact(name)
-        dependency = self.dependencies.get(name)
-        circuit, budget = dependency.circuit, dependency.budget
-        in_ramp = False
-        if circuit is not None:
-            line = self._lines.get(name)
-            if line is not None and not line.lets_pass(attempt):
-                raise self._deferred(dependency, circuit, now)
-            permit, change = circuit.admit(now)
-            _report_change(change)
-            if permit is None:
-                raise self._deferred(dependency, circuit, now)
-            if line is not None:
-                line.leave(attempt)
-            self.permits[attempt] = dependency, circuit, permit
-            in_ramp = circuit.is_recovering
+        dependency = self.dependencies.get(redact(name))
+        circuit, budget, limits = dependency.circuit, dependency.budget, dependency.limits
+        if circuit is None or budget is None:
+            return  # Every dependency that is found by its name has both.
+        line = self._lines.get(dependency.name)
+        if line is not None and not line.lets_pass(attempt):
+            raise self._held_back(dependency, circuit, now)
+        if limits is not None and limits.room_at(now) > now:
+            raise self._held_back(dependency, circuit, now)
+        permit, change = circuit.admit(now)
+        _report_change(change)
+        if permit is None:
+            raise self._held_back(dependency, circuit, now)
+        self.permits[attempt] = dependency, circuit, permit
+        if line is not None:
+            line.leave(attempt)
         # The ramp limits the load better than the budget, which would make those that failed first wait longest.
-        if retry and budget is not None and not in_ramp and budget.reserve_retry(now) is None:
+        if retry and not circuit.is_recovering and budget.reserve_retry(now) is None:
             self.ignored(attempt, now)
             # One after the other: if all asked again at once, the number of events would grow with its square.
             turn = max(budget.line_up(now), now + ASK_AGAIN)
-            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {name} is spent")
-        if budget is not None:
-            budget.count_request(now)
+            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {dependency.name} is spent")
+        budget.count_request(now)
+        if limits is not None:
+            # It stays counted if the attempt is cancelled before it is sent: too few requests are better than too many.
+            limits.reserve(ONE_REQUEST, now)
 
-    def _deferred(self, dependency: Dependency, circuit: circuits.Circuit, now: float) -> Deferred:
-        """Return until when, and why, an attempt waits for the circuit, and the line in which it may begin earlier."""
-        name, state = dependency.name, circuit.state
-        line = self._line(dependency)
-        if state.phase == "closed":
-            ahead = 1.0 if line is None else line.ahead(now)
-            seconds = ASK_AGAIN if state.ramp is None else ramps.seconds_for(state.ramp, ahead)
-            due = now + min(max(ASK_AGAIN, seconds), LONGEST_TURN)
-            # They come back as part of the recovery: the budget, which the ramp replaces, must not stop them.
-            circuit.hold_back(due + SPREAD)
-            if line is not None and line.is_full:
-                line.stay_outside(due)
-            reason = f"the circuit of {name} is recovering: calls are let through in order, as fast as it can take them"
-        else:
-            reason = f"the circuit of {name} is open"
-            due = max(circuit.probe_due() or now, now)
-            if state.phase == "half_open":
-                # Ask less often the longer the probe takes.
-                due = now + ASK_AGAIN + max(0.0, now - state.probe_at)
-            elif due - now > SOON:
-                line = None
+    # How those that are held back wait: until when, why, and the line in which they may begin earlier
+
+    def _held_back(self, dependency: Dependency, circuit: circuits.Circuit, now: float) -> Deferred:
+        limits = dependency.limits
+        # A circuit that would refuse the call is the reason, whether the limit has room or not.
+        if (
+            limits is not None
+            and limits.of_requests
+            and (circuit.is_unlimited or circuit.next_turn(now) <= now < limits.room_at(now))
+        ):
+            return self._held_by_limit(dependency, limits, now)
+        if circuit.state.phase == "closed":
+            return self._held_by_ramp(dependency, circuit, now)
+        return self._held_by_open_circuit(dependency, circuit, now)
+
+    def _held_by_limit(self, dependency: Dependency, limits: Limits, now: float) -> Deferred:
+        line, due = self._line(dependency), limits.room_at(now)
+        if line is not None:
+            due = line.turn(due, limits.seconds_apart, now + LONGEST_WAIT)
+        # Not spread, which would change their order: their times are as far apart as the limit says.
+        due = max(due, now + ASK_AGAIN)
+        return Deferred(due, f"the limit of {limits.of_requests} of {dependency.name} is reached", line)
+
+    def _held_by_ramp(self, dependency: Dependency, circuit: circuits.Circuit, now: float) -> Deferred:
+        line, ramp = self._line(dependency), circuit.state.ramp
+        ahead = 1.0 if line is None else line.ahead(now)
+        seconds = ASK_AGAIN if ramp is None else ramps.seconds_for(ramp, ahead)
+        due = now + min(max(ASK_AGAIN, seconds), LONGEST_TURN)
+        # They come back as part of the recovery: the budget, which the ramp replaces, must not stop them.
+        circuit.hold_back(due + SPREAD)
+        if line is not None and line.is_full:
+            line.stay_outside(due)
+        about = "calls are let through in order, as fast as it can take them"
+        reason = f"the circuit of {dependency.name} is recovering: {about}"
         return Deferred(due + SPREAD * self._dice(), reason, line)
+
+    def _held_by_open_circuit(self, dependency: Dependency, circuit: circuits.Circuit, now: float) -> Deferred:
+        line, state = self._line(dependency), circuit.state
+        due = max(circuit.probe_due() or now, now)
+        if state.phase == "half_open":
+            # Ask less often the longer the probe takes.
+            due = now + ASK_AGAIN + max(0.0, now - state.probe_at)
+        elif due - now > SOON:
+            line = None
+        return Deferred(due + SPREAD * self._dice(), f"the circuit of {dependency.name} is open", line)
 
     def _line(self, dependency: Dependency) -> DependencyLine | None:
         line = self._lines.get(dependency.name)
@@ -161,7 +195,7 @@ class DependencyGuard:
             line = self._lines.get(dependency.name)
             if line is not None:
                 if len(line):
-                    line.look_at(circuit.next_turn(now))
+                    line.look_again()
                 elif circuit.is_unlimited:
                     del self._lines[dependency.name]
 

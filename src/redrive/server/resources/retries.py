@@ -35,7 +35,7 @@ class RetryResponse(ResponseModel, frozen=True):
     backoff_kind: str
     backoff_base_delay_ms: float
     retry_kind: str
-    """What triggered the retry: exception, timeout, lost, snooze, result, redrive."""
+    """What triggered the retry: exception, timeout, lost, snooze, result, redrive; deferred (by its dependency)."""
     scheduled_at: datetime
     """When the attempt may begin."""
     timeout_at: datetime | None
