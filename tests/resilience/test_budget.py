@@ -1,5 +1,6 @@
 """The retry budget: a share of the requests, with a floor, over a window that slides."""
 
+import heapq
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -81,6 +82,31 @@ def test_retries_never_exceed_their_share_of_the_window(
             recent = [when for when in retries if when > now - 0.9 * window]
             asked = [when for when in requests if when >= now - window]
             assert len(recent) <= max(floor, ratio * len(asked))
+
+
+def test_whoever_lines_up_is_asked_back_when_a_retry_leaves_the_window() -> None:
+    budget = Budget(BudgetSettings(floor=3, ratio=0, window=60))
+    for now in (0, 1, 30):
+        assert budget.reserve_retry(now) is not None
+    # One after the other at first; then nobody waits longer than for what leaves: two at 60, and one at 90.
+    assert [budget.line_up(31) for _ in range(6)] == [51, 60, 60, 71, 90, 91]
+
+
+@given(st.lists(st.floats(0, 30), max_size=30), st.integers(1, 12), st.integers(1, 30))
+def test_those_who_wait_use_what_the_budget_allows(made: list[float], floor: int, waiters: int) -> None:
+    window, tenth, spread = 60.0, 6.0, 2.0
+    budget = Budget(BudgetSettings(ratio=0, floor=floor, window=window))
+    spent_at = max((now for now in sorted(made) if budget.reserve_retry(now) is not None), default=0.0)
+    # As steps of flows do: they ask when they were told to, and line up again when they come in vain.
+    line, made_by = [(30.0, waiter) for waiter in range(waiters)], list[float]()
+    while line:
+        now, waiter = heapq.heappop(line)
+        if budget.reserve_retry(now) is not None:
+            made_by.append(now)
+        else:
+            heapq.heappush(line, (max(budget.line_up(now), now + 1.0) + spread * (waiter % 7) / 7, waiter))
+    for number, when in enumerate(made_by):
+        assert when <= max(30.0, spent_at) + (window + tenth + spread) * (number // floor + 1)
 
 
 def test_counts_are_exact_across_threads() -> None:

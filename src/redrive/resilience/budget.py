@@ -48,6 +48,8 @@ class Budget:
         self._width = self.settings.window / BUCKETS
         self._requests = [0] * BUCKETS
         self._retries = [0] * BUCKETS
+        self._awaited = [0] * BUCKETS
+        """How many of the retries that leave the window with each bucket a caller in the queue was told to wait for."""
         self._slot: int | None = None
         self._last_in_queue = 0.0
         """When the last caller in the queue asks again."""
@@ -80,14 +82,23 @@ class Budget:
         """Queue a caller that found the budget spent, and return when it should ask again.
 
         Callers are spaced as far apart as the budget requires, but asked back within one window at the latest: by then
-        the budget may allow more.
+        the budget may allow more. None waits longer than until a retry leaves the window that nobody before it waits
+        for: retries made at once leave at once.
         """
         with self._lock:
-            self._slide(now)
+            slot = self._slide(now)
             window = self.settings.window
             after = max(self._last_in_queue, now) + window / max(1.0, self._allowed())
-            self._last_in_queue = min(after, now + window)
-            return self._last_in_queue
+            turn = min(after, now + window)
+            for leaving in range(slot - BUCKETS + 1, slot + 1):
+                bucket, left_at = leaving % BUCKETS, (leaving + BUCKETS) * self._width
+                if left_at >= turn:
+                    break
+                if self._awaited[bucket] < self._retries[bucket]:
+                    self._awaited[bucket] += 1
+                    return left_at
+            self._last_in_queue = turn
+            return turn
 
     def _left(self) -> float:
         return self._allowed() - sum(self._retries)
@@ -107,6 +118,7 @@ class Budget:
         for passed in range(last + 1, min(slot, last + BUCKETS) + 1):
             self._requests[passed % BUCKETS] = 0
             self._retries[passed % BUCKETS] = 0
+            self._awaited[passed % BUCKETS] = 0
         self._slot = slot
         return slot
 
