@@ -14,7 +14,7 @@ from redrive.formatting.times import format_duration
 from redrive.stores.records import FlowStatus
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow_id: str
     definition: str
     status: FlowStatus
@@ -40,6 +40,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: list[Wait]
     """The soonest first."""
     next_steps: list[Advice]
+    elided: int = 0
+    """How many entries in the middle of the timeline are left out."""
+    elided_events: int = 0
+    """How many events in the middle are left out."""
 
     def __str__(self) -> str:
         """Return what `redrive explain` prints."""

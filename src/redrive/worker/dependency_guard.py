@@ -1,17 +1,19 @@
 """Apply circuits, retry budgets and limits to steps: work that they hold back waits, and no attempt is spent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from redrive.calls.shared_dependencies import DEPENDENCIES
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
+from redrive.flows.waits import WaitsFor
 from redrive.policies.policy import Policy
 from redrive.resilience import circuit as circuits
 from redrive.resilience import ramp as ramps
 from redrive.resilience.circuit_outcome import circuit_outcome
 from redrive.resilience.dependencies import Dependencies, Dependency
 from redrive.resilience.limits import ONE_REQUEST, Limits
+from redrive.stores.worker_reports import DependencyOrder
 from redrive.telemetry.events import CircuitChanged, CircuitRecovery, circuit_events
 from redrive.telemetry.stream import emit
 from redrive.worker.dependency_line import Alarm, Attempt, DependencyLine
@@ -27,17 +29,22 @@ LONGEST_TURN = 10.0
 SOON = 5.0
 # The same for an item that waits for a limit, which a later version of the code may have raised.
 LONGEST_WAIT = 600.0
+LONGEST_ORDER = 250
+"""Characters of who gave an order, and why, that a reason repeats."""
 
 
 class Deferred(Exception):
     """The attempt must wait until a given time, or until it has its turn in a line."""
 
-    def __init__(self, until: float, reason: str, line: DependencyLine | None = None) -> None:
+    def __init__(
+        self, until: float, reason: str, line: DependencyLine | None = None, waits_for: WaitsFor = "limit"
+    ) -> None:
         super().__init__(reason)
         self.until = until
         self.reason = reason
         self.line = line
         """The line in which it may wait, to begin earlier."""
+        self.waits_for = waits_for
 
 
 def dependencies_of_steps() -> Dependencies:
@@ -77,6 +84,8 @@ class DependencyGuard:
         self._alarm = alarm
         self._most_in_line = most_in_line
         self._lines: dict[str, DependencyLine] = {}
+        self._obeyed: dict[str, float] | None = None
+        """Dependency -> when the last order about it was given; None before the first look at orders."""
         self.permits: dict[Attempt, tuple[Dependency, circuits.Circuit, circuits.Permit]] = {}
         """Of running attempts, with the circuit that issued each. Other attempts need not be reported."""
 
@@ -107,7 +116,7 @@ class DependencyGuard:
             self.ignored(attempt, now)
             # One after the other: if all asked again at once, the number of events would grow with its square.
             turn = max(budget.line_up(now), now + ASK_AGAIN)
-            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {dependency.name} is spent")
+            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {dependency.name} is spent", None, "budget")
         budget.count_request(now)
         if limits is not None:
             # It stays counted if the attempt is cancelled before it is sent: too few requests are better than too many.
@@ -134,7 +143,7 @@ class DependencyGuard:
             due = line.turn(due, limits.seconds_apart, now + LONGEST_WAIT)
         # Not spread, which would change their order: their times are as far apart as the limit says.
         due = max(due, now + ASK_AGAIN)
-        return Deferred(due, f"the limit of {limits.of_requests} of {dependency.name} is reached", line)
+        return Deferred(due, f"the limit of {limits.of_requests} of {dependency.name} is reached", line, "limit")
 
     def _held_by_ramp(self, dependency: Dependency, circuit: circuits.Circuit, now: float) -> Deferred:
         line, ramp = self._line(dependency), circuit.state.ramp
@@ -147,17 +156,22 @@ class DependencyGuard:
             line.stay_outside(due)
         about = "calls are let through in order, as fast as it can take them"
         reason = f"the circuit of {dependency.name} is recovering: {about}"
-        return Deferred(due + SPREAD * self._dice(), reason, line)
+        return Deferred(due + SPREAD * self._dice(), reason, line, "recovery")
 
     def _held_by_open_circuit(self, dependency: Dependency, circuit: circuits.Circuit, now: float) -> Deferred:
         line, state = self._line(dependency), circuit.state
+        reason = f"the circuit of {dependency.name} is open"
         due = max(circuit.probe_due() or now, now)
-        if state.phase == "half_open":
+        if state.by_hand:
+            # Nobody knows until when: it is asked again now and then, and begins earlier once somebody closes it.
+            reason = f"the circuit of {dependency.name} was {state.by_hand}"
+            due = now + max(ASK_AGAIN, circuit.settings.cooldown)
+        elif state.phase == "half_open":
             # Ask less often the longer the probe takes.
             due = now + ASK_AGAIN + max(0.0, now - state.probe_at)
         elif due - now > SOON:
             line = None
-        return Deferred(due + SPREAD * self._dice(), f"the circuit of {dependency.name} is open", line)
+        return Deferred(due + SPREAD * self._dice(), reason, line, "circuit")
 
     def _line(self, dependency: Dependency) -> DependencyLine | None:
         line = self._lines.get(dependency.name)
@@ -175,6 +189,26 @@ class DependencyGuard:
     def ignored(self, attempt: Attempt, now: float) -> None:
         """The attempt ended without saying anything about the dependency."""
         self._report(attempt, circuits.ignored, now)
+
+    def in_line(self, name: str) -> int:
+        """How many attempts wait in line for the dependency."""
+        return len(self._lines.get(name, ()))
+
+    def obey(self, orders: Sequence[DependencyOrder], now: float) -> None:
+        """Hold circuits open, or close them, as ordered. Orders to close from before this guard existed were obeyed."""
+        is_first, self._obeyed = self._obeyed is None, self._obeyed or {}
+        for order in orders:
+            by_hand = redact(order.in_words, LONGEST_ORDER)
+            circuit = self.dependencies.get(order.name).circuit
+            if circuit is None:
+                continue
+            if order.order == "open":
+                _report_change(circuit.hold_open(by_hand, now))
+            elif circuit.state.by_hand or not (is_first or self._obeyed.get(order.name) == order.at):
+                _report_change(circuit.close(by_hand, now))
+                if (line := self._lines.get(order.name)) is not None:
+                    line.look_at(now)
+            self._obeyed[order.name] = order.at
 
     def release_all(self, now: float) -> None:
         """Return all permits, so that a probe can be given to the next caller, and close the lines."""

@@ -6,6 +6,7 @@ from typing import Any
 from litestar import Request, Response, Router, get
 
 from redrive.determinism.clock import current_clock
+from redrive.flows.waits import WaitsFor
 from redrive.server.authentication import caller_of
 from redrive.server.context import app_of
 from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
@@ -44,6 +45,15 @@ class RetryResponse(ResponseModel, frozen=True):
     """Whether the work item may be retried after its first attempt."""
     dependencies_satisfied: bool
     """Whether the outputs that the work item needs are there."""
+    definition: str
+    dependency: str
+    """What the step talks to; empty for nothing that has a name."""
+    waits_for: WaitsFor
+    """backoff, retry_after, circuit, recovery, budget, limit, snooze, redrive; empty while the attempt runs."""
+    error_type: str
+    """Of the last failure; empty before the first."""
+    since: datetime | None
+    """When it began to wait, or when its attempt began."""
     retry_eligible: bool
     """Whether the work item may be attempted again at all."""
     ready: bool

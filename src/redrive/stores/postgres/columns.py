@@ -5,17 +5,8 @@ from typing import Any
 
 from redrive.stores.audit import AuditEntry
 from redrive.stores.queues import QueuePause, QueueRecord
-from redrive.stores.records import (
-    DeadLetter,
-    EventRow,
-    FlowRecord,
-    HeartbeatRow,
-    KeyRow,
-    Message,
-    NewFlow,
-    RetryRow,
-    StepRow,
-)
+from redrive.stores.records import DeadLetter, EventRow, FlowRecord, HeartbeatRow, Message, NewFlow, RetryRow
+from redrive.stores.registry_rows import KeyRow, StepRow
 
 FLOW = FlowRecord.__struct_fields__
 NEW_FLOW = NewFlow.__struct_fields__
@@ -84,7 +75,7 @@ def queue_record(row: Any) -> QueueRecord:
 
 
 def _is_time(column: str) -> bool:
-    return column == "at" or column.endswith("_at")
+    return column in ("at", "since") or column.endswith("_at")
 
 
 def _read(column: str, table: str) -> str:
