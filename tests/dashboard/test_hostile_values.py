@@ -77,9 +77,8 @@ def test_scripts_in_every_field_are_text(hostile: ServerProcess, open_page: Open
 
 
 def test_scripts_in_urls_are_text(hostile: ServerProcess, open_page: OpenPage) -> None:
-    page = open_page(
-        f"{hostile.url}/flows?text=<script>window.hit=1</script>&definition=<img src=x onerror=window.hit=1>"
-    )
+    script = "<script>window.hit=1</script>"
+    page = open_page(f"{hostile.url}/flows?text={script}&definition=<img src=x onerror=window.hit=1>")
     expect(page.get_by_role("searchbox")).to_have_value(script)
     is_harmless(page)
     page.goto(f"{hostile.url}/flows/<script>window.hit=1<%2Fscript>")
