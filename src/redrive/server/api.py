@@ -19,6 +19,7 @@ from redrive.server.resources import (
     audit,
     completions,
     dead_letters,
+    flow_bulk,
     flow_events,
     flow_steps,
     flows,
@@ -55,6 +56,7 @@ class Api:
             route_handlers=[
                 steps.router,
                 flows.router,
+                flow_bulk.router,
                 flow_events.router,
                 flow_steps.router,
                 completions.router,

@@ -1,14 +1,12 @@
 """Flows: start, list, get, explain, cancel, pause, resume."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Request, Response, Router, get, post
-from msgspec import Meta
 
 from redrive.client.app import App
-from redrive.client.definition_names import full_name
 from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
@@ -18,13 +16,12 @@ from redrive.server.audit import audited
 from redrive.server.authentication import caller_of, operator_name
 from redrive.server.context import app_of, context_of, visible_flow
 from redrive.server.cursors import decode_cursor, encode_cursor
+from redrive.server.flow_selection import LONGEST_KEY, FlowSelection, flow_query
 from redrive.server.flow_start import StartRequest, start_flow
 from redrive.server.models import (
     Cursor,
     Limit,
-    Name,
     OperatorRequest,
-    RequestModel,
     ResponseModel,
     json_response,
     large_json_response,
@@ -37,7 +34,6 @@ from redrive.server.resources.flow_steps import StepResponse, steps_of
 from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus
 
 TAG = "flows"
-LONGEST_KEY = 500
 MOST_PAGES = 20
 """Of the store, that are read for one page of a limited key."""
 PLAIN_TEXT = "^[!-~]([ -~]*[!-~])?$"
@@ -84,13 +80,7 @@ class FlowPage(ResponseModel, frozen=True):
     """The cursor of the next page; null on the last one."""
 
 
-class FlowFilter(RequestModel, frozen=True):
-    status: list[FlowStatus] = msgspec.field(default_factory=list)
-    """Repeatable."""
-    definition: Name | None = None
-    """Billing, or workflow:Billing, action:charge."""
-    queue: Name | None = None
-    key: Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | None = None
+class FlowFilter(FlowSelection, frozen=True):
     cursor: Cursor | None = None
     limit: Limit = 50
 
@@ -154,14 +144,7 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, FlowFilter)
     app = app_of(request)
-    query = FlowQuery(
-        status=tuple(wanted.status),
-        definition=None if wanted.definition is None else await full_name(app, wanted.definition),
-        queue=wanted.queue,
-        key=wanted.key,
-        before=decode_cursor(wanted.cursor),
-        limit=wanted.limit + 1,
-    )
+    query = await flow_query(app, wanted, before=decode_cursor(wanted.cursor), limit=wanted.limit + 1)
     caller = caller_of(request.scope)
     shown, last = await _visible(app, query, caller) if caller.is_limited else await _page(app, query)
     following = encode_cursor(last) if last is not None else None
@@ -271,7 +254,12 @@ def _endpoint(name: str, summary: str, body: type[OperatorRequest] = OperatorReq
         wanted = await read_body(request, body)
         await visible_flow(request, flow_id)
         handle: Handle[Any] = app_of(request).handle(flow_id)
-        requests: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
+        requests: dict[str, Any] = {
+            "cancel": handle.cancel,
+            "pause": handle.pause,
+            "resume": handle.resume,
+            "retry": handle.retry_now,
+        }
         settings = {"force": wanted.force} if isinstance(wanted, CancelRequest) else {}
         async with audited(request, f"flow.{name}", flow_id, by=wanted.by, detail=wanted.why):
             await requests[name](by=operator_name(request.scope, wanted.by), why=wanted.why, **settings)
@@ -290,5 +278,6 @@ router = Router(
         _endpoint("cancel", "Cancel a flow: its waits end, and its code may clean up", CancelRequest),
         _endpoint("pause", "Pause a flow: it begins no more attempts, and running ones may finish"),
         _endpoint("resume", "Resume a paused flow, or a parked one whose code has been fixed"),
+        _endpoint("retry", "Retry now: begin the next attempts of a flow now, instead of when their waits end"),
     ],
 )
