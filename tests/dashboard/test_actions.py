@@ -8,7 +8,7 @@ from tests.dashboard.conftest import Night, OpenPage
 from tests.dashboard.incident_flows import count, start, until
 from tests.dashboard.server_process import ServerProcess
 
-pytestmark = pytest.mark.promise("V4")
+pytestmark = pytest.mark.promise("V2")
 
 
 def confirm(page: Page, verb: str, why: str = "tested") -> None:
@@ -110,7 +110,6 @@ def test_an_error_of_the_server_is_shown_in_the_dialog(night: Night, open_page: 
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-@pytest.mark.promise("V5")
 def test_roles_decide_what_is_shown_and_offered(empty: ServerProcess, open_page: OpenPage) -> None:
     flow = start(empty.client, "action", "import_row", {"number": 99})
     until(lambda: empty.client.get(f"/v1/flows/{flow}").json()["status"] == "completed")

@@ -150,7 +150,7 @@ def test_the_log_and_the_result_are_shown(night: Night, open_page: OpenPage) -> 
     expect(page.locator(".events")).to_contain_text("flow completed")
 
 
-@pytest.mark.promise("V2")
+@pytest.mark.promise("V3")
 def test_a_change_is_shown_within_a_second(night: Night, open_page: OpenPage) -> None:
     flow = start(night.server.client, "workflow", "Reminder", {"hours": 3})
     page = open_page(f"{night.url}/flows/{flow}")
