@@ -60,6 +60,7 @@ def test_the_list_says_what_a_flow_waits_for_and_until_when(night: Night, open_p
 
 def test_search_and_filters_are_kept_in_the_url(night: Night, open_page: OpenPage) -> None:
     page = open_page(f"{night.url}/flows")
+    expect(page.get_by_role("searchbox")).to_be_visible()
     page.keyboard.press("/")
     page.keyboard.type("order-1703")
     expect(page.locator("tbody tr")).to_have_count(1)
