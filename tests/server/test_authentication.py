@@ -35,6 +35,8 @@ ENDPOINTS: list[tuple[str, str, Role | None, Any]] = [
     ("POST", f"/v1/flows/{NO_FLOW}/cancel", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/pause", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/resume", "operate", WHY),
+    ("POST", f"/v1/flows/{NO_FLOW}/retry", "operate", WHY),
+    ("POST", "/v1/flows/bulk", "operate", {"action": "pause", "filter": {"queue": "gate"}, **WHY}),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/reset", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/complete", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/resolve", "operate", WHY),
@@ -52,6 +54,9 @@ ENDPOINTS: list[tuple[str, str, Role | None, Any]] = [
     ("POST", "/v1/queues/gate/resume", "admin", {"why": "a test"}),
     ("GET", "/v1/workers", "read", None),
     ("GET", "/v1/audit", "admin", None),
+    ("POST", "/v1/policies", "read", {"text": "[retry: 3]"}),
+    ("GET", "/v1/session", None, None),
+    ("DELETE", "/v1/session", None, None),
     ("GET", "/metrics", "read", None),
     ("GET", "/healthz", None, None),
     ("GET", "/readyz", None, None),
@@ -100,7 +105,8 @@ def test_the_matrix_names_every_endpoint(guarded: Serving) -> None:
     tried = set()
     for method, path, _, _ in ENDPOINTS:
         tried |= {one for one in known if one[0] == method and fits(one[1], path)}
-    assert tried == known
+    # A sign-in is refused like a request without a key: see test_sessions.py.
+    assert tried == known - {("POST", "/v1/session")}
 
 
 def document(server: Serving) -> Any:

@@ -1,5 +1,6 @@
 """Which flows a request is about: the filters of the list, shared by all that select flows."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
@@ -42,12 +43,24 @@ class FlowSelection(RequestModel, frozen=True):
 
 
 async def flow_query(
-    app: App, wanted: FlowSelection, caller: Caller, *, before: str | None = None, limit: int
+    app: App,
+    wanted: FlowSelection,
+    caller: Caller,
+    among: Iterable[FlowStatus] = (),
+    *,
+    before: str | None = None,
+    limit: int,
 ) -> FlowQuery:
-    """Return the query for a caller: the text of messages can only be searched by those who may see it."""
+    """Return the query for a caller: the text of messages can only be searched by those who may see it.
+
+    among: only flows with one of these statuses.
+    """
+    status = tuple(wanted.status)
+    if among:
+        status = tuple(one for one in among if not status or one in status)
     after, until = wanted.created_after, wanted.created_before
     return FlowQuery(
-        status=tuple(wanted.status),
+        status=status,
         definition=None if wanted.definition is None else await full_name(app, wanted.definition),
         queue=wanted.queue,
         key=wanted.key,

@@ -156,6 +156,7 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
     "/",
     opt=operation(
         summary="List flows, newest first",
+        live=True,
         tag=TAG,
         role="read",
         within_limits=True,
@@ -264,6 +265,7 @@ async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, Flo
     "/{flow_id:str}/explain",
     opt=operation(
         summary="Explain a flow: what happened, and why",
+        live=True,
         tag=TAG,
         role="read",
         within_limits=True,
@@ -309,7 +311,12 @@ def _endpoint(name: str, summary: str, body: type[OperatorRequest] = OperatorReq
         wanted = await read_body(request, body)
         await visible_flow(request, flow_id)
         handle: Handle[Any] = app_of(request).handle(flow_id)
-        requests: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
+        requests: dict[str, Any] = {
+            "cancel": handle.cancel,
+            "pause": handle.pause,
+            "resume": handle.resume,
+            "retry": handle.retry_now,
+        }
         settings = {"force": wanted.force} if isinstance(wanted, CancelRequest) else {}
         async with audited(request, f"flow.{name}", flow_id, by=wanted.by, detail=wanted.why):
             await requests[name](by=operator_name(request.scope, wanted.by), why=wanted.why, **settings)
@@ -329,5 +336,6 @@ router = Router(
         _endpoint("cancel", "Cancel a flow: its waits end, and its code may clean up", CancelRequest),
         _endpoint("pause", "Pause a flow: it begins no more attempts, and running ones may finish"),
         _endpoint("resume", "Resume a paused flow, or a parked one whose code has been fixed"),
+        _endpoint("retry", "Retry now: begin the next attempts of a flow now, instead of when their waits end"),
     ],
 )

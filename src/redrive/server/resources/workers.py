@@ -85,6 +85,7 @@ class WorkerList(ResponseModel, frozen=True):
     "/",
     opt=operation(
         summary="List workers",
+        live=True,
         tag="workers",
         role="read",
         query=NoQuery,
