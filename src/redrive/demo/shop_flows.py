@@ -38,9 +38,7 @@ def book_parcel(order: str, country: str) -> str:
     return parcel
 
 
-@action(
-    dependency="mail", retry="[RateLimitError -> retry: 20, backoff: 10s] [TransientError -> retry: 5, backoff: 2s]"
-)
+@action(dependency="mail", retry=MAIL_POLICY)
 def send_mail(to: str, subject: str) -> str:
     message: str = post("/mail/messages", to=to, subject=subject)["id"]
     return message
