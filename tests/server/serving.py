@@ -34,6 +34,7 @@ class Serving:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self.app: App
+        self.api: Api
         self.url = ""
         self.client: httpx.Client
         self._loop: asyncio.AbstractEventLoop
@@ -45,7 +46,8 @@ class Serving:
             self.url = url_of(bound)
             http = HttpSettings(allow=("127.0.0.1",), callback_base=self.url)
             async with redrive.open(self._store, worker=self._worker, http=http) as self.app:
-                self._server = HttpServer(Api(self.app, self._settings, on_loopback=self._on_loopback))
+                self.api = Api(self.app, self._settings, on_loopback=self._on_loopback)
+                self._server = HttpServer(self.api)
                 serving = asyncio.create_task(self._server.serve(sockets=[bound]))
                 assert await wait_until_started(self._server, serving)
                 self._ready.set()

@@ -51,6 +51,8 @@ ENDPOINTS: list[tuple[str, str, Role | None, Any]] = [
     ("POST", "/v1/queues/gate/resume", "admin", {"why": "a test"}),
     ("GET", "/v1/workers", "read", None),
     ("GET", "/v1/audit", "admin", None),
+    ("GET", "/v1/session", None, None),
+    ("DELETE", "/v1/session", None, None),
     ("GET", "/metrics", "read", None),
     ("GET", "/healthz", None, None),
     ("GET", "/readyz", None, None),
@@ -99,7 +101,8 @@ def test_the_matrix_names_every_endpoint(guarded: Serving) -> None:
     tried = set()
     for method, path, _, _ in ENDPOINTS:
         tried |= {one for one in known if one[0] == method and fits(one[1], path)}
-    assert tried == known
+    # A sign-in is refused like a request without a key: see test_sessions.py.
+    assert tried == known - {("POST", "/v1/session")}
 
 
 def document(server: Serving) -> Any:

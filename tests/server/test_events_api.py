@@ -15,6 +15,7 @@ import redrive
 from redrive.server.api_keys import ApiKeys, Caller
 from redrive.server.event_streams import EventStreams
 from redrive.server.settings import ServerSettings
+from redrive.server.stream_places import StreamPlaces
 from redrive.stores.records import EventRow
 
 STREAM = {"Accept": "text/event-stream"}
@@ -241,7 +242,9 @@ def test_a_stream_gives_the_last_events_of_a_flow_that_ends_while_it_looks(monke
                 return rows
 
             monkeypatch.setattr(app.store, "read_events_after", read_and_let_it_end)
-            streams = EventStreams(ServerSettings(), ApiKeys(app.store, 1.0))
+            streams = EventStreams(
+                ServerSettings(), StreamPlaces(ServerSettings()), ApiKeys(app.store, 1.0).still_valid
+            )
             pieces = [piece async for piece in await streams.begin(app, handle.id, (0, 0), Caller("read"))]
             app.stop()
             await working[0]

@@ -10,6 +10,8 @@ from redrive.server import openapi
 from redrive.server.authentication import Authenticator, authorize
 from redrive.server.body_budget import BodyBudget
 from redrive.server.context import ServerContext
+from redrive.server.dashboard_files import DashboardFiles
+from redrive.server.live_endpoints import live_snapshots
 from redrive.server.middleware import Middleware
 from redrive.server.problems import problem_response
 from redrive.server.rate_limit import RateLimiter
@@ -23,6 +25,7 @@ from redrive.server.resources import (
     health,
     queues,
     retries,
+    session,
     steps,
     workers,
 )
@@ -30,11 +33,21 @@ from redrive.server.settings import ServerSettings
 
 
 class Api:
-    """An ASGI application over an open app. on_loopback: only this machine can reach it."""
+    """An ASGI application over an open app.
 
-    def __init__(self, app: App, settings: ServerSettings | None = None, *, on_loopback: bool = True) -> None:
+    on_loopback: only this machine can reach it. read_only: nothing can be changed, whatever the caller's role.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        settings: ServerSettings | None = None,
+        *,
+        on_loopback: bool = True,
+        read_only: bool = False,
+    ) -> None:
         self.settings = settings = settings or ServerSettings()
-        self._context = ServerContext(app, settings)
+        self.context = ServerContext(app, settings, read_only=read_only)
         metrics = health.metrics_endpoint()
         self._stop_metrics: Callable[[], None] | None = metrics[1] if metrics else None
         inner = Litestar(
@@ -49,26 +62,28 @@ class Api:
                 queues.router,
                 workers.router,
                 audit.router,
+                session.router,
                 health.healthz,
                 health.readyz,
                 health.document_endpoint(lambda: openapi.document(inner)),
                 *([metrics[0]] if metrics else []),
             ],
             guards=[authorize],
+            before_request=live_snapshots,
             exception_handlers={Exception: problem_response},
             request_max_body_size=settings.largest_body,
-            state=State({"context": self._context}),
+            state=State({"context": self.context}),
             openapi_config=None,
             logging_config=None,
         )
-        authenticator = Authenticator(self._context.keys, on_loopback=on_loopback)
+        authenticator = Authenticator(self.context.keys, self.context.sessions, on_loopback=on_loopback)
         limiter = RateLimiter(settings.rate, settings.burst)
         bodies = BodyBudget(settings.bodies, settings.bodies_per_caller, settings.bodies_patience)
-        self.asgi = Middleware(inner, authenticator, limiter, bodies)
+        self.asgi = Middleware(inner, authenticator, limiter, bodies, DashboardFiles.load())
 
     def stop(self) -> None:
         """End the event streams, and stop collecting metrics."""
-        self._context.streams.stop()
+        self.context.stream_places.stop()
         if self._stop_metrics is not None:
             self._stop_metrics()
             self._stop_metrics = None

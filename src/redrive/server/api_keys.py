@@ -36,6 +36,8 @@ class Caller(msgspec.Struct, frozen=True):
     """The queues whose flows the caller may see and use; empty: all."""
     definitions: tuple[str, ...] = ()
     """The definitions whose flows the caller may see and use, with or without their kind; empty: all."""
+    session: str = ""
+    """The session of the dashboard in which the caller acts; empty if the key itself was sent."""
 
     def has_role(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
@@ -105,7 +107,7 @@ class ApiKeys:
         digest = _digest(found[2]) if found else ""
         if row is None or not hmac.compare_digest(row.digest, digest) or row.role not in ROLES or _has_expired(row):
             return None
-        await self._mark_used(row)
+        await self.note_use(row.id)
         return Caller(row.role, row.id, row.name, row.queues, row.definitions)
 
     async def still_valid(self, caller: Caller) -> bool:
@@ -116,13 +118,14 @@ class ApiKeys:
         row = self._keys.get(caller.id)
         return row is not None and not _has_expired(row)
 
-    async def _mark_used(self, row: KeyRow) -> None:
-        now = SYSTEM_CLOCK.wall()
-        if now - max(row.used_at or 0.0, self._marked.get(row.id, 0.0)) >= _USE_INTERVAL:
-            self._marked[row.id] = now
+    async def note_use(self, id_: str) -> None:
+        """Record that the key was used now, to about a minute."""
+        row, now = self._keys.get(id_), SYSTEM_CLOCK.wall()
+        if row is not None and now - max(row.used_at or 0.0, self._marked.get(id_, 0.0)) >= _USE_INTERVAL:
+            self._marked[id_] = now
             # Who is let in does not depend on whether that can be noted.
             with suppress(StoreError):
-                await self._store.mark_keys_used({row.id: now})
+                await self._store.mark_keys_used({id_: now})
 
     async def _refresh(self) -> None:
         now = SYSTEM_CLOCK.monotonic()

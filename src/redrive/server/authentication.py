@@ -1,5 +1,6 @@
 """Authenticate callers by API key, or by being on this machine, and authorize them by role."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from litestar.connection import ASGIConnection
@@ -9,6 +10,7 @@ from redrive.server.api_keys import ApiKeys, Caller
 from redrive.server.loopback import is_loopback_host, is_own_origin
 from redrive.server.operations import Operation
 from redrive.server.problems import ProblemError
+from redrive.server.sessions import COOKIE, Sessions
 
 CALLER = "redrive.caller"
 """The key of the ASGI scope under which the middleware leaves the caller, or why there is none."""
@@ -17,18 +19,24 @@ _NO_KEY = (
     "redrive keys add --role operate --name NAME"
 )
 _FORWARDED = ("X-Forwarded-For", "Forwarded", "Via", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP")
+OWN_REQUEST = "X-Redrive-Request"
+"""The header that the dashboard adds to requests that change something."""
+SAFE_METHODS = ("GET", "HEAD")
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 class Authenticator:
-    def __init__(self, keys: ApiKeys, *, on_loopback: bool) -> None:
+    def __init__(self, keys: ApiKeys, sessions: Sessions, *, on_loopback: bool) -> None:
         self._keys = keys
+        self._sessions = sessions
         self._on_loopback = on_loopback
 
     async def authenticate(self, scope: Any) -> Caller:
         """Return the caller; ProblemError 401 or 403 if the request is not allowed."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if await self._keys.are_required():
+            if "authorization" not in headers and (value := cookie_of(headers)):
+                return await self._by_session(value, scope["method"], headers)
             return await self._by_key(headers.get("authorization", ""))
         if not self._on_loopback:
             raise _unauthorized(_NO_KEY)
@@ -59,6 +67,36 @@ class Authenticator:
             raise _unauthorized("this API key is unknown, has expired or has been revoked")
         return caller
 
+    async def _by_session(self, value: str, method: str, headers: dict[str, str]) -> Caller:
+        caller = await self._sessions.caller(value)
+        if caller is None:
+            raise _unauthorized("your session has ended; sign in again")
+        if method not in SAFE_METHODS:
+            # A browser may send the cookie for a page of another site as well, but that cannot add a header.
+            check_own_page(headers)
+            if headers.get(OWN_REQUEST.lower()) != "1":
+                raise ProblemError(403, f"with a session, send the header {OWN_REQUEST}: 1", parameter=OWN_REQUEST)
+        return caller
+
+
+def cookie_of(headers: Mapping[str, str]) -> str:
+    """Return the value of the session's cookie; empty if there is none."""
+    for pair in headers.get("cookie", "").split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""
+
+
+def check_own_page(headers: Mapping[str, str]) -> None:
+    """Refuse a request that a browser sends for a page of another site; ProblemError 403."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    # Pages cannot set either. Browsers leave out the first without TLS, except for this machine.
+    if site is not None and site != "same-origin":
+        raise ProblemError(403, "requests from pages of other sites are refused", parameter="Sec-Fetch-Site")
+    if site is None and origin is not None and not is_own_origin(origin, headers.get("host", "")):
+        raise ProblemError(403, "requests from pages of other sites are refused", parameter="Origin")
+
 
 def caller_of(scope: Any) -> Caller:
     """Return the caller that the middleware authenticated; raises the ProblemError if it found none."""
@@ -68,9 +106,19 @@ def caller_of(scope: Any) -> Caller:
     return caller
 
 
+def known_caller(scope: Any) -> Caller | None:
+    """Return the caller; None if the request has no valid key or session. Raises the ProblemError of other refusals."""
+    caller: Caller | ProblemError = scope[CALLER]
+    if isinstance(caller, ProblemError) and caller.problem.status == 401:
+        return None
+    return caller_of(scope)
+
+
 def authorize(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """A Litestar guard: refuse callers who may not use the endpoint."""
     operation: Operation | None = handler.opt.get("operation")
+    if operation is not None and connection.app.state.context.read_only and _changes(connection.scope, operation):
+        raise ProblemError(403, "this server is read-only; redrive dashboard --operate allows changes")
     if operation is not None and operation.role is None:
         return
     caller = caller_of(connection.scope)
@@ -79,6 +127,10 @@ def authorize(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRoute
         raise ProblemError(403, f"this needs a key with the role {operation.role}; yours has the role {caller.role}")
     if caller.is_limited and not (operation is not None and operation.within_limits):
         raise ProblemError(403, "this needs an API key without limits to queues or definitions; yours has such limits")
+
+
+def _changes(scope: Any, operation: Operation) -> bool:
+    return scope["method"] not in SAFE_METHODS and not operation.changes_nothing
 
 
 def operator_name(scope: Any, name: str) -> str:

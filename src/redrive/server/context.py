@@ -11,7 +11,11 @@ from redrive.server.authentication import caller_of
 from redrive.server.body_budget import BodyClaim
 from redrive.server.event_streams import EventStreams
 from redrive.server.large_inputs import LargeInputs
+from redrive.server.live_views import LiveViews
+from redrive.server.rate_limit import RateLimiter
+from redrive.server.sessions import Sessions
 from redrive.server.settings import ServerSettings
+from redrive.server.stream_places import StreamPlaces
 from redrive.stores.records import FlowRecord
 
 CLIENT = "redrive.client"
@@ -21,11 +25,17 @@ BODY_CLAIM = "redrive.body_claim"
 
 
 class ServerContext:
-    def __init__(self, app: App, settings: ServerSettings) -> None:
+    def __init__(self, app: App, settings: ServerSettings, *, read_only: bool = False) -> None:
         self.app = app
+        self.read_only = read_only
+        """Whether nobody may change anything, whatever their role."""
         self.settings = settings
         self.keys = ApiKeys(app.store, settings.key_cache)
-        self.streams = EventStreams(settings, self.keys)
+        self.sessions = Sessions(self.keys, settings.session_lifetime)
+        self.failed_sign_ins = RateLimiter(settings.failed_sign_ins / 60, settings.failed_sign_ins)
+        self.stream_places = StreamPlaces(settings)
+        self.streams = EventStreams(settings, self.stream_places, self.sessions.still_valid)
+        self.live_views = LiveViews(app.store, settings, self.stream_places, self.sessions.still_valid)
         self.large_inputs = LargeInputs()
 
 

@@ -1,9 +1,7 @@
 """Stream a flow's events as server-sent events, from any line on, until the flow has ended."""
 
-import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
@@ -14,9 +12,9 @@ from redrive.explain.hidden_payloads import hide_lines
 from redrive.explain.log_line import BrokenEvent, LogLine, public_lines
 from redrive.failures.redaction import redact
 from redrive.flows.events import ENDINGS
-from redrive.server.api_keys import ApiKeys, Caller
-from redrive.server.problems import ProblemError
+from redrive.server.api_keys import Caller
 from redrive.server.settings import ServerSettings
+from redrive.server.stream_places import StreamPlaces
 from redrive.stores.records import FINISHED, EventRow
 from redrive.worker.event_rows import lines_of
 
@@ -53,16 +51,14 @@ def _read(rows: list[EventRow], caller: Caller) -> list[LogLine]:
 
 
 class EventStreams:
-    """The open event streams; they end when the server stops."""
+    """Streams the logs of flows; still_valid: whether a caller may go on reading."""
 
-    def __init__(self, settings: ServerSettings, keys: ApiKeys) -> None:
+    def __init__(
+        self, settings: ServerSettings, places: StreamPlaces, still_valid: Callable[[Caller], Awaitable[bool]]
+    ) -> None:
         self._settings = settings
-        self._keys = keys
-        self._open: Counter[str] = Counter()
-        self._stopping = asyncio.Event()
-
-    def stop(self) -> None:
-        self._stopping.set()
+        self._places = places
+        self._still_valid = still_valid
 
     async def begin(
         self, app: App, flow_id: str, after: Place, caller: Caller, client: str = ""
@@ -71,27 +67,22 @@ class EventStreams:
 
         client: the API key or address whose share of the streams it uses.
         """
-        if self._open[client] >= self._settings.streams_per_caller:
-            detail = f"you have {self._open[client]} event streams open, and may have no more; close some of them"
-            raise ProblemError(503, detail, headers={"Retry-After": "5"})
-        if self._open.total() >= self._settings.streams or self._stopping.is_set():
-            raise ProblemError(503, "too many event streams are open; try again later", headers={"Retry-After": "5"})
+        self._places.check(client)
         stream = self._stream(app, flow_id, after, caller, client)
-        # Once begun, the generator runs its `finally` however the stream ends.
+        # Once begun, the generator gives up its place however the stream ends.
         await anext(stream)
         return stream
 
     async def _stream(self, app: App, flow_id: str, after: Place, caller: Caller, client: str) -> AsyncIterator[bytes]:
         clock = current_clock()
-        self._open[client] += 1
-        try:
+        with self._places.hold(client):
             yield b""
             yield b": the log of the flow, line by line\n\n"
             last_sent = clock.monotonic()
             may_have_ended = True
-            while not self._stopping.is_set():
+            while not self._places.are_closing:
                 with contextlib.suppress(StoreUnavailableError):
-                    if not await self._keys.still_valid(caller):
+                    if not await self._still_valid(caller):
                         return
                     events = await events_after(app, flow_id, after, PAGE_SIZE, caller)
                     for event in events:
@@ -113,20 +104,7 @@ class EventStreams:
                 if clock.monotonic() - last_sent >= self._settings.heartbeat:
                     yield b": heartbeat\n\n"
                     last_sent, may_have_ended = clock.monotonic(), True
-                await self._pause()
-        finally:
-            self._open[client] -= 1
-            if not self._open[client]:
-                # Otherwise one entry would be left for every address that ever read a stream.
-                del self._open[client]
-
-    async def _pause(self) -> None:
-        loop = asyncio.get_running_loop()
-        timer = loop.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait([timer], timeout=self._settings.poll)
-        finally:
-            timer.cancel()
+                await self._places.pause(self._settings.poll)
 
 
 async def _final_status(app: App, flow_id: str) -> str:

@@ -12,6 +12,7 @@ from redrive.server.authentication import CALLER, Authenticator
 from redrive.server.body_budget import BodyBudget, BodyClaim
 from redrive.server.connections import peer_of
 from redrive.server.context import BODY_CLAIM, CLIENT
+from redrive.server.dashboard_files import DashboardFiles, send_file
 from redrive.server.http_protocol import RESERVED
 from redrive.server.problems import MEDIA_TYPE, ProblemError, problem_for
 from redrive.server.rate_limit import RateLimiter
@@ -33,11 +34,19 @@ SECURITY_HEADERS = [
 
 
 class Middleware:
-    def __init__(self, inner: Litestar, authenticator: Authenticator, limiter: RateLimiter, bodies: BodyBudget) -> None:
+    def __init__(
+        self,
+        inner: Litestar,
+        authenticator: Authenticator,
+        limiter: RateLimiter,
+        bodies: BodyBudget,
+        page: DashboardFiles,
+    ) -> None:
         self._inner = inner
         self._authenticator = authenticator
         self._limiter = limiter
         self._bodies = bodies
+        self._page = page
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -57,6 +66,11 @@ class Middleware:
                 if is_reserved:
                     detail = "too many connections are open; try again later"
                     raise ProblemError(503, detail, headers={"Retry-After": "1"})
+                if (file := self._page.find(scope)) is not None:
+                    # The page holds no secrets: it needs no key, and no store.
+                    self._limit(f"address {_address(scope)}")
+                    await send_file(file, scope, send)
+                    return
                 await self._check_caller(scope)
         except ProblemError as error:
             await _send_problem(error, send_with_headers)
@@ -80,13 +94,19 @@ class Middleware:
             caller = problem_for(error)
         # Not raised here: endpoints that are open to all do not need a caller.
         scope[CALLER] = caller
-        # As connections are counted: one host may own many addresses.
-        address = peer_of(scope.get("client")) or "?"
         key = caller.id if isinstance(caller, Caller) else ""
-        scope[CLIENT] = f"key {key}" if key else f"address {address}"
-        wait = self._limiter.acquire(scope[CLIENT])
+        scope[CLIENT] = f"key {key}" if key else f"address {_address(scope)}"
+        self._limit(scope[CLIENT])
+
+    def _limit(self, client: str) -> None:
+        wait = self._limiter.acquire(client)
         if wait > 0:
             raise ProblemError(429, "too many requests; slow down", headers={"Retry-After": str(math.ceil(wait))})
+
+
+def _address(scope: Any) -> str:
+    # As connections are counted: one host may own many addresses.
+    return peer_of(scope.get("client")) or "?"
 
 
 def _is_health_check(scope: Any) -> bool:

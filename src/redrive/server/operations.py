@@ -6,6 +6,10 @@ import msgspec
 
 from redrive.server.api_keys import Role
 
+EVENT_STREAM = "text/event-stream"
+_LIVE = "With `Accept: text/event-stream` the answer is streamed as events `snapshot`, each time that it changes."
+_RESUME = "For a stream: the snapshot that the client has; it is not sent again."
+
 
 class ResponseSpec(msgspec.Struct, frozen=True):
     """A response, for the OpenAPI document."""
@@ -29,6 +33,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     responses: dict[int, ResponseSpec]
     errors: tuple[int, ...] = ()
     """Error statuses, besides those that every endpoint may return."""
+    live: bool = False
+    """Whether the endpoint also streams its answer, whenever that changes: to `Accept: text/event-stream`."""
+    changes_nothing: bool = False
+    """Whether the endpoint may be used where all is read-only, though it is no GET."""
     description: str = ""
     body: Any = None
     query: Any = None
@@ -42,4 +50,17 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 def operation(**fields: Any) -> dict[str, Any]:
     """Return the `opt` of a Litestar handler: `@get(..., opt=operation(summary=..., ...))`."""
-    return {"operation": Operation(**fields)}
+    made = Operation(**fields)
+    return {"operation": _with_stream(made) if made.live else made}
+
+
+def _with_stream(made: Operation) -> Operation:
+    return msgspec.structs.replace(
+        made,
+        description=f"{made.description} {_LIVE}".strip(),
+        headers={**made.headers, "Last-Event-ID": _RESUME},
+        responses={
+            status: msgspec.structs.replace(spec, also=(*spec.also, EVENT_STREAM))
+            for status, spec in made.responses.items()
+        },
+    )

@@ -44,5 +44,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between a stream's looks for new events."""
     heartbeat: float = 15.0
     """Seconds of silence after which a stream sends a comment to keep the connection open."""
+    live_spacing: float = 0.5
+    """Seconds between two snapshots of a live view, at least."""
+    live_interval: float = 1.0
+    """Seconds after which a live view is looked at again, even if the store reports no change."""
+    session_lifetime: float = 12 * 3600.0
+    """Seconds after which a browser must sign in again."""
+    failed_sign_ins: int = 10
+    """Failed sign-ins a minute for each address; more are answered with 429."""
     key_cache: float = 2.0
     """Seconds for which the store's API keys are cached."""

@@ -111,6 +111,7 @@ def _response(letter: DeadLetter, caller: Caller) -> DeadLetterResponse:
     "/",
     opt=operation(
         summary="List dead letters, oldest first",
+        live=True,
         tag=TAG,
         role="read",
         within_limits=True,

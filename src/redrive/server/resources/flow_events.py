@@ -11,12 +11,11 @@ from redrive.server.authentication import caller_of
 from redrive.server.context import client_of, context_of, visible_flow
 from redrive.server.event_streams import WHOLE, Place, events_after
 from redrive.server.models import Limit, RequestModel, ResponseModel, json_response
-from redrive.server.operations import ResponseSpec, operation
+from redrive.server.operations import EVENT_STREAM, ResponseSpec, operation
 from redrive.server.problems import ProblemError
 from redrive.server.request_parsing import path_parameter, read_header, read_query
 from redrive.stores.records import FINISHED
 
-EVENT_STREAM = "text/event-stream"
 _LARGEST_SEQ = 2**31 - 1
 
 

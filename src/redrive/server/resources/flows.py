@@ -142,6 +142,7 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
     "/",
     opt=operation(
         summary="List flows, newest first",
+        live=True,
         tag=TAG,
         role="read",
         within_limits=True,
@@ -230,6 +231,7 @@ async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, Flo
     "/{flow_id:str}/explain",
     opt=operation(
         summary="Explain a flow: what happened, and why",
+        live=True,
         tag=TAG,
         role="read",
         within_limits=True,

@@ -52,6 +52,7 @@ class QueueLimit(RequestModel, frozen=True):
     "/",
     opt=operation(
         summary="List queues, and how full they are",
+        live=True,
         tag="queues",
         role="read",
         within_limits=True,

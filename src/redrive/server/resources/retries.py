@@ -68,6 +68,7 @@ class RetryFilter(RequestModel, frozen=True):
     "/",
     opt=operation(
         summary="List the retry queue, the next attempt first",
+        live=True,
         tag="retries",
         role="read",
         within_limits=True,

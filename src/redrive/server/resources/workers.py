@@ -34,6 +34,7 @@ class WorkerList(ResponseModel, frozen=True):
     "/",
     opt=operation(
         summary="List workers",
+        live=True,
         tag="workers",
         role="read",
         query=NoQuery,
