@@ -11,7 +11,7 @@ from tests.server.serving import Serving, problem, serving
 from redrive.errors import StoreUnavailableError
 from redrive.stores.interface import Store
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import KeyRow
+from redrive.stores.registry_rows import KeyRow
 
 WHY = {"why": "seen to it", "by": "anna"}
 STEP = {"name": "audit_step", "endpoint": "https://shop.example.com/x"}

@@ -14,7 +14,7 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from redrive.client.app import App
-    from redrive.stores.records import KeyRow
+    from redrive.stores.registry_rows import KeyRow
 
 ROLES = ("read", "read:payload", "operate", "admin")
 LONGEST_NAME = 100

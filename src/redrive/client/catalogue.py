@@ -9,7 +9,7 @@ from redrive.client.flow_access import FlowAccess
 from redrive.failures.redaction import redact
 from redrive.flows.graphs.notation.step_reading import read_step
 from redrive.flows.graphs.spec import StepSpec
-from redrive.stores.records import StepRow
+from redrive.stores.registry_rows import StepRow
 
 LARGEST_STEP = 64 * 1024
 

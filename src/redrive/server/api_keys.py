@@ -14,7 +14,7 @@ from redrive.determinism.ids import random_token
 from redrive.errors import StoreError
 from redrive.server.closed_store import keep_closed, without_mark
 from redrive.stores.interface import Store
-from redrive.stores.records import KeyRow
+from redrive.stores.registry_rows import KeyRow
 
 Role = Literal["read", "read:payload", "operate", "admin"]
 """Each may do what those before it may. read: look, without payloads. read:payload: also see arguments, results and

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from redrive.errors import RedriveError
 from redrive.stores.interface import Store
-from redrive.stores.records import KeyRow
+from redrive.stores.registry_rows import KeyRow
 
 _MARK = KeyRow(id="closed", name="closed", role="none", digest="", created_at=0.0)
 """A row among the keys that matches no key: its id and its digest do not have the form of a key's."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.observations import Observations
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
@@ -16,7 +17,6 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -24,9 +24,9 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
-    StepRow,
     WorkerRecord,
 )
+from redrive.stores.registry_rows import KeyRow, StepRow
 
 EndListener = Callable[[Sequence[str] | None], None]
 
@@ -87,7 +87,7 @@ class LeaseRenewer(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(Registry, Protocol):
+class Store(Registry, Observations, Protocol):
     """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
 
     address: str

@@ -5,6 +5,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from redrive.stores.waits import WaitsFor
+
 FlowStatus = Literal[
     "ready",  # can be claimed
     "waiting",  # can be claimed from `wake_at` on
@@ -161,6 +163,16 @@ class RetryRow(_Redacted, frozen=True, kw_only=True, gc=False):
     """Whether the work may be attempted again after the first attempt."""
     dependencies_satisfied: bool = True
     """Whether the steps that this one depends on have delivered what it needs."""
+    definition: str = ""
+    dependency: str = ""
+    """What the step talks to, without passwords; empty for nothing that has a name."""
+    waits_for: WaitsFor = ""
+    reason: str = ""
+    """Why it waits, in words; empty where the other fields say it."""
+    error_type: str = ""
+    """Of the last failure; empty before the first."""
+    since: float | None = None
+    """When it began to wait, or when its attempt began."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +198,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """The reason they gave."""
     closed_at: float | None = None
     """When they did."""
+    dependency: str = ""
+    """What the step talks to, without passwords; empty for nothing that has a name."""
 
     @property
     def cursor(self) -> tuple[float, str]:
@@ -338,6 +352,20 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     """How their ids begin."""
     before: str | None = None
     """The id of the last flow of the previous page; that flow may be gone."""
+    retrying: bool = False
+    """Only flows with work in the retry queue: it waits for another attempt, or is in it."""
+    waits_for: WaitsFor | None = None
+    """Only flows with work in the retry queue that waits for this."""
+    dependency: str | None = None
+    """Only flows with work in the retry queue, or an open dead letter, that has to do with it."""
+    error_type: str | None = None
+    """Only flows with work in the retry queue whose last failure it was, or an open dead letter."""
+    text: str | None = None
+    """How their ids begin, or a part of their key, definition or open dead letter's message, in any case."""
+    created_after: float | None = None
+    """Only flows created at this time or later."""
+    created_before: float | None = None
+    """Only flows created earlier than this."""
     limit: int = 100
 
 
@@ -345,6 +373,8 @@ class RetryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which retries to list, the next one first."""
 
     flow_id: str | None = None
+    flow_ids: tuple[str, ...] = ()
+    """Empty: any."""
     queue: str | None = None
     limit: int = 100
 
@@ -360,34 +390,7 @@ class DeadQuery(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     error_type: str | None = None
     queue: str | None = None
+    dependency: str | None = None
     after: tuple[float, str] | None = None
     """The `cursor` of the last letter of the previous page; that letter may be gone."""
     limit: int = 100
-
-
-class StepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of the catalogue, from which graphs are planned by their goals."""
-
-    name: str
-    body: str
-    """The step as it was registered."""
-    updated_at: float
-
-
-class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An access key of the HTTP API. Only its digest is stored."""
-
-    id: str
-    name: str
-    """Its holder, to be shown."""
-    role: str
-    digest: str
-    created_at: float
-    queues: tuple[str, ...] = ()
-    """The queues whose flows it may see and use; empty: all."""
-    definitions: tuple[str, ...] = ()
-    """The definitions whose flows it may see and use; empty: all."""
-    expires_at: float | None = None
-    """When it stops being accepted; None: never."""
-    used_at: float | None = None
-    """When it was last used, to about a minute."""

@@ -77,6 +77,7 @@ class Selection(RequestModel, frozen=True):
     kind: DeadKind | None = None
     error_type: Name | None = None
     queue: Name | None = None
+    dependency: Name | None = None
 
 
 class DeadLetterFilter(Selection, frozen=True):
@@ -85,17 +86,52 @@ class DeadLetterFilter(Selection, frozen=True):
     limit: Limit = 50
 
 
+class GroupFilter(Selection, frozen=True):
+    state: DeadState = "dead"
+
+
+class ExampleLetter(ResponseModel, frozen=True):
+    """The flow of the group that failed last."""
+
+    flow_id: str
+    message: str
+
+
+class DeadLetterGroup(ResponseModel, frozen=True):
+    """Dead letters of the same step with the same error."""
+
+    definition: str
+    step: str
+    """Empty if the flow's own code failed."""
+    dependency: str
+    error_type: str
+    kind: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    example: ExampleLetter
+
+
+class DeadLetterGroups(ResponseModel, frozen=True):
+    groups: list[DeadLetterGroup]
+    """The largest first, at most 1,000."""
+
+
 class SettleRequest(OperatorRequest, frozen=True):
     """Settle dead letters, selected by exactly one of flows, filter and all."""
 
     flows: Annotated[list[Name], Meta(min_length=1, max_length=MOST_SETTLED)] | msgspec.UnsetType = msgspec.UNSET
     filter: Selection | msgspec.UnsetType = msgspec.UNSET
     all: bool = False
+    dry_run: bool = False
+    """Settle nothing, and only count what would be."""
 
 
 class Settled(ResponseModel, frozen=True):
     settled: list[str]
-    """The flows whose dead letters were settled."""
+    """The flows whose dead letters were settled; none in a dry run."""
+    count: int
+    """How many were settled, or would be."""
     more: bool
     """True if there are more than one request settles: send it again."""
 
@@ -132,6 +168,33 @@ async def list_letters(request: Request[Any, Any, Any]) -> Response[bytes]:
     # With a limited key a page may be short, or empty before the last one.
     shown = [_response(one, caller) for one in page if caller.may_use(one.queue, one.definition)]
     return json_response(DeadLetterPage(dead_letters=shown, next=following))
+
+
+@get(
+    "/groups",
+    opt=operation(
+        summary="Group dead letters by step and error, the largest group first",
+        tag=TAG,
+        role="read",
+        query=GroupFilter,
+        responses={200: ResponseSpec(DeadLetterGroups, "The groups, each with its latest letter.")},
+        errors=(422,),
+    ),
+)
+async def groups(request: Request[Any, Any, Any]) -> Response[bytes]:
+    wanted = read_query(request, GroupFilter)
+    app = app_of(request)
+    found = await app.store.group_dead_letters(await _query(app, wanted, state=wanted.state))
+    payloads = caller_of(request.scope).sees_payloads
+    shown = [
+        response_of(
+            DeadLetterGroup,
+            one,
+            example=ExampleLetter(flow_id=one.flow_id, message=one.message if payloads else hidden_text(one.message)),
+        )
+        for one in found
+    ]
+    return json_response(DeadLetterGroups(groups=shown))
 
 
 def _encode_position(letter: DeadLetter) -> str:
@@ -210,10 +273,13 @@ def _settle_many(verb: str, summary: str) -> Any:
         wanted = await read_body(request, SettleRequest)
         app = app_of(request)
         selected, more = await _select(app, wanted, caller_of(request.scope))
+        if wanted.dry_run:
+            still_dead = await _count_dead(app, selected) if wanted.flows else len(selected)
+            return json_response(Settled(settled=[], count=still_dead, more=more))
         who = operator_name(request.scope, wanted.by)
         record = functools.partial(audited, request, f"dead.{verb}", by=wanted.by, detail=wanted.why)
         settled = await close_in_parts(_verb(app, verb), selected, record, by=who, why=wanted.why)
-        return json_response(Settled(settled=settled, more=more))
+        return json_response(Settled(settled=settled, count=len(settled), more=more))
 
     about = operation(
         summary=summary,
@@ -255,10 +321,15 @@ async def _select(app: App, wanted: SettleRequest, caller: Caller) -> tuple[list
     return list(selected)[:MOST_SETTLED], len(selected) >= MOST_SETTLED
 
 
+async def _count_dead(app: App, flow_ids: list[str]) -> int:
+    return len(await app.dead_letters(DeadQuery(flow_ids=tuple(flow_ids), limit=MOST_SETTLED))) if flow_ids else 0
+
+
 router = Router(
     "/v1/dead-letters",
     route_handlers=[
         list_letters,
+        groups,
         show,
         _settle_one("redrive", "Redrive a dead flow: it continues at the step that failed"),
         _settle_one("discard", "Discard a dead letter: the flow stays failed"),

@@ -1,14 +1,12 @@
 """Flows: start, list, get, explain, cancel, pause, resume."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Request, Response, Router, get, post
-from msgspec import Meta
 
 from redrive.client.app import App
-from redrive.client.definition_names import full_name
 from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
@@ -18,26 +16,28 @@ from redrive.server.audit import audited
 from redrive.server.authentication import caller_of, operator_name
 from redrive.server.context import app_of, context_of, visible_flow
 from redrive.server.cursors import decode_cursor, encode_cursor
+from redrive.server.flow_selection import LONGEST_KEY, FlowSelection, flow_query
 from redrive.server.flow_start import StartRequest, start_flow
 from redrive.server.models import (
     Cursor,
     Limit,
-    Name,
     OperatorRequest,
-    RequestModel,
     ResponseModel,
     json_response,
     large_json_response,
     response_of,
 )
+from redrive.server.observed.waits import FlowWait, next_rows, wait_of
 from redrive.server.operations import ResponseSpec, operation
 from redrive.server.problems import ProblemError
 from redrive.server.request_parsing import decode, path_parameter, read_body, read_bytes, read_header, read_query
 from redrive.server.resources.flow_steps import StepResponse, steps_of
-from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus
+from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus, RetryQuery
 
 TAG = "flows"
-LONGEST_KEY = 500
+MOST_COUNTED = 10_000
+MOST_ROWS = 10_000
+"""Of the retry queue, that are read for one page of flows."""
 MOST_PAGES = 20
 """Of the store, that are read for one page of a limited key."""
 PLAIN_TEXT = "^[!-~]([ -~]*[!-~])?$"
@@ -78,21 +78,26 @@ class FlowDetails(FlowResponse, frozen=True):
     """Set once the flow has failed."""
 
 
+class ListedFlow(FlowResponse, frozen=True):
+    waits: FlowWait | None
+    """Why it does not go on at this moment; null where nothing says so."""
+
+
 class FlowPage(ResponseModel, frozen=True):
-    flows: list[FlowResponse]
+    flows: list[ListedFlow]
     next: str | None
     """The cursor of the next page; null on the last one."""
 
 
-class FlowFilter(RequestModel, frozen=True):
-    status: list[FlowStatus] = msgspec.field(default_factory=list)
-    """Repeatable."""
-    definition: Name | None = None
-    """Billing, or workflow:Billing, action:charge."""
-    queue: Name | None = None
-    key: Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | None = None
+class FlowFilter(FlowSelection, frozen=True):
     cursor: Cursor | None = None
     limit: Limit = 50
+
+
+class FlowCounted(ResponseModel, frozen=True):
+    count: int
+    more: bool
+    """True if there are more than were counted."""
 
 
 class FlowRequested(ResponseModel, frozen=True):
@@ -154,18 +159,37 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, FlowFilter)
     app = app_of(request)
-    query = FlowQuery(
-        status=tuple(wanted.status),
-        definition=None if wanted.definition is None else await full_name(app, wanted.definition),
-        queue=wanted.queue,
-        key=wanted.key,
-        before=decode_cursor(wanted.cursor),
-        limit=wanted.limit + 1,
-    )
+    query = await flow_query(app, wanted, before=decode_cursor(wanted.cursor), limit=wanted.limit + 1)
     caller = caller_of(request.scope)
     shown, last = await _visible(app, query, caller) if caller.is_limited else await _page(app, query)
     following = encode_cursor(last) if last is not None else None
-    return json_response(FlowPage(flows=[response_of(FlowResponse, one) for one in shown], next=following))
+    return json_response(FlowPage(flows=await _with_waits(app, shown), next=following))
+
+
+async def _with_waits(app: App, shown: list[FlowRecord]) -> list[ListedFlow]:
+    open_ids = tuple(one.id for one in shown if one.status not in FINISHED)
+    query = RetryQuery(flow_ids=open_ids, limit=MOST_ROWS)
+    rows = next_rows(await app.retries(query)) if open_ids else {}
+    now = app.now()
+    return [response_of(ListedFlow, one, waits=wait_of(one, rows.get(one.id), now)) for one in shown]
+
+
+@get(
+    "/count",
+    opt=operation(
+        summary="Count flows",
+        tag=TAG,
+        role="read",
+        query=FlowSelection,
+        responses={200: ResponseSpec(FlowCounted, f"How many there are; at most {MOST_COUNTED:,} are counted.")},
+        errors=(422,),
+    ),
+)
+async def count(request: Request[Any, Any, Any]) -> Response[bytes]:
+    wanted = read_query(request, FlowSelection)
+    app = app_of(request)
+    found = await app.store.count_matching_flows(await flow_query(app, wanted, limit=MOST_COUNTED + 1))
+    return json_response(FlowCounted(count=min(found, MOST_COUNTED), more=found > MOST_COUNTED))
 
 
 async def _page(app: App, query: FlowQuery) -> tuple[list[FlowRecord], str | None]:
@@ -285,6 +309,7 @@ router = Router(
     route_handlers=[
         start,
         list_flows,
+        count,
         show,
         explain,
         _endpoint("cancel", "Cancel a flow: its waits end, and its code may clean up", CancelRequest),

@@ -6,6 +6,7 @@ from collections.abc import Collection
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
+from redrive.stores.activity import ActivityRow
 from redrive.stores.audit import LONGEST_AUDIT, AuditEntry
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -17,16 +18,16 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    KeyRow,
     Lease,
     Message,
     NewFlow,
     NewWorker,
     RetryRow,
-    StepRow,
 )
 from redrive.stores.refusals import lease_lost
+from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.stores.wake_listeners import WakeListeners
+from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 
 class Worker(msgspec.Struct):
@@ -67,6 +68,11 @@ class MemoryData:
         self.workers: dict[int, Worker] = {}
         self.limits: dict[str, int] = {}
         self.pauses: dict[str, QueuePause] = {}
+        self.reports: dict[int, WorkerReport] = {}
+        """By epoch."""
+        self.activity: dict[tuple[float, str, str, str, str], ActivityRow] = {}
+        """By minute, definition, step, dependency and outcome."""
+        self.orders: dict[str, DependencyOrder] = {}
         self.steps: dict[str, StepRow] = {}
         self.access_keys: dict[str, KeyRow] = {}
         self.audit: dict[int, AuditEntry] = {}
@@ -153,6 +159,7 @@ class MemoryData:
         `lost` is added to their count of lost owners, or to that of the flow which is to blame.
         """
         worker = self.workers.pop(epoch, None)
+        self.reports.pop(epoch, None)
         suspect = worker.suspect if worker is not None else None
         flows = self.owned.pop(epoch, {})
         for flow_id in flows:

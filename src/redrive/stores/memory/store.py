@@ -13,6 +13,8 @@ from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.memory.data import MemoryData, Worker, new_record
+from redrive.stores.memory.observations import MemoryObservations
+from redrive.stores.memory.selection import matching_flows, matching_letters
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     FINISHED,
@@ -26,7 +28,6 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -34,13 +35,13 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
-    StepRow,
     WorkerRecord,
 )
 from redrive.stores.refusals import flow_exists, flow_not_owned, key_exists, lease_lost, queue_has_limit
+from redrive.stores.registry_rows import KeyRow, StepRow
 
 
-class MemoryStore:
+class MemoryStore(MemoryObservations):
     """Flows in memory; stores that are given the same `data` share them."""
 
     def __init__(self, data: MemoryData | None = None) -> None:
@@ -246,19 +247,7 @@ class MemoryStore:
         return {one: self._data.flows[one] for one in flow_ids if one in self._data.flows}
 
     async def list_flows(self, query: FlowQuery) -> list[FlowRecord]:
-        # Ids sort by time. The flow that ended the last page may be gone.
-        newest_first = sorted(self._data.flows.values(), key=lambda flow: flow.id, reverse=True)
-        wanted = (
-            flow
-            for flow in newest_first
-            if (query.before is None or flow.id < query.before)
-            and (not query.status or flow.status in query.status)
-            and query.definition in (None, flow.definition)
-            and query.queue in (None, flow.queue)
-            and query.key in (None, flow.key)
-            and (query.prefix is None or flow.id.startswith(query.prefix))
-        )
-        return [flow for flow, _ in zip(wanted, range(query.limit), strict=False)]
+        return list(itertools.islice(matching_flows(self._data, query), query.limit))
 
     async def prune(self, finished_before: float, limit: int) -> int:
         data = self._data
@@ -292,22 +281,14 @@ class MemoryStore:
         wanted = (
             row
             for row in self._data.retries.values()
-            if query.flow_id in (None, row.flow_id) and query.queue in (None, row.queue)
+            if query.flow_id in (None, row.flow_id)
+            and (not query.flow_ids or row.flow_id in query.flow_ids)
+            and query.queue in (None, row.queue)
         )
         return heapq.nsmallest(query.limit, wanted, key=lambda row: (row.scheduled_at, row.flow_id, row.item))
 
     async def list_dead_letters(self, query: DeadQuery) -> list[DeadLetter]:
-        wanted = (
-            letter
-            for letter in sorted(self._data.dead.values(), key=lambda letter: letter.cursor)
-            if (query.after is None or letter.cursor > query.after)
-            and (not query.flow_ids or letter.flow_id in query.flow_ids)
-            and all(
-                getattr(query, field) in (None, getattr(letter, field))
-                for field in ("state", "definition", "step", "kind", "error_type", "queue")
-            )
-        )
-        return [letter for letter, _ in zip(wanted, range(query.limit), strict=False)]
+        return list(itertools.islice(matching_letters(self._data, query), query.limit))
 
     async def close_dead_letters(
         self, flow_ids: Sequence[str], state: DeadState, by: str, why: str, now: float, message: str | None

@@ -5,17 +5,8 @@ from typing import Any
 
 from redrive.stores.audit import AuditEntry
 from redrive.stores.queues import QueuePause, QueueRecord
-from redrive.stores.records import (
-    DeadLetter,
-    EventRow,
-    FlowRecord,
-    HeartbeatRow,
-    KeyRow,
-    Message,
-    NewFlow,
-    RetryRow,
-    StepRow,
-)
+from redrive.stores.records import DeadLetter, EventRow, FlowRecord, HeartbeatRow, Message, NewFlow, RetryRow
+from redrive.stores.registry_rows import KeyRow, StepRow
 
 FLOW = FlowRecord.__struct_fields__
 NEW_FLOW = NewFlow.__struct_fields__

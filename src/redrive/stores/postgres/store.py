@@ -38,7 +38,6 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -46,10 +45,10 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
-    StepRow,
     WorkerRecord,
 )
 from redrive.stores.refusals import key_exists, lease_lost
+from redrive.stores.registry_rows import KeyRow, StepRow
 
 POOL_SIZE = 3
 COMMIT_TIMEOUT_PER_TTL = 0.6

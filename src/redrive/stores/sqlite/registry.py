@@ -7,8 +7,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from redrive.stores.audit import LONGEST_AUDIT, AuditEntry, AuditQuery
-from redrive.stores.records import KeyRow, StepRow
 from redrive.stores.refusals import key_exists
+from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.stores.sqlite.rows import json_list
 
 _IS_STEP = "SELECT 1 FROM step_catalogue WHERE name = ?"

@@ -22,7 +22,6 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    KeyRow,
     Lease,
     Message,
     NewFlow,
@@ -30,10 +29,10 @@ from redrive.stores.records import (
     Reaped,
     RetryQuery,
     RetryRow,
-    StepRow,
     WorkerRecord,
 )
 from redrive.stores.refusals import not_open
+from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.stores.sqlite import leases, reads, registry, writes
 from redrive.stores.sqlite.add_flows_on import add_flows_steps_on
 from redrive.stores.sqlite.claims import claim

@@ -8,7 +8,7 @@ import pytest
 
 from redrive.errors import StoreError
 from redrive.stores.audit import LONGEST_AUDIT, AuditEntry, AuditQuery
-from redrive.stores.records import KeyRow, StepRow
+from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.testing.store_conformance.flows import TEXTS
 from redrive.testing.store_conformance.scenario import NOW, Stores, scenario
 

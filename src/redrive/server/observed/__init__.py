@@ -1,0 +1,1 @@
+"""What the endpoints that show all flows together answer: pure functions over what the store has."""
