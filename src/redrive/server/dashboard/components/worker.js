@@ -1,13 +1,15 @@
 // One worker: whether it is alive, how busy it is, what it runs, and what blocked its event loop.
 
 import { html } from "../html.js";
-import { count, duration, plural } from "../format.js";
+import { now } from "../clock.js";
+import { count, duration, epoch, plural } from "../format.js";
 import { flowPath } from "../router.js";
 import { Definition } from "./definition.js";
 import { Notice } from "./notice.js";
 import { Status } from "./status.js";
 import { Ago } from "./time.js";
 
+const RECENT = 600_000;
 const SLOTS = { loop: "Coroutines", thread: "Threads", process: "Processes", http: "HTTP steps" };
 
 export function Worker({ one }) {
@@ -18,7 +20,7 @@ export function Worker({ one }) {
       <h3 id=${id}><bdi>${one.name}</bdi></h3>
       <${Status} of=${one.alive ? "alive" : "lost"} word=${one.alive ? "alive" : "gone"} />
       <p class="quiet">
-        ${plural(one.flows, "flow")} · up for <${Ago} at=${one.joined_at} suffix="" />${report?.version && html` · redrive ${report.version}`}
+        ${plural(one.flows, "flow")}${one.alive && html` · up for <${Ago} at=${one.joined_at} suffix="" />`}${report?.version && html` · redrive ${report.version}`}
       </p>
     </header>
     ${!one.alive && html`<p class="worker-note">Its lease ran out <${Ago} at=${one.expires_at} />. Another worker takes over its ${plural(one.flows, "flow")}.</p>`}
@@ -32,14 +34,7 @@ function Report({ report }) {
   const held = report.held_loop;
   const slots = Object.entries(report.slots ?? {});
   return html`
-    ${
-      held &&
-      html`<${Notice} tone="warn">
-        Code held its event loop for ${duration(held.seconds)}, <${Ago} at=${held.at} />${held.step && html`, in <bdi>${held.step}</bdi>`}${held.place &&
-        html` at <code>${held.place}</code>`}${held.flow_id && html` (<a href=${flowPath(held.flow_id)}>the flow</a>)`}. Meanwhile nothing else ran, and no
-        lease was renewed: await what blocks, or make the action a plain function.
-      <//>`
-    }
+    ${held && html`<${HeldLoop} held=${held} />`}
     <div class="slots">
       ${slots.map(
         ([name, slot]) => html`<label key=${name} class="meter ${slot.busy >= slot.size ? "full" : ""}">
@@ -50,6 +45,17 @@ function Report({ report }) {
     </div>
     <${Running} running=${report.running ?? []} />
   `;
+}
+
+/** An hour later it is only worth knowing; at first it may be why everything is slow. */
+function HeldLoop({ held }) {
+  const recent = now.value - epoch(held.at) < RECENT;
+  return html`<${Notice} tone=${recent ? "warn" : "quiet"}>
+    Code held its event loop for ${duration(held.seconds)}, <${Ago} at=${held.at} />${held.step && html`, in <bdi>${held.step}</bdi>`}${
+      held.place && html` at <code>${held.place}</code>`
+    }${held.flow_id && html` (<a href=${flowPath(held.flow_id)}>the flow</a>)`}.
+    ${recent && " Meanwhile nothing else ran here: await what blocks, or make the action a plain function."}
+  <//>`;
 }
 
 function Running({ running }) {

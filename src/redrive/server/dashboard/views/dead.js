@@ -24,6 +24,7 @@ const FILTERS = [
     label: "Kind",
     options: ["exhausted", "permanent", "unmatched", "unknown", "deadline", "poison", "retry_after", "not_idempotent", "workflow", "graph", "compensated"],
   },
+  { name: "dependency", label: "Dependency" },
   { name: "queue", label: "Queue" },
   { name: "state", label: "State", options: ["dead", "redriven", "discarded"], usual: "dead" },
 ];

@@ -14,7 +14,7 @@ import { count, plural, waitName } from "../format.js";
 import { refresh, useLive } from "../live.js";
 import { may } from "../session.js";
 
-const WORST_FIRST = ["open", "half_open", "recovering", "closed"];
+const WORST_FIRST = ["open", "half_open", "recovering", "closed", null];
 
 function View() {
   const live = useLive("/v1/dependencies");
@@ -48,7 +48,7 @@ function Dependency({ one, waits }) {
   return html`<article class="dependency card" aria-labelledby=${id}>
     <header class="dependency-head">
       <h2 id=${id}><a data-row href=${flowsOf(one)}><bdi>${one.name}</bdi></a></h2>
-      <${Status} of=${one.order?.order === "open" ? "open" : one.phase} word=${one.order?.order === "open" ? "held open" : undefined} />
+      <${Phase} one=${one} />
       ${may("operate") && html`<${Actions} one=${one} />`}
     </header>
     <p class="dependency-says"><${Sentence} one=${one} /></p>
@@ -68,6 +68,11 @@ function Dependency({ one, waits }) {
   </article>`;
 }
 
+function Phase({ one }) {
+  if (one.order?.order === "open") return html`<${Status} of="open" word="held open" />`;
+  return one.phase ? html`<${Status} of=${one.phase} />` : html`<${Status} of="unknown" word="not in use" />`;
+}
+
 const seriesOf = (line) => [
   { name: "succeeded", tone: "good", values: line.succeeded },
   { name: "retried", tone: "warn", values: line.retried },
@@ -82,10 +87,10 @@ function Sentence({ one }) {
   const where = worst.length === one.workers.length ? "on every worker" : `on ${count(worst.length)} of ${plural(one.workers.length, "worker")}`;
   const since = earliest(worst.map((worker) => worker.since));
   const probe = earliest(worst.map((worker) => worker.probe_at));
-  if (!one.workers.length) return html`No worker that is alive has called it.`;
   if (one.order?.order === "open") {
-    return html`Held open by hand: nothing is sent ${where}, and no probe either, until someone closes it. What waits spends no attempt.`;
+    return html`Held open by hand: nothing is sent, and no probe either, until someone closes it. What waits spends no attempt.`;
   }
+  if (!one.workers.length) return "No worker that is alive has called it.";
   if (one.phase === "open") {
     return html`Down ${where}${since && html` for <${Ago} at=${since} suffix="" />`}: nothing is sent. Next comes one probe
     ${probe ? html` <strong><${Countdown} to=${probe} due="now" /></strong>` : " when a step asks"}; if it succeeds, the waiting steps go on by themselves, slowly
@@ -122,7 +127,7 @@ function Behind({ one, waits }) {
       </li>`,
     )}
     ${!waits.length && html`<li><a href=${flowsOf(one)}><strong>${count(one.waiting + one.retrying)}</strong> ${one.waiting + one.retrying === 1 ? "step" : "steps"}</a></li>`}
-    ${one.dead > 0 && html`<li class="bad-text">${plural(one.dead, "flow")} failed for good at it: <a href="/dead">dead letters</a></li>`}
+    ${one.dead > 0 && html`<li class="bad-text">${plural(one.dead, "flow")} failed for good at it: <a href=${`/dead?${new URLSearchParams({ dependency: one.name })}`}>dead letters</a></li>`}
   </ul>`;
 }
 
@@ -171,7 +176,7 @@ function Actions({ one }) {
       },
     });
   return html`<div class="dependency-actions">
-    ${(held || one.phase !== "closed") && html`<button class="button small" onClick=${close}>Close now …</button>`}
+    ${(held || one.phase === "open" || one.phase === "half_open") && html`<button class="button small" onClick=${close}>Close now …</button>`}
     ${!held && html`<button class="button small danger" onClick=${open}>Hold open …</button>`}
   </div>`;
 }

@@ -79,7 +79,7 @@ function State({ one }) {
     const behind = one.ready + one.due;
     return html`<${Status} of="full" word="at its limit" tone="warn" />${behind > 0 && html`<span class="cell-note">${plural(behind, "flow")} wait for a place</span>`}`;
   }
-  return html`<${Status} of="open" word="open" tone="good" />`;
+  return html`<${Status} of="active" word="active" tone="good" />`;
 }
 
 function Running({ one }) {
