@@ -1,10 +1,160 @@
-// A flow.
+// A flow: where it stands, why, what happens next, what can be done; then everything that happened.
 
-import { html } from "../html.js";
-import { PageHead } from "../components/page.js";
+import { html, useEffect, useState } from "../html.js";
+import { get } from "../api.js";
+import { useLive } from "../live.js";
+import { now } from "../clock.js";
+import { Definition } from "../components/definition.js";
+import { Notice, Waiting } from "../components/notice.js";
+import { PageHead, Section } from "../components/page.js";
+import { capital, Said } from "../components/said.js";
+import { Status } from "../components/status.js";
+import { Countdown, Time } from "../components/time.js";
+import { definitionParts, duration, isRedacted, plural, pretty } from "../format.js";
+import { FlowActions } from "./flow/actions.js";
+import { Attempts } from "./flow/attempts.js";
+import { StepGraph } from "./flow/graph.js";
+import { Log } from "./flow/log.js";
+import { Fact } from "./flow/segment_details.js";
+import { Steps } from "./flow/steps.js";
+import { Waterfall } from "./flow/waterfall.js";
 
-function View({ id }) {
-  return html`<${PageHead} title=${id} />`;
+function Flow({ id }) {
+  const path = `/v1/flows/${encodeURIComponent(id)}`;
+  const live = useLive(`${path}/explain?most=200`);
+  const explanation = live.data;
+  const version = explanation && explanation.events.length + explanation.timeline.length + explanation.status;
+  const [details, setDetails] = useState(null);
+  const [dead, setDead] = useState(null);
+  useEffect(() => {
+    if (!version) return;
+    get(path).then(setDetails, () => setDetails(null));
+    if (explanation.status === "failed") get(`/v1/dead-letters/${encodeURIComponent(id)}`).then(setDead, () => setDead(null));
+    else setDead(null);
+  }, [path, version]);
+  useEffect(() => {
+    if (explanation) document.title = `${definitionParts(explanation.definition).name} ${explanation.status} · redrive`;
+  }, [explanation?.definition, explanation?.status]);
+  if (!explanation) return html`<${PageHead} title="Flow" /><${Waiting} live=${live} what="the flow" />`;
+  return html`
+    <p class="crumbs"><a href="/flows">Flows</a> / <${Copied} text=${id} /></p>
+    <${PageHead} title=${html`<${Definition} of=${explanation.definition} /> ${explanation.key && html`<bdi class="head-key">${explanation.key}</bdi>`}`}>
+      <${FlowActions} explanation=${explanation} isDead=${dead?.state === "dead"} />
+    <//>
+    <${Standing} explanation=${explanation} dead=${dead} />
+    <${Facts} explanation=${explanation} />
+    <${StepGraph} steps=${details?.steps ?? []} timeline=${explanation.timeline} />
+    <${Waterfall} explanation=${explanation} />
+    <${Steps} details=${details} explanation=${explanation} />
+    <${Attempts} explanation=${explanation} />
+    <${Happened} explanation=${explanation} />
+    <${Values} explanation=${explanation} details=${details} />
+    <${Log} flow=${id} version=${version} />
+  `;
 }
 
-export const route = { path: "/flows/:id", title: "Flow", within: "/flows", View };
+const TONES = { failed: "bad", parked: "warn", paused: "held", completed: "good" };
+
+/** The one thing to know; then what it waits for, what happens if that never works, and what to do. */
+function Standing({ explanation, dead }) {
+  const waits = explanation.waits_for;
+  const ends = (explanation.schedule ?? []).filter((one) => one.gives_up_at);
+  return html`<section class="standing ${TONES[explanation.status] ?? ""}" aria-label="Where it stands">
+    <p class="headline"><${Status} of=${explanation.status} /> <${Said} text=${capital(explanation.headline)} /></p>
+    <div class="standing-parts">
+      ${
+        waits.length > 0 &&
+        html`<div>
+          <h2>It waits for</h2>
+          <ul class="waits">
+            ${waits.slice(0, 8).map(
+              (wait) => html`<li>
+                <bdi>${wait.what}</bdi>
+                ${wait.until && html` <strong><${Countdown} to=${wait.until.at} /></strong> <span class="quiet">(<${Time} at=${wait.until.at} />)</span>`}
+                ${wait.why && html`<span class="cell-note"><bdi>${wait.why}</bdi></span>`}
+              </li>`,
+            )}
+            ${waits.length > 8 && html`<li class="quiet">and ${plural(waits.length - 8, "more", "more")}</li>`}
+          </ul>
+        </div>`
+      }
+      ${
+        ends.length > 0 &&
+        html`<div>
+          <h2>If it never works</h2>
+          <ul class="waits">
+            ${ends.slice(0, 4).map((one) => html`<li><${GivesUp} plan=${one} /></li>`)}
+          </ul>
+        </div>`
+      }
+      ${
+        explanation.next_steps.length > 0 &&
+        html`<div>
+          <h2>What you can do</h2>
+          <ul class="waits">
+            ${explanation.next_steps.map((advice) => html`<li><bdi>${capital(advice.text)}</bdi>${advice.command && html`<${Copied} text=${advice.command} />`}</li>`)}
+          </ul>
+        </div>`
+      }
+    </div>
+    ${dead && dead.state !== "dead" && html`<${Notice}>This dead letter was ${dead.state} by <bdi>${dead.by}</bdi>: <bdi>${dead.why}</bdi><//>`}
+  </section>`;
+}
+
+function GivesUp({ plan }) {
+  const at = plan.gives_up_at.at ?? plan.gives_up_at;
+  return html`<bdi>${plan.step}</bdi> gives up <strong><${Countdown} to=${at} /></strong> <span class="quiet">(<${Time} at=${at} />)</span>
+    ${plan.gives_up_after ? html`<span class="cell-note">after attempt ${plan.gives_up_after}; then the flow sees the failure</span>` : ""}`;
+}
+
+/** Text with a button that copies it. */
+function Copied({ text }) {
+  const [done, setDone] = useState(false);
+  const copy = () => navigator.clipboard?.writeText(text).then(() => setDone(true));
+  return html`<span class="copied"><code>${text}</code> <button class="plain" onClick=${copy}>${done ? "Copied" : "Copy"}</button></span>`;
+}
+
+function Facts({ explanation }) {
+  const began = explanation.began_at ?? explanation.created_at;
+  const end = explanation.finished_at ? Date.parse(explanation.finished_at) : now.value;
+  return html`<dl class="facts across">
+    <${Fact} name="Started"><${Time} at=${explanation.created_at} /><//>
+    <${Fact} name=${explanation.finished_at ? "Took" : "Has taken"}>${duration(Math.max(0, Math.round((end - Date.parse(began)) / (explanation.finished_at ? 1 : 1000)) / (explanation.finished_at ? 1000 : 1)))}<//>
+    ${explanation.finished_at && html`<${Fact} name="Ended"><${Time} at=${explanation.finished_at} /><//>`}
+    <${Fact} name="Queue"><bdi>${explanation.queue}</bdi><//>
+    ${explanation.priority !== 0 && html`<${Fact} name="Priority">${explanation.priority}<//>`}
+    <${Fact} name="Input"><bdi class="clamp">${explanation.input || "none"}</bdi><//>
+  </dl>`;
+}
+
+/** What operators did, and what else the log says besides attempts. */
+function Happened({ explanation }) {
+  const notes = explanation.timeline.filter((entry) => entry.type === "note");
+  if (!notes.length) return null;
+  return html`<${Section} title="What else happened">
+    <ol class="card notes">
+      ${notes.map(
+        (note) => html`<li class=${note.rewound ? "rewound" : ""}>
+          <${Time} at=${note.when.at} />
+          <span><bdi>${capital(note.text)}</bdi>${note.by && html` by <bdi>${note.by}</bdi>`}${note.why && html`: <bdi>${note.why}</bdi>`}
+            ${note.detail && html`<bdi class="cell-note">${note.detail}</bdi>`}</span>
+        </li>`,
+      )}
+    </ol>
+  <//>`;
+}
+
+function Values({ explanation, details }) {
+  if (!details || (details.result === null && !details.error)) return null;
+  return html`<${Section} title=${details.error ? "Error" : "Result"}>
+    ${
+      details.error
+        ? html`<pre class="value" tabindex="0"><strong>${details.error.type}</strong> (${details.error.kind}): ${details.error.message}</pre>`
+        : isRedacted(details.result)
+          ? html`<${Notice}>The result has ${plural(details.result.bytes, "byte")}. Your key may not see payloads; one with the role read:payload may.<//>`
+          : html`<pre class="value" tabindex="0">${pretty(details.result)}</pre>`
+    }
+  <//>`;
+}
+
+export const route = { path: "/flows/:id", title: "Flow", within: "/flows", View: Flow };

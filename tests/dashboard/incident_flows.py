@@ -1,0 +1,93 @@
+"""Starts the flows of the incident over HTTP, and waits until each is where the tests look for it."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import httpx
+
+ORDERS = 12
+THUMBNAILS = 30
+IMPORTS = 5
+PATIENCE = 20.0
+
+
+class Incident(NamedTuple):
+    """The ids of one flow of each kind."""
+
+    order: str
+    """Waits for payments, whose circuit is open."""
+    restock: str
+    """Waits because the warehouse said when to come back."""
+    parcel: str
+    """A graph of which one step is retried."""
+    report: str
+    """Runs for an hour."""
+    reminder: str
+    """Sleeps until a timer fires."""
+    paused: str
+    undeliverable: str
+    """A dead letter."""
+
+
+def start(client: httpx.Client, kind: str, name: str, inputs: dict[str, Any], **more: Any) -> str:
+    answer = client.post("/v1/flows", json={kind: name, "inputs": inputs, **more})
+    assert answer.status_code == 201, answer.text
+    flow_id: str = answer.json()["id"]
+    return flow_id
+
+
+def begin_migrations(client: httpx.Client) -> None:
+    """Start the workflows whose code is about to change."""
+    for table in ("customers", "invoices"):
+        start(client, "workflow", "Migration", {"table": table}, key=f"migration-{table}")
+    until(lambda: count(client, status="waiting", definition="workflow:Migration") == 2)
+
+
+def begin_incident(client: httpx.Client) -> Incident:
+    """Start everything else, and return when it has gone wrong."""
+    for number in range(THUMBNAILS):
+        start(client, "action", "make_thumbnail", {"number": number})
+    orders = [
+        start(client, "workflow", "Order", {"order": f"o-{1700 + number}"}, key=f"order-{1700 + number}")
+        for number in range(ORDERS)
+    ]
+    restocks = [start(client, "workflow", "Restock", {"order": f"o-{1800 + number}"}) for number in range(3)]
+    parcel = start(client, "graph", "parcel", {"order": "o-1650", "lines": ["book", "pen", "lamp"]}, key="parcel-1650")
+    for to in ("anna", "bert", "cleo", "dora"):
+        undeliverable = start(client, "action", "send_mail", {"to": to})
+    for name in ("cat.png", "dog.png"):
+        start(client, "action", "resize_image", {"name": name})
+    for customer in ("c-1", "c-2", "c-3"):
+        start(client, "workflow", "Onboarding", {"customer": customer})
+    report = start(client, "action", "write_report", {"month": "2026-10"}, key="report-2026-10")
+    reminder = start(client, "workflow", "Reminder", {"hours": 6})
+    paused = start(client, "workflow", "Reminder", {"hours": 2})
+    control(client, f"/v1/flows/{paused}/pause", "the customer asked us to wait")
+    control(client, "/v1/queues/imports/pause", "the database is being moved")
+    for number in range(IMPORTS):
+        start(client, "action", "import_row", {"number": number}, queue="imports")
+    # A message wakes them: their log is read, and no longer fits the code.
+    for flow in client.get("/v1/flows", params={"definition": "workflow:Migration"}).json()["flows"]:
+        control(client, f"/v1/flows/{flow['id']}/pause", "before the deploy")
+    until(lambda: count(client, status="failed") == 9)
+    until(lambda: count(client, status="completed") == THUMBNAILS)
+    until(lambda: count(client, status="parked") == 2)
+    until(lambda: "circuit" in client.get(f"/v1/flows/{orders[-1]}/explain").text)
+    return Incident(orders[0], restocks[0], parcel, report, reminder, paused, undeliverable)
+
+
+def control(client: httpx.Client, path: str, why: str) -> None:
+    answer = client.post(path, json={"why": why, "by": "anna"})
+    assert answer.status_code in (200, 202), answer.text
+
+
+def count(client: httpx.Client, **filters: Any) -> int:
+    return len(client.get("/v1/flows", params={"limit": 200, **filters}).json()["flows"])
+
+
+def until(look: Callable[[], Any], patience: float = PATIENCE) -> None:
+    limit = time.monotonic() + patience
+    while not look():
+        assert time.monotonic() < limit, "it did not happen in time"
+        time.sleep(0.05)
