@@ -51,6 +51,7 @@ ENDPOINTS: list[tuple[str, str, Role | None, Any]] = [
     ("POST", "/v1/queues/gate/resume", "admin", {"why": "a test"}),
     ("GET", "/v1/workers", "read", None),
     ("GET", "/v1/audit", "admin", None),
+    ("POST", "/v1/policies", "read", {"text": "[retry: 3]"}),
     ("GET", "/v1/session", None, None),
     ("DELETE", "/v1/session", None, None),
     ("GET", "/metrics", "read", None),

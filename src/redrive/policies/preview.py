@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from redrive.determinism.dice import Dice
 from redrive.errors import AttemptTimeoutError
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.failures.failure import Failure
@@ -75,6 +76,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """The most attempts; None: no limit."""
     attempts_at_worst: int | None
     """Attempts that are made even if every wait is the longest."""
+    least_total: float | None
+    """Seconds until it gives up if each wait is the shortest and no attempt takes time; None: it never does."""
     worst_wait: float | None
     """The sum of the longest waits; None: no limit."""
     worst_total: float | None
@@ -141,10 +144,23 @@ def preview(policy: Policy, failure: Failure | None = None, rows: int = ROWS, ho
         because=last.because.detail if last else "there is no limit on the attempts",
         attempts=early.attempts,
         attempts_at_worst=late.attempts,
+        least_total=early.end if last else None,
         worst_wait=late.waited if late.last else policy.deadline,
         worst_total=_worst_total(policy, late),
         uncut_total=uncut.end if uncut.last else None,
     )
+
+
+def example_starts(policy: Policy, failure: Failure, dice: Dice, most: int = ROWS) -> tuple[float, ...]:
+    """Return when the attempts begin in one run in which jitter draws from the dice, and attempts take no time."""
+    history, starts = History(0.0), [0.0]
+    while len(starts) < most:
+        decision = decide(policy, history, failure, starts[-1], dice)
+        if isinstance(decision, GiveUp):
+            break
+        starts.append(decision.when)
+        history = history.after(decision)
+    return tuple(starts)
 
 
 def preview_all(policy: Policy, rows: int = ROWS) -> tuple[Preview, ...]:

@@ -70,6 +70,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The field of the body that is wrong, as a JSON pointer."""
     parameter: str = ""
     """The parameter or header that is wrong."""
+    line: int | None = None
+    """The line of a text in the body that is wrong, from 1."""
+    column: int | None = None
     problems: list[SingleProblem] = []
     """All problems, if there are several."""
 
@@ -84,6 +87,8 @@ class ProblemError(Exception):
         *,
         pointer: str = "",
         parameter: str = "",
+        line: int | None = None,
+        column: int | None = None,
         problems: list[SingleProblem] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
@@ -96,6 +101,8 @@ class ProblemError(Exception):
             detail=redact(detail, _LONGEST_DETAIL),
             pointer=pointer,
             parameter=parameter,
+            line=line,
+            column=column,
             problems=problems or [],
         )
 
