@@ -8,7 +8,7 @@ import { PageHead, Section } from "../components/page.js";
 import { Plot, colour } from "../components/plot.js";
 import { Status } from "../components/status.js";
 import { Table } from "../components/table.js";
-import { count, duration, plural } from "../format.js";
+import { count, cut, duration, plural } from "../format.js";
 import { query, setQuery } from "../router.js";
 
 const PAUSE = 250;
@@ -97,39 +97,52 @@ function Nothing() {
 }
 
 function Read({ read }) {
+  const cases = read.cases ?? [];
+  const [chosen, setChosen] = useState("");
+  const shown = cases.find((one) => one.failure === chosen) ?? read;
+  const findings = [...read.findings, ...(read.warnings ?? []).map(asFinding)];
   return html`
     <div class="policy-summary card">
-      <p><${Status} of="read" word=${read.notation.replaceAll("_", " ")} tone="good" /> <${Words} of=${read.policy} /></p>
-      <p class="quiet">${total(read)}</p>
+      <p><${Status} of="read" word=${read.notation.replaceAll("_", " ")} tone="good" /> <bdi>${read.policy}</bdi></p>
     </div>
-    <${Section} title="When the attempts begin, if all fail" aside="the band lies between the shortest and the longest waits">
-      <${Waits} waits=${read.waits} />
+    <${Section} title="When the attempts begin, if all fail" aside=${cases.length > 1 && html`<${Failures} cases=${cases} value=${shown.failure} choose=${setChosen} />`}>
+      <p class="waits-says"><${Says} one=${shown} /></p>
+      ${shown.waits.length > 1 ? html`<${Waits} waits=${shown.waits} />` : html`<p class="quiet">There is one attempt, so there are no waits.</p>`}
     <//>
-    <${Section} title="Findings" aside=${read.findings.length ? plural(read.findings.length, "finding") : ""}>
-      <${Findings} findings=${read.findings} />
+    <${Section} title="Findings" aside=${findings.length ? plural(findings.length, "finding") : ""}>
+      <${Findings} findings=${findings} />
     <//>
-    <${Section} title="In other notations">
-      <div class="conversions">${Object.entries(read.conversions).map(([name, text]) => html`<${Conversion} key=${name} name=${name} text=${text} />`)}</div>
+    <${Section} title="In other notations" aside="what a notation cannot say is noted under it">
+      <div class="conversions">
+        ${Object.entries(read.conversions).map(([name, text]) => html`<${Conversion} key=${name} name=${name} text=${text} lost=${read.lost?.[name] ?? []} />`)}
+      </div>
     <//>
   `;
 }
 
-/** The policy in words: a sentence, or its settings. */
-function Words({ of }) {
-  if (typeof of === "string") return html`<bdi>${of}</bdi>`;
-  return html`<span>${Object.entries(of)
-    .filter(([, value]) => typeof value !== "object")
-    .map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)
-    .join(", ")}</span>`;
+/** What redrive understands otherwise than the notation means it is worth as much as a finding. */
+const asFinding = (warning) => ({ rule: warning.id, severity: "warning", message: warning.message, where: warning.key, instead: "" });
+
+function Failures({ cases, value, choose }) {
+  return html`<label class="failures">for
+    <select value=${value} aria-label="Failure" onChange=${(event) => choose(event.target.value)}>
+      ${cases.map((one) => html`<option key=${one.failure} value=${one.failure}>${cut(one.failure, 60)}</option>`)}
+    </select>
+  </label>`;
 }
 
-function total(read) {
-  const { earliest, latest } = read.total ?? {};
-  const last = `The last of ${plural(read.waits.length, "attempt")}${read.more ? " shown" : ""} begins`;
-  if (earliest === null || earliest === undefined) return "";
-  return earliest === latest || latest === null || latest === undefined
-    ? `${last} ${duration(earliest)} after the first.`
-    : `${last} between ${duration(earliest)} and ${duration(latest)} after the first.`;
+/** How many attempts there are, and when it ends. */
+function Says({ one }) {
+  const attempts = one.attempts === null ? "Attempts without end" : `${plural(one.attempts, "attempt")}`;
+  const shown = one.more ? `; the first ${count(one.waits.length)} are shown` : "";
+  const { earliest, latest } = one.total ?? {};
+  const ends =
+    earliest === null || earliest === undefined
+      ? ""
+      : latest === null || latest === earliest
+        ? ` It gives up ${duration(earliest)} after the first${latest === null ? " or later, as long as the attempts take" : ""}.`
+        : ` It gives up between ${duration(earliest)} and ${duration(latest)} after the first.`;
+  return html`${attempts}${shown}.${ends} <span class="quiet"><bdi>${one.because}</bdi></span>`;
 }
 
 function Waits({ waits }) {
@@ -140,7 +153,10 @@ function Waits({ waits }) {
   const options = useMemo(plotOptions, []);
   const words = waits.map((one) => `attempt ${one.attempt} after ${duration(one.earliest)} to ${duration(one.latest ?? one.earliest)}`).join(", ");
   return html`<div class="waits">
-    ${waits.length > 1 && html`<div class="card"><${Plot} data=${data} options=${options} label=${`When each attempt begins: ${words}`} height=${260} /></div>`}
+    <figure class="card">
+      <${Plot} data=${data} options=${options} label=${`When each attempt begins: ${words}`} height=${260} />
+      <figcaption class="quiet">The band lies between the shortest and the longest waits; the dashed line is one run, with its waits drawn at random.</figcaption>
+    </figure>
     <${Table}
       caption="When each attempt begins, counted from the first"
       rows=${waits}
@@ -150,11 +166,13 @@ function Waits({ waits }) {
         { title: "Earliest", number: true, cell: (one) => after(one.earliest) },
         { title: "Latest", number: true, cell: (one) => after(one.latest) },
         { title: "For example", number: true, cell: (one) => after(one.example) },
+        { title: "May take", number: true, cell: (one) => (one.timeout ? duration(one.timeout) : html`<span class="quiet">any time</span>`) },
       ]}
     />
   </div>`;
 }
 
+/** "at once", a duration, or a dash for an attempt that is not made. */
 const after = (seconds) => (seconds === 0 ? "at once" : duration(seconds));
 
 function plotOptions() {
@@ -185,7 +203,7 @@ function Findings({ findings }) {
   return html`<ul class="findings">
     ${findings.map(
       (one, place) => html`<li key=${place} class="finding card">
-        <p><${Status} of=${one.severity} tone=${TONES[one.severity] ?? "quiet"} /> <span class="mono quiet">${one.rule}</span> <span class="quiet"><bdi>${placeOf(one.where)}</bdi></span></p>
+        <p><${Status} of=${one.severity} tone=${TONES[one.severity] ?? "quiet"} /> <span class="mono quiet">${one.rule}</span> <span class="quiet"><bdi>${one.where}</bdi></span></p>
         <p><bdi>${one.message}</bdi></p>
         ${one.instead && html`<p class="instead"><strong>Instead:</strong> <bdi>${one.instead}</bdi></p>`}
       </li>`,
@@ -193,9 +211,7 @@ function Findings({ findings }) {
   </ul>`;
 }
 
-const placeOf = (where) => (where && typeof where === "object" ? [where.key, where.line && `line ${where.line}`].filter(Boolean).join(", ") : (where ?? ""));
-
-function Conversion({ name, text }) {
+function Conversion({ name, text, lost }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(text);
@@ -207,6 +223,7 @@ function Conversion({ name, text }) {
   return html`<figure class="conversion">
     <figcaption><h3>${title}</h3><button class="button small" aria-label=${`Copy ${title}`} onClick=${copy}>${copied ? "Copied" : "Copy"}</button></figcaption>
     <pre tabindex="0"><bdi>${text}</bdi></pre>
+    ${lost.length > 0 && html`<ul class="lost">${lost.map((one) => html`<li key=${one.id + one.key}><${Status} of="lost" word="lost" tone="warn" /> <bdi>${one.message}</bdi></li>`)}</ul>`}
   </figure>`;
 }
 
