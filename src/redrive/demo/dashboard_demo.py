@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from redrive.assembly import open as open_app
 from redrive.client.app import App
-from redrive.demo.customers import MAILS_AT_ONCE, Start, keep_shop, starts
+from redrive.demo.customers import MAILS_AT_ONCE, keep_shop, starts
 from redrive.demo.outages import Outage, changes_between
 from redrive.demo.terminal import say, scene
 from redrive.demo.troubled_services import TroubledServices
@@ -108,14 +107,10 @@ async def _trade(app: App, fleet: Fleet, elapsed: Callable[[], float]) -> None:
         due += (now - before) * FLOWS_PER_SECOND
         while due >= 1:
             due -= 1
-            await _start(app, next(upcoming))
+            begun = next(upcoming)
+            await app.start(begun.call(), **begun.settings)
         before = now
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + TICK)
-
-
-async def _start(app: App, what: Start) -> None:
-    settings = dict(what)
-    await functools.partial(app.start, settings.pop("call"))(**settings)
 
 
 def _told(now: float, outage: Outage, begins: bool) -> str:

@@ -103,3 +103,4 @@ fulfilment = (
     .step("pack_line", pack_line, inputs={"line": {"from": "lines"}}, for_each="line", outputs=["boxes"], parallelism=2)
     .step("hand_over", hand_over, outputs=["parcel"])
 )
+redrive.register_graph(fulfilment)

@@ -138,7 +138,7 @@ function Group({ group, state, open, toggle }) {
       <span>${KINDS[group.kind] ?? "a guarded call gave up"}</span>
       <span>first <${Ago} at=${group.first_at} /></span>
       <span>last <${Ago} at=${group.last_at} /></span>
-      ${group.example && html`<a href=${flowPath(group.example.flow_id)}>Why, by the last example</a>`}
+      ${group.example && html`<a href=${flowPath(group.example.flow_id)}>Explain an example</a>`}
     </p>
     ${open && html`<${Letters} filter=${filter} state=${state} />`}
   </li>`;

@@ -161,15 +161,19 @@ function Waits({ waits }) {
       caption="When each attempt begins, counted from the first"
       rows=${waits}
       id=${(one) => String(one.attempt)}
-      columns=${[
-        { title: "Attempt", cell: (one) => count(one.attempt) },
-        { title: "Earliest", number: true, cell: (one) => after(one.earliest) },
-        { title: "Latest", number: true, cell: (one) => after(one.latest) },
-        { title: "For example", number: true, cell: (one) => after(one.example) },
-        { title: "May take", number: true, cell: (one) => (one.timeout ? duration(one.timeout) : html`<span class="quiet">any time</span>`) },
-      ]}
+      columns=${waitColumns(waits)}
     />
   </div>`;
+}
+
+function waitColumns(waits) {
+  const begins = (title, name) => ({ title, number: true, cell: (one) => after(one[name]) });
+  const isSpread = waits.some((one) => one.latest !== one.earliest);
+  return [
+    { title: "Attempt", cell: (one) => count(one.attempt) },
+    ...(isSpread ? [begins("Earliest", "earliest"), begins("Latest", "latest"), begins("For example", "example")] : [begins("Begins", "earliest")]),
+    waits.some((one) => one.timeout) && { title: "May take", number: true, cell: (one) => duration(one.timeout) },
+  ].filter(Boolean);
 }
 
 /** "at once", a duration, or a dash for an attempt that is not made. */
