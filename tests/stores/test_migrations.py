@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]  # it has no annotations
+import msgspec
 import pytest
 from tests.stores.postgres_scene import fresh_schema, shared_database
 
@@ -55,6 +56,11 @@ INSERT INTO retry_queue (
     'waits', 1, 'charge', 'default', 'waiting', 1, 4, 2.5, NULL, 'exponential', 500.0, 'exception', TIME(0.25)
 );
 INSERT INTO queue_limits VALUES ('narrow', 1);
+"""
+RETRY_LIKE = """
+INSERT INTO retry_queue (
+    flow_id, item, step, queue, status, attempt_number, backoff_kind, backoff_base_delay_ms, retry_kind, scheduled_at
+) VALUES ('{status}-{kind}', 1, 'charge', 'default', '{status}', 1, 'none', 0, '{kind}', TIME(9));
 """
 
 
@@ -416,3 +422,37 @@ def test_keys_of_a_store_of_the_first_version_keep_what_they_could_see(
     keys = asyncio.run(listed())
     assert [(key.name, key.role) for key in keys] == [("board", "read:payload"), ("ci", "operate"), ("ops", "admin")]
     assert [(key.queues, key.definitions, key.expires_at, key.used_at) for key in keys] == [((), (), None, None)] * 3
+
+
+@pytest.mark.promise("X10")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_the_retries_of_an_older_store_say_what_they_wait_for(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = _sqlite(tmp_path / "app.db") if kind == "sqlite" else _postgres()
+    with monkeypatch.context() as older:
+        older.setattr(database.module, "load_migrations", lambda package: load_migrations(package)[:5])
+        _forget_newer_tables(older)
+        asyncio.run(closed(database.make()))
+    time = "(NOW + " if kind == "sqlite" else "to_timestamp(NOW + "
+    filled = fill(time.replace("NOW", f"{NOW:.0f}"))
+    for status, retry_kind in (("dispatched", "exception"), ("waiting", "deferred"), ("waiting", "snooze")):
+        filled += RETRY_LIKE.format(status=status, kind=retry_kind).replace("TIME(", time.replace("NOW", f"{NOW:.0f}"))
+    database.do(filled)
+
+    async def listed() -> list[RetryRow]:
+        store = database.make()
+        await store.open()
+        try:
+            return await store.list_retries(RetryQuery())
+        finally:
+            await store.close()
+
+    rows = asyncio.run(listed())
+    assert rows[0] == msgspec.structs.replace(RETRY, definition=WORK, waits_for="backoff")
+    assert {(row.retry_kind, row.status): row.waits_for for row in rows} == {
+        ("exception", "waiting"): "backoff",
+        ("exception", "dispatched"): "",
+        ("deferred", "waiting"): "circuit",
+        ("snooze", "waiting"): "snooze",
+    }

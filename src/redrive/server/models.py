@@ -41,7 +41,7 @@ def response_of(kind: type[ModelType], record: Any, **more: Any) -> ModelType:
     """Return the response with the record's fields of the same names, times as datetimes, and `more`."""
     fields = {name: getattr(record, name) for name in kind.__struct_fields__ if name not in more}
     for name, value in fields.items():
-        if value is not None and (name == "at" or name.endswith("_at")):
+        if value is not None and (name in ("at", "since") or name.endswith("_at")):
             fields[name] = utc_datetime(value)
     return kind(**fields, **more)
 

@@ -14,6 +14,7 @@ from redrive.server.request_parsing import read_query
 from redrive.server.settings import LARGEST_PAGE
 from redrive.stores.records import RetryQuery, RetryRow, RetryStatus
 from redrive.stores.row_eligibility import eligibility_of
+from redrive.stores.waits import WaitsFor
 
 
 class RetryResponse(ResponseModel, frozen=True):
@@ -44,6 +45,15 @@ class RetryResponse(ResponseModel, frozen=True):
     """Whether the work item may be retried after its first attempt."""
     dependencies_satisfied: bool
     """Whether the outputs that the work item needs are there."""
+    definition: str
+    dependency: str
+    """What the step talks to; empty for nothing that has a name."""
+    waits_for: WaitsFor
+    """backoff, retry_after, circuit, recovery, budget, limit, snooze, redrive; empty while the attempt runs."""
+    error_type: str
+    """Of the last failure; empty before the first."""
+    since: datetime | None
+    """When it began to wait, or when its attempt began."""
     retry_eligible: bool
     """Whether the work item may be attempted again at all."""
     ready: bool

@@ -75,7 +75,7 @@ def queue_record(row: Any) -> QueueRecord:
 
 
 def _is_time(column: str) -> bool:
-    return column == "at" or column.endswith("_at")
+    return column in ("at", "since") or column.endswith("_at")
 
 
 def _read(column: str, table: str) -> str:

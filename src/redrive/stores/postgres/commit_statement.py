@@ -199,18 +199,18 @@ def commit_statement(batch: Batch, channel: str) -> tuple[str, list[Any]]:
 
     changes = {change.flow_id: change for change in batch.flows}
     if batch.new_flows:
-        has("new_flows", _json([_added(flow, changes.pop(flow.id, None)) for flow in batch.new_flows]))
+        has("new_flows", rows_as_json([_added(flow, changes.pop(flow.id, None)) for flow in batch.new_flows]))
     if batch.events:
         has("events", *_events(batch.events))
     if changes:
-        has("flows", _json(changes.values()))
+        has("flows", rows_as_json(changes.values()))
     done = set(batch.retries_done)
     if retries := {item: row for row in batch.retries if (item := (row.flow_id, row.item)) not in done}:
-        has("retries", _json(retries.values()))
+        has("retries", rows_as_json(retries.values()))
     if beats := {item: row for row in batch.heartbeats if (item := (row.flow_id, row.item)) not in done}:
-        has("heartbeats", _json(row._asdict() for row in beats.values()))
+        has("heartbeats", rows_as_json(row._asdict() for row in beats.values()))
     if batch.dead:
-        has("dead", _json({letter.flow_id: letter for letter in batch.dead}.values()))
+        has("dead", rows_as_json({letter.flow_id: letter for letter in batch.dead}.values()))
     if done:
         flow_ids, items = zip(*done, strict=True)
         has("items_done", _SEPARATOR.join(flow_ids), _numbers(items))
@@ -245,7 +245,8 @@ def _numbers(numbers: Sequence[float]) -> str:
     return f"{{{_encode(numbers)[1:-1].decode()}}}"
 
 
-def _json(rows: Iterable[Any]) -> str:
+def rows_as_json(rows: Iterable[Any]) -> str:
+    """Return the rows as a JSON array of objects, without what PostgreSQL refuses in texts."""
     rows = list(rows)
     try:
         text = _encode(rows).decode()

@@ -18,10 +18,18 @@ UPDATE_DEFINITIONS = "UPDATE workers SET definitions = $2 WHERE epoch = $1 AND d
 
 ACCUSE = "UPDATE workers SET suspect = $2, blame = $3 WHERE epoch = $1"
 
-RELEASE_LEASE = "DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name, suspect, blame"
+# The worker's report goes with it.
+RELEASE_LEASE = """
+WITH report_gone AS (DELETE FROM worker_reports WHERE epoch = $1)
+DELETE FROM workers WHERE epoch = $1 RETURNING epoch, name, suspect, blame
+"""
 
 ANY_EXPIRED = "SELECT EXISTS (SELECT FROM workers WHERE expires_at <= now())"
-REAP_LEASES = "DELETE FROM workers WHERE expires_at <= now() RETURNING epoch, name, suspect, blame"
+REAP_LEASES = """
+WITH ended AS (DELETE FROM workers WHERE expires_at <= now() RETURNING epoch, name, suspect, blame),
+reports_gone AS (DELETE FROM worker_reports WHERE epoch IN (SELECT epoch FROM ended))
+SELECT epoch, name, suspect, blame FROM ended
+"""
 
 # A statement of its own, after the lease has ended: only then does it see everything that was claimed under it.
 RELEASE_FLOWS = """

@@ -25,6 +25,7 @@ from redrive.stores.postgres.identifiers import channel_of, checked_schema, end_
 from redrive.stores.postgres.lease_renewer import PostgresLeaseRenewer
 from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
 from redrive.stores.postgres.notifications import NotificationListener
+from redrive.stores.postgres.observations import PostgresObservations
 from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -57,7 +58,7 @@ CLAIM_TIMEOUT = 20.0
 """How many seconds a claim or a reap may take; a dead worker may leave many flows to release."""
 
 
-class PostgresStore:
+class PostgresStore(PostgresObservations):
     """Flows in a schema of a database.
 
     Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.

@@ -20,6 +20,7 @@ _UPDATE_DEFINITIONS = "UPDATE workers SET definitions = ?1 WHERE epoch = ?2 AND 
 _VALID = "SELECT 1 FROM workers WHERE epoch = ? AND expires_at_monotonic > ?"
 _EXPIRIES = "SELECT epoch, name, expires_at, expires_at_monotonic FROM workers"
 _END = "DELETE FROM workers WHERE epoch = ?"
+_DROP_REPORT = "DELETE FROM worker_reports WHERE epoch = ?"
 _ACCUSE = "UPDATE workers SET suspect = ?, blame = ? WHERE epoch = ?"
 _ACCUSED = "SELECT suspect, blame FROM workers WHERE epoch = ?"
 _RELEASE_FLOWS = "UPDATE flows SET status = 'ready', owner = NULL, lost_owners = lost_owners + ? WHERE owner = ?"
@@ -100,6 +101,7 @@ def _is_valid(is_running: bool | None, expires_at: float, expires_at_monotonic: 
 
 def _end(connection: sqlite3.Connection, locks: WorkerLocks, epoch: int, lost: int) -> int:
     connection.execute(_END, (epoch,))
+    connection.execute(_DROP_REPORT, (epoch,))
     locks.remove(epoch)
     return connection.execute(_RELEASE_FLOWS, (lost, epoch)).rowcount
 

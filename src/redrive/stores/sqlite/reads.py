@@ -1,10 +1,8 @@
 """The read-only verbs. They run on a connection of their own, so that a long read holds up no commit."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from redrive.stores.id_range import id_range
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     DeadLetter,
@@ -28,11 +26,11 @@ from redrive.stores.sqlite.rows import (
     json_list,
     retry_row,
 )
+from redrive.stores.sqlite.selection import AMONG, Conditions, of_dead_letters, of_flows
 
-_AMONG = "IN (SELECT value FROM json_each(?))"
-_EVENTS = f"SELECT flow_id, seq, at, body FROM events WHERE flow_id {_AMONG} ORDER BY flow_id, seq"  # noqa: S608 - our own words
+_EVENTS = f"SELECT flow_id, seq, at, body FROM events WHERE flow_id {AMONG} ORDER BY flow_id, seq"  # noqa: S608 - our own words
 _EVENTS_AFTER = "SELECT flow_id, seq, at, body FROM events WHERE flow_id = ? AND seq > ? ORDER BY seq LIMIT ?"
-_HEARTBEATS = f"SELECT flow_id, item, at, details FROM heartbeats WHERE flow_id {_AMONG}"  # noqa: S608 - our own words
+_HEARTBEATS = f"SELECT flow_id, item, at, details FROM heartbeats WHERE flow_id {AMONG}"  # noqa: S608 - our own words
 _FLOWS = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE true"  # noqa: S608 - our own names
 _RETRIES = f"SELECT {columns(RETRY_FIELDS)} FROM retry_queue WHERE true"  # noqa: S608 - our own names
 _DEAD = f"SELECT {columns(DEAD_FIELDS)} FROM dead_letters WHERE true"  # noqa: S608 - our own names
@@ -62,8 +60,6 @@ GROUP BY counted.name ORDER BY counted.name
 _ALL_QUEUES, _ONE_QUEUE = _QUEUES.format(of_queue=""), _QUEUES.format(of_queue="AND queue = :queue")
 _RETRIES_OF_QUEUES = "SELECT queue, count(*) FROM retry_queue GROUP BY queue"
 
-_Filters = Iterable[tuple[str, Any]]
-
 
 def read_events(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
     logs: dict[str, list[EventRow]] = {flow_id: [] for flow_id in flow_ids}
@@ -90,41 +86,27 @@ def count_unread(connection: sqlite3.Connection, flow_id: str) -> int:
 
 
 def find_flows(connection: sqlite3.Connection, flow_ids: Sequence[str]) -> dict[str, FlowRecord]:
-    rows = connection.execute(f"{_FLOWS} AND id {_AMONG}", (json_list(flow_ids),))
+    rows = connection.execute(f"{_FLOWS} AND id {AMONG}", (json_list(flow_ids),))
     return {flow.id: flow for flow in map(flow_record, rows)}
 
 
 def list_flows(connection: sqlite3.Connection, query: FlowQuery) -> list[FlowRecord]:
-    filters = [
-        (f"status {_AMONG}", json_list(query.status) if query.status else None),
-        ("definition = ?", query.definition),
-        ("queue = ?", query.queue),
-        ("key = ?", query.key),
-        ("id >= ? AND id < ?", query.prefix and id_range(query.prefix)),
-        # Ids sort by time. The flow that ended the last page may be gone.
-        ("id < ?", query.before),
-    ]
-    return [flow_record(row) for row in _select(connection, _FLOWS, filters, "id DESC", query.limit)]
+    return [flow_record(row) for row in _select(connection, _FLOWS, of_flows(query), "id DESC", query.limit)]
 
 
 def list_retries(connection: sqlite3.Connection, query: RetryQuery) -> list[RetryRow]:
-    filters = [("flow_id = ?", query.flow_id), ("queue = ?", query.queue)]
-    rows = _select(connection, _RETRIES, filters, "scheduled_at, flow_id, item", query.limit)
+    wanted = Conditions().equal(query, "flow_id", "queue")
+    if query.flow_ids:
+        wanted.add(f"flow_id {AMONG}", json_list(query.flow_ids))
+    rows = _select(connection, _RETRIES, wanted, "scheduled_at, flow_id, item", query.limit)
     return [retry_row(row) for row in rows]
 
 
 def list_dead_letters(connection: sqlite3.Connection, query: DeadQuery) -> list[DeadLetter]:
-    filters = [
-        (f"flow_id {_AMONG}", json_list(query.flow_ids) if query.flow_ids else None),
-        ("state = ?", query.state),
-        ("definition = ?", query.definition),
-        ("step = ?", query.step),
-        ("kind = ?", query.kind),
-        ("error_type = ?", query.error_type),
-        ("queue = ?", query.queue),
-        ("(at, flow_id) > (?, ?)", query.after),
-    ]
-    return [dead_letter(row) for row in _select(connection, _DEAD, filters, "at, flow_id", query.limit)]
+    wanted = of_dead_letters(query)
+    if query.after is not None:
+        wanted.add("(at, flow_id) > (?, ?)", *query.after)
+    return [dead_letter(row) for row in _select(connection, _DEAD, wanted, "at, flow_id", query.limit)]
 
 
 def list_queues(connection: sqlite3.Connection, now: float, queue: str | None) -> list[QueueRecord]:
@@ -144,9 +126,6 @@ def count_retries(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(connection.execute(_RETRIES_OF_QUEUES))
 
 
-def _select(connection: sqlite3.Connection, rows: str, filters: _Filters, order: str, limit: int) -> sqlite3.Cursor:
-    """Return the first rows that match all filters. A None matches everything; a tuple fills several parameters."""
-    used = [(condition, value) for condition, value in filters if value is not None]
-    conditions = "".join(f" AND {condition}" for condition, _ in used)
-    values = [one for _, value in used for one in (value if isinstance(value, tuple) else (value,))]
-    return connection.execute(f"{rows}{conditions} ORDER BY {order} LIMIT ?", [*values, limit])
+def _select(connection: sqlite3.Connection, rows: str, wanted: Conditions, order: str, limit: int) -> sqlite3.Cursor:
+    """Return the first rows that meet the conditions."""
+    return connection.execute(f"{rows}{wanted.text} ORDER BY {order} LIMIT ?", [*wanted.values, limit])

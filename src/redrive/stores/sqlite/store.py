@@ -6,9 +6,11 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from io import FileIO
 
+from redrive.stores.activity import ActivityQuery, ActivityRow
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.caller_transaction import AddSteps, Database
+from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -33,7 +35,7 @@ from redrive.stores.records import (
 )
 from redrive.stores.refusals import not_open
 from redrive.stores.registry_rows import KeyRow, StepRow
-from redrive.stores.sqlite import leases, reads, registry, writes
+from redrive.stores.sqlite import leases, observations, reads, registry, writes
 from redrive.stores.sqlite.add_flows_on import add_flows_steps_on
 from redrive.stores.sqlite.claims import claim
 from redrive.stores.sqlite.commits import commit, committed
@@ -44,6 +46,7 @@ from redrive.stores.sqlite.migrator import migrate, refuse_newer_schema
 from redrive.stores.sqlite.store_time import keep_up
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 from redrive.stores.wake_listeners import WakeListeners
+from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 PREALLOCATE_AFTER = 10
 """How many batches a worker commits before it preallocates the log: 20 ms once, and commits are a fifth faster."""
@@ -275,6 +278,35 @@ class SqliteStore:
 
     async def count_retries(self) -> dict[str, int]:
         return await self._reader.do(reads.count_retries)
+
+    # Observations
+
+    async def report(self, lease: Lease, report: WorkerReport | None, activity: Sequence[ActivityRow]) -> None:
+        await self._writer.do_unflushed(observations.report, lease, report, activity)
+
+    async def list_reports(self) -> list[WorkerReport]:
+        return await self._reader.do(observations.list_reports)
+
+    async def read_activity(self, query: ActivityQuery) -> list[ActivityRow]:
+        return await self._reader.do(observations.read_activity, query)
+
+    async def count_flows(self) -> list[FlowCount]:
+        return await self._reader.do(observations.count_flows)
+
+    async def count_matching_flows(self, query: FlowQuery) -> int:
+        return await self._reader.do(observations.count_matching_flows, query)
+
+    async def group_retries(self) -> list[RetryGroup]:
+        return await self._reader.do(observations.group_retries)
+
+    async def group_dead_letters(self, query: DeadQuery) -> list[DeadGroup]:
+        return await self._reader.do(observations.group_dead_letters, query)
+
+    async def set_dependency_order(self, order: DependencyOrder) -> None:
+        await self._writer.do(observations.set_dependency_order, order)
+
+    async def list_dependency_orders(self) -> list[DependencyOrder]:
+        return await self._reader.do(observations.list_dependency_orders)
 
     # Registry: steps, access keys, audit log
 

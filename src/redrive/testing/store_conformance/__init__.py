@@ -23,6 +23,7 @@ from redrive.testing.store_conformance.dead_letters import DeadLetterConformance
 from redrive.testing.store_conformance.flows import FlowConformance
 from redrive.testing.store_conformance.inbox import InboxConformance
 from redrive.testing.store_conformance.leases import LeaseConformance
+from redrive.testing.store_conformance.observations import ObservationConformance
 from redrive.testing.store_conformance.queues import QueueConformance
 from redrive.testing.store_conformance.registry import RegistryConformance
 from redrive.testing.store_conformance.scenario import MakeStore
@@ -37,6 +38,7 @@ class StoreConformance(
     InboxConformance,
     DeadLetterConformance,
     QueueConformance,
+    ObservationConformance,
     RegistryConformance,
     WakeConformance,
 ):
