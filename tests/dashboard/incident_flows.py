@@ -9,7 +9,7 @@ import httpx
 ORDERS = 12
 THUMBNAILS = 30
 IMPORTS = 5
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Incident(NamedTuple):

@@ -9,6 +9,7 @@ from redrive.flows.chunks import run_to_completion
 from redrive.flows.drivers import driver_for
 from redrive.flows.events import ItemAdded, Line, StepSettled
 from redrive.flows.graphs.driver import GraphDriver
+from redrive.flows.graphs.edges import edges_of, given_by
 from redrive.flows.graphs.stored_graph import read_graph_input
 from redrive.flows.history import FlowHistory, Item, fold
 from redrive.flows.registry import GRAPH
@@ -47,6 +48,9 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str
     why: str | None = None
     depends_on: tuple[str, ...] = ()
+    """The steps that it names as such."""
+    after: tuple[str, ...] = ()
+    """All steps that it waits for: those it depends on, and those whose outputs it takes."""
     items: tuple[ItemView, ...] = ()
 
 
@@ -65,13 +69,21 @@ def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[Step
     plan = read_graph_input(record.input).plan
     states = _states(record, list(lines))
     views = []
+    providers = {value: spec.name for spec in plan.steps for value in given_by(spec)}
     for spec in (*plan.steps, *plan.compensations):
         items = by_step.get(spec.name, [])
         state, why = states.get(spec.name) or (_state_of_items(items) if items else "pending", "")
         if record.status in FINISHED and state in ("pending", "running"):
             state = "abandoned"
         views.append(
-            StepView(name=spec.name, state=state, why=why or None, depends_on=spec.depends_on, items=tuple(items))
+            StepView(
+                name=spec.name,
+                state=state,
+                why=why or None,
+                depends_on=spec.depends_on,
+                after=tuple(edge.step for edge in edges_of(spec, providers)),
+                items=tuple(items),
+            )
         )
     return views
 

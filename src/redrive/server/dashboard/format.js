@@ -86,7 +86,7 @@ export const shortType = (type) => (type ?? "").replace(/^.*\.(?=[^.]+$)/, "");
 export const cut = (text, most = 200) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 
 const WAITS = {
-  "": "running",
+  "": "nothing: it is being tried",
   start: "its first attempt",
   backoff: "backoff",
   retry_after: "Retry-After of the server",
@@ -99,6 +99,10 @@ const WAITS = {
   slot: "a free slot",
   queue: "a paused queue",
   timer: "a timer",
+  worker: "a worker",
+  redrive: "a worker, after its redrive",
+  resume: "somebody to resume it",
+  repair: "somebody to repair it",
 };
 
 /** What an item waits for, in words. */

@@ -140,7 +140,7 @@ class Live {
   take(event) {
     if (event.id) this.lastId = event.id;
     if (event.type === "snapshot") this.show(JSON.parse(event.data));
-    else if (this.current.value.data !== null) this.set({ state: "live", error: null });
+    else if (event.type === "problem") this.set({ state: "reconnecting" });
   }
 
   show(data) {

@@ -54,6 +54,9 @@ class StepResponse(ResponseModel, frozen=True):
     state: str
     why: str | None
     depends_on: tuple[str, ...]
+    """The steps that it names as such."""
+    after: tuple[str, ...]
+    """All steps that it waits for: those it depends on, and those whose outputs it takes."""
     items: list[ItemResponse]
 
 

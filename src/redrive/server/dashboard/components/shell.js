@@ -77,6 +77,7 @@ function About() {
     ${known.read_only && html`<p>Read-only: start it with <code>--operate</code> to act.</p>`}
     ${
       known.signed_in &&
+      known.keys_required &&
       html`<p>
         <bdi>${known.name}</bdi> · ${known.role}
         <button class="plain" onClick=${signOut}>Sign out</button>

@@ -19,7 +19,7 @@ export function layersOf(steps) {
     if (depth.has(step.name)) return depth.get(step.name);
     if (path.has(step.name)) return 0;
     const inPath = new Set(path).add(step.name);
-    const found = Math.max(-1, ...step.depends_on.map((name) => byName.get(name)).filter(Boolean).map((one) => depthOf(one, inPath))) + 1;
+    const found = Math.max(-1, ...step.after.map((name) => byName.get(name)).filter(Boolean).map((one) => depthOf(one, inPath))) + 1;
     depth.set(step.name, found);
     return found;
   };
@@ -33,7 +33,7 @@ function untangled(layers) {
   const rank = new Map();
   return layers.map((layer) => {
     const middle = (step) => {
-      const ranks = step.depends_on.map((name) => rank.get(name)).filter((one) => one !== undefined);
+      const ranks = step.after.map((name) => rank.get(name)).filter((one) => one !== undefined);
       return ranks.length ? ranks.reduce((sum, one) => sum + one, 0) / ranks.length : 0;
     };
     const sorted = [...layer].sort((one, other) => middle(one) - middle(other));
@@ -43,7 +43,7 @@ function untangled(layers) {
 }
 
 export function StepGraph({ steps, timeline }) {
-  if (!steps.some((step) => step.depends_on.length)) return null;
+  if (!steps.some((step) => step.after.length)) return null;
   const layers = layersOf(steps);
   const tallest = Math.max(...layers.map((layer) => layer.length));
   const height = tallest * (HEIGHT + GAP_Y) - GAP_Y + 2 * PAD;
@@ -60,7 +60,7 @@ export function StepGraph({ steps, timeline }) {
     <div class="card graph" role="region" aria-label="The graph of the steps" tabindex="0">
       <svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`}>
         ${steps.flatMap((step) =>
-          step.depends_on
+          step.after
             .filter((name) => place.has(name))
             .map((name) => html`<${Edge} key=${`${name}>${step.name}`} from=${place.get(name)} to=${place.get(step.name)} />`),
         )}
