@@ -5,13 +5,12 @@ and a deploy changed a workflow that is still on its way.
 """
 
 import asyncio
-import os
 
 import redrive
 from redrive import CircuitSettings, Graph, Policy, RetryPolicy, Workflow, action, exponential, workflow
 
-DEPLOYED = bool(os.environ.get("INCIDENT_DEPLOYED"))
-"""Whether the code of the workflow Migration has changed."""
+seen_before: set[str] = set()
+"""Tables for which the workflow Migration has run: its code is another one the second time, as after a deploy."""
 
 redrive.define_dependency("payments", circuit=CircuitSettings(failures=4, cooldown=20.0))
 redrive.define_dependency("warehouse")
@@ -105,8 +104,9 @@ class Reminder(Workflow):
 @workflow(name="Migration")
 class Migration(Workflow):
     async def run(self, table: str) -> str:
-        if DEPLOYED:
+        if table in seen_before:
             await send_mail("dba@example.net")
+        seen_before.add(table)
         await price(table)
         await asyncio.sleep(3600)
         return table

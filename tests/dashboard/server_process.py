@@ -1,6 +1,6 @@
 """`redrive serve` in a process of its own, which can be killed and started again at the same address."""
 
-import os
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +10,8 @@ from typing import Self
 
 import httpx
 from tests.ports import free_ports
+
+from redrive.server.api_keys import Role
 
 PATIENCE = 20.0
 
@@ -28,13 +30,13 @@ class ServerProcess:
         self.client = httpx.Client(base_url=self.url, timeout=PATIENCE)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, **environment: str) -> None:
+    def start(self) -> None:
         """Start the server, and return when it is ready."""
         command = [sys.executable, "-m", "redrive", "serve", *([str(self._module)] if self._module else [])]
         command += ["--store", self._store, "--port", str(self.port), *self._options]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the interpreter that runs the tests
-                command, stdout=log, stderr=log, cwd=self._folder, env={**os.environ, **environment}
+                command, stdout=log, stderr=log, cwd=self._folder
             )
         limit = time.monotonic() + PATIENCE
         while not self._is_ready():
@@ -64,6 +66,26 @@ class ServerProcess:
         self._process.kill()
         self._process.wait(5)
         self._process = None
+
+    def key(self, role: Role, name: str = "board") -> str:
+        """A new API key; from the first one on, each request needs one."""
+        command = [
+            sys.executable,
+            "-m",
+            "redrive",
+            "keys",
+            "add",
+            "--store",
+            self._store,
+            "--role",
+            role,
+            "--name",
+            name,
+        ]
+        made = subprocess.run(command, capture_output=True, text=True, check=True, cwd=self._folder)  # noqa: S603 - as above
+        found = re.search(r"rdk_\S+", made.stdout)
+        assert found, made.stdout
+        return found[0]
 
     def __enter__(self) -> Self:
         self.start()

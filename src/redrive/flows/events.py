@@ -11,6 +11,7 @@ import msgspec
 
 from redrive.failures.failure import Failure
 from redrive.flows.errors.stored_error import StoredError
+from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 
 
@@ -182,6 +183,8 @@ class ItemDeferred(Event, frozen=True):
     until: float
     """When the attempt may start."""
     reason: str
+    held_by: WaitsFor = ""
+    """What holds it back; empty in older logs."""
 
 
 class ItemGaveUp(Event, frozen=True):

@@ -34,6 +34,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.stored_policy import read_stored_policy
+from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 from redrive.policies.history import History, is_suspect
 from redrive.policies.policy import Policy
@@ -78,6 +79,8 @@ class Item(msgspec.Struct, eq=False, gc=False):
     retry_kind: str = ""
     deferred: str = ""
     """Why its dependency holds it back, while it does."""
+    held_by: WaitsFor = ""
+    """Which part of the dependency's protection does, if `deferred` is set; empty in older logs."""
     retries: History | None = None
     """The retries that `decide()` has granted; None before the first."""
     started_at: float | None = None
@@ -248,7 +251,9 @@ class FlowHistory:
         self.items[event.item].alone = False
 
     def _item_deferred(self, at: float, event: ItemDeferred) -> None:
-        self.items[event.item].wait(at, event.until, "deferred", event.reason)
+        item = self.items[event.item]
+        item.wait(at, event.until, "deferred", event.reason)
+        item.held_by = event.held_by
 
     def _item_gave_up(self, at: float, event: ItemGaveUp) -> None:
         item = self.items[event.item]

@@ -47,6 +47,8 @@ class CircuitState(msgspec.Struct, frozen=True):
     """Incremented with each change of phase. Reports from an earlier generation are stale and ignored."""
     ramp: Ramp | None = None
     """Limits the calls while the circuit is closed and the dependency is still recovering; None at other times."""
+    by_hand: str = ""
+    """Who holds the circuit open, and why; "" where it opens and closes by itself."""
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -67,7 +69,7 @@ def admit(settings: CircuitSettings, state: CircuitState, now: float) -> tuple[C
         if ramp is None:
             return _with_ramp(state, ramps.hold_back(state.ramp, now)), None
         return _with_ramp(state, ramp), Permit(state.generation, began=now)
-    if now < probe_due(settings, state):
+    if state.by_hand or now < probe_due(settings, state):
         return state, None
     generation = state.generation + 1
     return CircuitState("half_open", 0, state.opened_at, now, generation), Permit(generation, probe=True)
@@ -82,6 +84,8 @@ def probe_due(settings: CircuitSettings, state: CircuitState) -> float:
 
 def next_turn(settings: CircuitSettings, state: CircuitState, now: float) -> float:
     """Return when a call may begin, at the latest: now, or with the next probe, or when the ramp has room."""
+    if state.by_hand:
+        return now + settings.cooldown
     if state.phase != "closed":
         return probe_due(settings, state)
     if state.ramp is None or ramps.is_over(state.ramp, now):
@@ -134,6 +138,19 @@ def held_back(state: CircuitState, until: float) -> CircuitState:
     return state if state.ramp is None else _with_ramp(state, ramps.hold_back(state.ramp, until))
 
 
+def held_open(state: CircuitState, by_hand: str, now: float) -> CircuitState:
+    """Hold the circuit open until `closed_by_hand`; by_hand: who does it, and why."""
+    if state.by_hand == by_hand:
+        return state
+    opened_at = now if state.phase == "closed" else state.opened_at
+    return CircuitState("open", 0, opened_at, 0.0, state.generation + 1, by_hand=by_hand)
+
+
+def closed_by_hand(state: CircuitState, now: float) -> CircuitState:
+    """Close the circuit, and begin the ramp: what waited must not come all at once. From then on it is automatic."""
+    return state if state.phase == "closed" else CircuitState(generation=state.generation + 1, ramp=ramps.begin(now))
+
+
 def _with_ramp(state: CircuitState, ramp: Ramp | None) -> CircuitState:
     if state.ramp is ramp:
         return state
@@ -159,6 +176,8 @@ class CircuitChange(msgspec.Struct, frozen=True):
     """Whether the ramp after an outage began, was slowed by a failure, failed with the dependency, or ended."""
     rate: float = 0.0
     """Calls per second that the ramp lets through."""
+    by_hand: str = ""
+    """Who opened or closed it, and why; "" where it did so by itself."""
 
 
 class Circuit:
@@ -195,6 +214,16 @@ class Circuit:
         with self._lock:
             self._enter(held_back(self.state, until), until)
 
+    def hold_open(self, by_hand: str, now: float) -> CircuitChange | None:
+        """Hold it open until `close`; by_hand: who does it, and why."""
+        with self._lock:
+            return self._enter(held_open(self.state, by_hand, now), now, by_hand)
+
+    def close(self, by_hand: str, now: float) -> CircuitChange | None:
+        """Close it, slowly at first; from then on it opens and closes by itself."""
+        with self._lock:
+            return self._enter(closed_by_hand(self.state, now), now, by_hand)
+
     def next_turn(self, now: float) -> float:
         """Return when a call may begin, at the latest; a call that ends may let it begin earlier."""
         return next_turn(self.settings, self.state, now)
@@ -220,18 +249,18 @@ class Circuit:
             self.dependency, max(0.0, next_turn(self.settings, state, now) - now), recovering=state.ramp is not None
         )
 
-    def _enter(self, after: CircuitState, now: float) -> CircuitChange | None:
+    def _enter(self, after: CircuitState, now: float, by_hand: str = "") -> CircuitChange | None:
         before, self.state = self.state, after
         is_limited = after.phase != "closed" or after.ramp is not None
         self._unlimited = None if is_limited else Permit(after.generation)
         recovery = _stage(before.ramp, after)
         if before.phase == after.phase and recovery is None:
             return None
-        count = before.failures + 1 if before.phase == "closed" else 0
-        if before.ramp is not None and after.phase == "open":
+        count = before.failures + 1 if before.phase == "closed" and not by_hand else 0
+        if not by_hand and before.ramp is not None and after.phase == "open":
             count = before.ramp.failures + 1
         rate = 0.0 if after.ramp is None else after.ramp.rate
-        return CircuitChange(self.dependency, before.phase, after.phase, now, count, recovery, rate)
+        return CircuitChange(self.dependency, before.phase, after.phase, now, count, recovery, rate, by_hand)
 
     def __repr__(self) -> str:
         return f"Circuit({self.dependency!r}, {self.state.phase}{', recovering' if self.is_recovering else ''})"

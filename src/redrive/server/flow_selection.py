@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from redrive.client.app import App
 from redrive.client.definition_names import full_name
+from redrive.flows.waits import WaitsFor
 from redrive.server.models import NO_CONTROL_CHARACTERS, Name, RequestModel
 from redrive.stores.records import FlowQuery, FlowStatus
-from redrive.stores.waits import WaitsFor
 
 LONGEST_KEY = 500
 Moment = Annotated[datetime, Meta(tz=True)]

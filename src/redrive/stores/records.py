@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from redrive.stores.waits import WaitsFor
+from redrive.flows.waits import WaitsFor
 
 FlowStatus = Literal[
     "ready",  # can be claimed

@@ -63,7 +63,7 @@ class DependencyState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     name: str
     phase: ReportedPhase = "closed"
     since: float | None = None
-    """When the circuit opened, or the recovery began."""
+    """When the circuit opened; None while it is closed."""
     failures: int = 0
     """Consecutive failures while closed."""
     probe_at: float | None = None

@@ -101,6 +101,8 @@ class CircuitChanged(msgspec.Struct, frozen=True, kw_only=True):
     """Consecutive failures that caused the change."""
     app_closed: bool = False
     """Whether the circuit only ended with its app, which says nothing about the dependency."""
+    by_hand: str = ""
+    """Who opened or closed it, and why; "" where it did so by itself."""
 
 
 class CircuitRecovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +188,11 @@ def circuit_events(change: CircuitChange) -> list[Event]:
     if change.before != change.after:
         events.append(
             CircuitChanged(
-                dependency=change.dependency, before=change.before, after=change.after, failures=change.failures
+                dependency=change.dependency,
+                before=change.before,
+                after=change.after,
+                failures=change.failures,
+                by_hand=change.by_hand,
             )
         )
     if change.recovery is not None:

@@ -213,6 +213,8 @@ def _describe_stage(
 
 def _describe_circuit(event: CircuitChanged) -> tuple[str, dict[str, Any]]:
     why = f" after {event.failures} consecutive failures" if event.failures and event.after == "open" else ""
+    if event.by_hand:
+        why = f", {event.by_hand}"
     if event.app_closed:
         return (
             f"circuit of {event.dependency}: it was {event.before.replace('_', ' ')} when its worker or app stopped",

@@ -1,16 +1,18 @@
 """Apply circuits and retry budgets to steps: work that they hold back waits, and no attempt is spent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from redrive.calls.shared_dependencies import DEPENDENCIES
 from redrive.determinism.dice import Dice
 from redrive.failures.failure import Failure
 from redrive.failures.redaction import redact
+from redrive.flows.waits import WaitsFor
 from redrive.policies.policy import Policy
 from redrive.resilience import circuit as circuits
 from redrive.resilience import ramp as ramps
 from redrive.resilience.circuit_outcome import circuit_outcome
 from redrive.resilience.dependencies import Dependencies, Dependency
+from redrive.stores.worker_reports import DependencyOrder
 from redrive.telemetry.events import CircuitChanged, CircuitRecovery, circuit_events
 from redrive.telemetry.stream import emit
 from redrive.worker.dependency_line import Alarm, Attempt, DependencyLine
@@ -24,17 +26,22 @@ SPREAD = 2.0
 LONGEST_TURN = 10.0
 # An item joins the line for an open circuit if the next probe is due within this many seconds.
 SOON = 5.0
+LONGEST_ORDER = 250
+"""Characters of who gave an order, and why, that a reason repeats."""
 
 
 class Deferred(Exception):
     """The attempt must wait until a given time, or until it has its turn in a line."""
 
-    def __init__(self, until: float, reason: str, line: DependencyLine | None = None) -> None:
+    def __init__(
+        self, until: float, reason: str, line: DependencyLine | None = None, waits_for: WaitsFor = "limit"
+    ) -> None:
         super().__init__(reason)
         self.until = until
         self.reason = reason
         self.line = line
         """The line in which it may wait, to begin earlier."""
+        self.waits_for = waits_for
 
 
 def dependencies_of_steps() -> Dependencies:
@@ -71,6 +78,8 @@ class DependencyGuard:
         self._alarm = alarm
         self._most_in_line = most_in_line
         self._lines: dict[str, DependencyLine] = {}
+        self._obeyed: dict[str, float] | None = None
+        """Dependency -> when the last order about it was given; None before the first look at orders."""
         self.permits: dict[Attempt, tuple[Dependency, circuits.Circuit, circuits.Permit]] = {}
         """Of running attempts, with the circuit that issued each. Other attempts need not be reported."""
 
@@ -98,7 +107,7 @@ class DependencyGuard:
             self.ignored(attempt, now)
             # One after the other: if all asked again at once, the number of events would grow with its square.
             turn = max(budget.line_up(now), now + ASK_AGAIN)
-            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {name} is spent")
+            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {name} is spent", None, "budget")
         if budget is not None:
             budget.count_request(now)
 
@@ -106,6 +115,7 @@ class DependencyGuard:
         """Return until when, and why, an attempt waits for the circuit, and the line in which it may begin earlier."""
         name, state = dependency.name, circuit.state
         line = self._line(dependency)
+        waits_for: WaitsFor = "recovery" if state.phase == "closed" else "circuit"
         if state.phase == "closed":
             ahead = 1.0 if line is None else line.ahead(now)
             seconds = ASK_AGAIN if state.ramp is None else ramps.seconds_for(state.ramp, ahead)
@@ -115,6 +125,10 @@ class DependencyGuard:
             if line is not None and line.is_full:
                 line.stay_outside(due)
             reason = f"the circuit of {name} is recovering: calls are let through in order, as fast as it can take them"
+        elif state.by_hand:
+            # Nobody knows until when: it is asked again now and then, and begins earlier once somebody closes it.
+            reason = f"the circuit of {name} was {state.by_hand}"
+            due = now + max(ASK_AGAIN, circuit.settings.cooldown)
         else:
             reason = f"the circuit of {name} is open"
             due = max(circuit.probe_due() or now, now)
@@ -123,7 +137,7 @@ class DependencyGuard:
                 due = now + ASK_AGAIN + max(0.0, now - state.probe_at)
             elif due - now > SOON:
                 line = None
-        return Deferred(due + SPREAD * self._dice(), reason, line)
+        return Deferred(due + SPREAD * self._dice(), reason, line, waits_for)
 
     def _line(self, dependency: Dependency) -> DependencyLine | None:
         line = self._lines.get(dependency.name)
@@ -141,6 +155,26 @@ class DependencyGuard:
     def ignored(self, attempt: Attempt, now: float) -> None:
         """The attempt ended without saying anything about the dependency."""
         self._report(attempt, circuits.ignored, now)
+
+    def in_line(self, name: str) -> int:
+        """How many attempts wait in line for the dependency."""
+        return len(self._lines.get(name, ()))
+
+    def obey(self, orders: Sequence[DependencyOrder], now: float) -> None:
+        """Hold circuits open, or close them, as ordered. Orders to close from before this guard existed were obeyed."""
+        is_first, self._obeyed = self._obeyed is None, self._obeyed or {}
+        for order in orders:
+            by_hand = redact(order.in_words, LONGEST_ORDER)
+            circuit = self.dependencies.get(order.name).circuit
+            if circuit is None:
+                continue
+            if order.order == "open":
+                _report_change(circuit.hold_open(by_hand, now))
+            elif circuit.state.by_hand or not (is_first or self._obeyed.get(order.name) == order.at):
+                _report_change(circuit.close(by_hand, now))
+                if (line := self._lines.get(order.name)) is not None:
+                    line.look_at(now)
+            self._obeyed[order.name] = order.at
 
     def release_all(self, now: float) -> None:
         """Return all permits, so that a probe can be given to the next caller, and close the lines."""

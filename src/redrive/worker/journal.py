@@ -17,6 +17,7 @@ from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
 from redrive.stores.interface import Store
 from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
+from redrive.worker.activity import ActivityCounts
 from redrive.worker.commit_parts import flows_in, parts_of
 from redrive.worker.large_commits import LARGE_EVENTS, Callback, LargeCommits
 from redrive.worker.large_pace import LargePace
@@ -75,6 +76,8 @@ class Journal:
 
         on_refused: called with the id of a flow whose rows the store refuses, and why.
         """
+        self.activity = ActivityCounts()
+        """What the flows' work came to, until it is reported. It is not part of any transaction."""
         self.batch = Batch(number=1)
         """The next transaction."""
         self._turns: list[_Turn] = []

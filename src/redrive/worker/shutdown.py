@@ -18,6 +18,7 @@ from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.journal import Journal
 from redrive.worker.maintenance.held_lease import HeldLease
+from redrive.worker.reporter import Reporter
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.store_outages import is_away
@@ -124,6 +125,14 @@ class Shutdown:
                 run.starter.active -= 1
                 run.attempts.return_attempt(item, at, at, STOPPED)
                 self._returned += 1
+
+
+async def send_counts(reporter: Reporter, held: HeldLease) -> None:
+    """Send what was counted since the last report, unless that takes long."""
+    if not held.is_lost:
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LAST_CALL):
+                await reporter.send_counts()
 
 
 async def release_lease(store: Store, held: HeldLease) -> None:

@@ -108,6 +108,10 @@ class ExecutionSlots:
             for flow_id, _, _ in itertools.islice(line, LOOKED_AT)
         }
 
+    def use(self) -> dict[str, tuple[int, int, int]]:
+        """Slot -> how many there are, how many are in use, and how many attempts wait for one."""
+        return {slot: (size, self._in_use[slot], len(self._waiting[slot])) for slot, size in self._limits.items()}
+
     @property
     def in_use(self) -> int:
         return sum(self._in_use.values())
@@ -194,6 +198,10 @@ class ExecutionSlots:
             del self._attempts[key]
             self._guard.ignored(key, self._monotonic())
             self.free(attempt)
+
+    def first_attempts(self, most: int) -> list[Attempt]:
+        """The attempts that run, up to that many, those that began first."""
+        return list(itertools.islice(self._attempts.values(), most))
 
     def items_of(self, flow_id: str) -> set[int]:
         """The items of a flow whose attempts run here."""

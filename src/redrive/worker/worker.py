@@ -21,6 +21,7 @@ from redrive.runners.runner import Runner
 from redrive.stores.interface import Store
 from redrive.stores.records import Lease, NewFlow, NewWorker
 from redrive.telemetry.logs import log_flow
+from redrive.worker.activity import outcome_of
 from redrive.worker.claimer import Claimer
 from redrive.worker.dependency_guard import DependencyGuard
 from redrive.worker.eager_start import EagerStart
@@ -51,8 +52,9 @@ from redrive.worker.recovery.evidence import read_evidence
 from redrive.worker.recovery.flow_loader import FlowLoader
 from redrive.worker.recovery.rebuild import Rebuilder
 from redrive.worker.recovery.replay import Replayer
+from redrive.worker.reporter import Reporter
 from redrive.worker.settings import WorkerSettings
-from redrive.worker.shutdown import Shutdown, release_lease
+from redrive.worker.shutdown import Shutdown, release_lease, send_counts
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.store_outages import log_recovery
 from redrive.worker.store_retries import retry_until_available
@@ -130,6 +132,7 @@ class Worker:
         self.inbox_reader: InboxReader
         self.rebuilder: Rebuilder
         self.eager_start: EagerStart
+        self.reporter: Reporter
 
     # From its start to its end
 
@@ -152,6 +155,7 @@ class Worker:
             claimer,
             inbox,
             _task(self.journal.run_callbacks()),
+            _task(self.reporter.run()),
             _task(reap_leases(store, settings.lease, self._woken, held.lease.worker)),
         ]
         if settings.keep_finished is not None:
@@ -178,6 +182,7 @@ class Worker:
             try:
                 await asyncio.wait([*tasks, stopping])
                 await self._close()
+                await send_counts(self.reporter, held)
                 await release_lease(store, held)
             finally:
                 # Also when that was interrupted: code of flows that the garbage collector closes runs outside of them.
@@ -297,6 +302,7 @@ class Worker:
         self.claimer = Claimer(
             store, lease, settings, clock, flows, slots, timers, claimed.load, unsupported.claim_time, paused.update
         )
+        self.reporter = Reporter(store, held, slots, self.guard, flows, journal.activity, clock.wall, clock.monotonic)
         flows.on_removed = self.claimer.flow_removed
         self.eager_start = EagerStart(lease, settings, journal, flows, slots, self.claimer, claimed.begin, paused.names)
 
@@ -361,8 +367,12 @@ class Worker:
             self.claimer.claim_at(wake_at)
 
     def _flow_ended(self, flow_log: FlowLog, event: Ending) -> None:
+        at, record = flow_log.last_at, flow_log.record
+        flow_log.count(at, outcome_of(event), seconds=at - record.created_at)
         if isinstance(event, FlowFailed):
-            letter = dead_letter(flow_log.record, flow_log.history.items, event, flow_log.last_at)
+            run = self.flows.by_id.get(flow_log.flow_id)
+            dependency_of = None if run is None else run.starter.dependency_of
+            letter = dead_letter(record, flow_log.history.items, event, at, dependency_of)
             self.journal.batch.dead.append(letter)
         self.journal.when_durable(flow_log.flow_id, self._report_ended, flow_log, event)
 

@@ -124,8 +124,8 @@ class Live {
       this.set({ data: null, error, state: "failed" });
       return null;
     }
-    if (error.status === 503 && this.current.value.data === null) {
-      // All streams are taken: a single answer is better than none.
+    if (error.status === 503) {
+      // All streams are taken, or the store is away: a single answer is better than none.
       try {
         this.show(await get(this.path, { signal: abort.signal }));
         return WITHOUT_STREAM;

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from redrive.flows.waits import HELD_BACK
 from redrive.formatting.times import utc_datetime
 from redrive.server.models import ResponseModel
 from redrive.server.observed.series import Sparkline, minutes_until, sparkline
 from redrive.stores.activity import ActivityRow
 from redrive.stores.counts import DeadGroup, RetryGroup
-from redrive.stores.waits import HELD_BACK
 from redrive.stores.worker_reports import DependencyOrder, DependencyState, Order, ReportBody, ReportedPhase
 
 _FROM_BEST: tuple[ReportedPhase, ...] = ("closed", "recovering", "half_open", "open")
@@ -23,7 +23,7 @@ class DependencyOnWorker(ResponseModel, frozen=True):
     worker: str
     phase: ReportedPhase
     since: datetime | None
-    """When the circuit opened, or the recovery began."""
+    """When the circuit opened; null while it is closed."""
     failures: int
     """Consecutive failures while closed."""
     probe_at: datetime | None

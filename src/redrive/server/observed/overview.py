@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from redrive.flows.waits import HELD_BACK
 from redrive.formatting.times import utc_datetime
 from redrive.server.models import ResponseModel
 from redrive.server.observed.dependencies import is_worse, named_states, recent_hold
@@ -14,7 +15,6 @@ from redrive.stores.activity import ActivityRow
 from redrive.stores.counts import DeadGroup, RetryGroup
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import WorkerRecord
-from redrive.stores.waits import HELD_BACK
 from redrive.stores.worker_reports import DependencyOrder, DependencyState, ReportBody, ReportedPhase
 
 MOST_COMING = 20

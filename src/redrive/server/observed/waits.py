@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
+from redrive.flows.waits import HELD_BACK, WaitsFor
 from redrive.formatting.text import format_count
 from redrive.formatting.times import format_duration, utc_datetime
 from redrive.server.models import ResponseModel
 from redrive.stores.records import FlowRecord, RetryRow
-from redrive.stores.waits import HELD_BACK, WaitsFor
 
 FlowWaitsFor = (
     WaitsFor

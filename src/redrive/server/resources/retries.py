@@ -6,6 +6,7 @@ from typing import Any
 from litestar import Request, Response, Router, get
 
 from redrive.determinism.clock import current_clock
+from redrive.flows.waits import WaitsFor
 from redrive.server.authentication import caller_of
 from redrive.server.context import app_of
 from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
@@ -14,7 +15,6 @@ from redrive.server.request_parsing import read_query
 from redrive.server.settings import LARGEST_PAGE
 from redrive.stores.records import RetryQuery, RetryRow, RetryStatus
 from redrive.stores.row_eligibility import eligibility_of
-from redrive.stores.waits import WaitsFor
 
 
 class RetryResponse(ResponseModel, frozen=True):

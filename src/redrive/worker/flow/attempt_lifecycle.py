@@ -32,6 +32,7 @@ from redrive.flows.values.signature import NOT_READ
 from redrive.policies.decide import decide
 from redrive.policies.decision import CLEAR, Conditions, RetryAt
 from redrive.runners.attempt import Attempt
+from redrive.stores.activity import ActivityOutcome
 from redrive.telemetry.events import Event
 from redrive.telemetry.stream import emit
 from redrive.worker.flow.attempt_failures import classify, gave_up_at_deadline, lost_attempt, snooze_seconds
@@ -156,7 +157,10 @@ class AttemptLifecycle:
             )
             report_attempt(log, self._driver, item, at, "failed", failure)
             log.append(at, event)
-            self._report(item, event, at)
+            dependency, retried = starter.dependency_of(item), isinstance(decision, RetryAt)
+            outcome: ActivityOutcome = "retried" if retried else "gave_up"
+            log.count(at, outcome, item.step, dependency or "", at - item.attempt_began)
+            self._report(item, event, dependency, at)
             if not isinstance(decision, RetryAt):
                 self._fail_item(item, event, at)
             elif decision.when <= at and not log.is_held:
@@ -190,7 +194,9 @@ class AttemptLifecycle:
     def give_up(self, item: Item, event: ItemGaveUp, at: float) -> None:
         """Fail an item that waits, without another attempt."""
         self._log.append(at, event)
-        self._report(item, event, at)
+        dependency = self._starter.dependency_of(item)
+        self._log.count(at, "gave_up", item.step, dependency or "")
+        self._report(item, event, dependency, at)
         self._fail_item(item, event, at)
 
     def _fail_item(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
@@ -198,9 +204,9 @@ class AttemptLifecycle:
         self._starter.forget(item)
         self._commands.handle(self._driver.failed(item.number, item_error(item, event), at), at)
 
-    def _report(self, item: Item, event: AttemptFailed | ItemGaveUp, at: float) -> None:
+    def _report(self, item: Item, event: AttemptFailed | ItemGaveUp, dependency: str | None, at: float) -> None:
         """Report the failure once it is durable: otherwise the next owner may report the attempt again, as lost."""
-        event_out = attempt_failed_event(self._log.flow_id, item, event, self._starter.dependency_of(item), at)
+        event_out = attempt_failed_event(self._log.flow_id, item, event, dependency, at)
         self._log.journal.when_durable(self._log.flow_id, _emit_if_stored, self._log, event_out)
 
     # From a successful attempt to what the definition does next
@@ -218,6 +224,8 @@ class AttemptLifecycle:
         event = ItemCompleted(item=item.number, attempt=item.attempt, result=msgspec.Raw(result.encode()))
         report_attempt(self._log, self._driver, item, at, "succeeded", status=http_status)
         self._log.append(at, event)
+        dependency = self._starter.dependency_of(item)
+        self._log.count(at, "succeeded", item.step, dependency or "", at - item.attempt_began)
         report_item(self._log, item, at, "succeeded")
         self._starter.forget(item)
         self._commands.handle(self._driver.completed(item.number, result, at, read), at)

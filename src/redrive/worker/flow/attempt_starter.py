@@ -232,7 +232,7 @@ class AttemptStarter:
             ),
         )
         if item.number in self.listed:
-            log.journal.put_retry(retry_row(log.record, item, "dispatched"))
+            log.journal.put_retry(retry_row(log.record, item, "dispatched", dependency))
         log.journal.when_durable(log.flow_id, self._dispatcher.dispatch, log, item, handler, executor, slot, None)
         return True
 
@@ -254,7 +254,7 @@ class AttemptStarter:
     def list_retry(self, item: Item) -> None:
         """Add or update the item's row in the retry queue."""
         self.listed[item.number] = None
-        self._log.journal.put_retry(retry_row(self._log.record, item, "waiting"))
+        self._log.journal.put_retry(retry_row(self._log.record, item, "waiting", self.dependency_of(item)))
 
     def find_listed(self) -> None:
         """After the history was replaced: find the items that have a row in the retry queue."""
@@ -272,7 +272,7 @@ class AttemptStarter:
         try:
             self._guard.admit((self._log.flow_id, number), dependency, retry, now)
         except Deferred as deferred:
-            return Deferred(at + deferred.until - now, deferred.reason, deferred.line)
+            return Deferred(at + deferred.until - now, deferred.reason, deferred.line, deferred.waits_for)
         self.in_line.pop(number, None)
         return None
 
@@ -282,7 +282,9 @@ class AttemptStarter:
             # The log has it. It need not grow with the time that the dependency takes.
             item.retry_at = deferred.until
         else:
-            self._log.append(at, ItemDeferred(item=number, until=deferred.until, reason=deferred.reason))
+            event = ItemDeferred(item=number, until=deferred.until, reason=deferred.reason, held_by=deferred.waits_for)
+            self._log.append(at, event)
+            self._log.count(at, "deferred", item.step, self.dependency_of(item) or "")
         self.wait_for_retry(item, deferred.until, at)
         if line is not None and line.join((self._log.flow_id, number), lambda: self._turn_came(number)):
             self.in_line[number] = line

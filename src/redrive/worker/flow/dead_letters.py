@@ -1,6 +1,6 @@
 """Record a flow's final failure as a dead letter."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from redrive.failures.redaction import redact
 from redrive.flows.events import FlowFailed
@@ -16,7 +16,14 @@ def payload_summary(record: FlowRecord) -> str:
     return redact(start_arguments(record.definition, record.input), LONGEST_SUMMARY)
 
 
-def dead_letter(record: FlowRecord, items: Mapping[int, Item], event: FlowFailed, at: float) -> DeadLetter:
+def dead_letter(
+    record: FlowRecord,
+    items: Mapping[int, Item],
+    event: FlowFailed,
+    at: float,
+    dependency_of: Callable[[Item], str | None] | None = None,
+) -> DeadLetter:
+    """dependency_of: says what an item talks to."""
     item = items.get(event.item) if event.item is not None else None
     return DeadLetter(
         flow_id=record.id,
@@ -29,4 +36,5 @@ def dead_letter(record: FlowRecord, items: Mapping[int, Item], event: FlowFailed
         error_type=event.error.type.removeprefix("builtins."),
         message=event.error.message,
         payload=payload_summary(record),
+        dependency=redact((item and dependency_of and dependency_of(item)) or ""),
     )

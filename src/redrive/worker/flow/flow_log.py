@@ -5,6 +5,7 @@ from collections.abc import Callable, Container
 from redrive.determinism.clock import whole_microseconds
 from redrive.flows.events import AnyEvent, FlowParked, write_event
 from redrive.flows.history import FlowHistory
+from redrive.stores.activity import ActivityOutcome
 from redrive.stores.records import FlowChange, FlowRecord, FlowStatus
 from redrive.worker.flow.flow_telemetry import report_flow_parked
 from redrive.worker.journal import Journal
@@ -92,6 +93,12 @@ class FlowLog:
         self.seq += 1
         self.last_at = at
         self.journal.append(self.flow_id, self.seq, at, written)
+
+    def count(
+        self, at: float, outcome: ActivityOutcome, step: str = "", dependency: str = "", seconds: float = 0.0
+    ) -> None:
+        """Count what happened, to be shown."""
+        self.journal.activity.add(at, self.record.definition, outcome, step, dependency, seconds)
 
     @property
     def is_held(self) -> bool:

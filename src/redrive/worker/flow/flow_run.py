@@ -76,6 +76,7 @@ class FlowRun:
         if at >= log.record.start_at and not log.is_held:
             self.has_begun = True
             log.began_at = at
+            log.count(at, "flow_started")
             commands: list[Command]
             try:
                 commands = self.driver.start(at)

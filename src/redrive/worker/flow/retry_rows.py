@@ -1,15 +1,18 @@
 """Describe a work item that failed and will be retried as a row of the retry queue."""
 
+from redrive.failures.redaction import redact
 from redrive.flows.history import Item
+from redrive.flows.waits import WaitsFor
 from redrive.policies.backoff import Backoff
 from redrive.policies.policy import Policy
 from redrive.stores.records import FlowRecord, RetryRow, RetryStatus
 
 # The largest number that a database column holds.
 LARGEST = 2**62
+LONGEST_REASON = 300
 
 
-def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
+def retry_row(flow: FlowRecord, item: Item, status: RetryStatus, dependency: str | None) -> RetryRow:
     policy = item.policy
     timeouts = item.retries.timeouts if item.retries else 0
     timeout_limit = policy.timeout_retries
@@ -31,7 +34,24 @@ def retry_row(flow: FlowRecord, item: Item, status: RetryStatus) -> RetryRow:
         scheduled_at=item.attempt_began if item.retry_at is None else item.retry_at,
         timeout_at=item.timeout_at,
         delivery_token=item.delivery,
+        definition=flow.definition,
+        # It may be a URL with a password.
+        dependency=redact(dependency) if dependency else "",
+        waits_for=_waits_for(item) if status == "waiting" else "",
+        reason=item.deferred[:LONGEST_REASON] if status == "waiting" else "",
+        error_type=item.failures[-1].event.failure.type.removeprefix("builtins.") if item.failures else "",
+        since=item.attempt_began if status == "dispatched" else item.waits[-1].at if item.waits else None,
     )
+
+
+def _waits_for(item: Item) -> WaitsFor:
+    if item.deferred:
+        # Logs of earlier versions do not say.
+        return item.held_by or "circuit"
+    if item.retry_kind in ("snooze", "redrive"):
+        return "snooze" if item.retry_kind == "snooze" else "redrive"
+    asked = item.failures[-1].event.decision.because.retry_after if item.failures else None
+    return "retry_after" if asked else "backoff"
 
 
 def attempts_before_redrive(item: Item) -> int:

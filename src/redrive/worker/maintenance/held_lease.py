@@ -4,12 +4,13 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import LeaseLostError, StoreUnavailableError
 from redrive.failures.redaction import redact
 from redrive.stores.records import Lease
+from redrive.stores.worker_reports import HeldLoop
 
 
 class HeldLease:
     """Tells whether the worker may still act, by its own clock. Safe to ask from any thread."""
 
-    __slots__ = ("ends", "held_by", "is_lost", "lease", "not_renewed", "seconds")
+    __slots__ = ("ends", "held_by", "held_loop", "is_lost", "lease", "not_renewed", "seconds")
 
     def __init__(self, lease: Lease, seconds: float, asked: float) -> None:
         """seconds: how long the lease lasts unless it is renewed. asked: when the store was asked for it."""
@@ -23,6 +24,8 @@ class HeldLease:
         """Why the last renewal failed; None after one that succeeded."""
         self.held_by = ""
         """What blocked the event loop until the lease was given up; "" if nothing did."""
+        self.held_loop: HeldLoop | None = None
+        """What blocked the event loop last, whether or not that cost the lease."""
 
     def renewed(self, asked: float) -> None:
         """Note that the store has renewed the lease; it was asked at the time `asked`."""

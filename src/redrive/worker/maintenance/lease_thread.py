@@ -12,6 +12,7 @@ from collections.abc import Callable
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import LeaseLostError, StoreError
 from redrive.stores.interface import LeaseRenewer, Store
+from redrive.stores.worker_reports import HeldLoop
 from redrive.worker.maintenance.held_lease import HeldLease
 from redrive.worker.maintenance.lease_keeper import keep_lease
 from redrive.worker.maintenance.loop_watchdog import TOO_LONG, Holder, LoopWatchdog
@@ -87,7 +88,10 @@ class LeaseThread:
         """Return once code has blocked the loop for a whole lease, or the worker has found its lease expired."""
         while not self._held.is_lost:
             await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + self._check_every)
-            if watchdog.check(self._check_every) >= self._held.seconds:
+            blocked = watchdog.check(self._check_every)
+            if blocked:
+                self._held.held_loop = _told(watchdog.holder, blocked)
+            if blocked >= self._held.seconds:
                 return
 
     async def _give_up(self, renewer: LeaseRenewer, holder: Holder | None) -> None:
@@ -101,6 +105,12 @@ class LeaseThread:
         else:
             await renewer.accuse(held.lease, None)
         await renewer.extend_lease(held.lease, 0.0)
+
+
+def _told(holder: Holder | None, seconds: float) -> HeldLoop:
+    known = holder or Holder(None, None, "", "")
+    at = SYSTEM_CLOCK.wall()
+    return HeldLoop(seconds=round(seconds, 1), at=at, flow_id=known.flow_id, step=known.step, place=known.place)
 
 
 def _resolve(ended: "asyncio.Future[BaseException | None]", error: BaseException | None) -> None:

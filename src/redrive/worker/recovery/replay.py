@@ -200,7 +200,8 @@ def _log_revived(run: FlowRun, told: FlowHistory) -> None:
     for item in run.log.history.items.values():
         if item.state == "waiting" and item.retry_at is not None and told.items[item.number].state == "cancelled":
             reason = "a redrive rewound what had cancelled it"
-            run.log.append(run.log.now(), ItemDeferred(item=item.number, until=item.retry_at, reason=reason))
+            deferred = ItemDeferred(item=item.number, until=item.retry_at, reason=reason, held_by="redrive")
+            run.log.append(run.log.now(), deferred)
 
 
 def _fail_lost(run: FlowRun, lost: list[Item], before: FlowHistory, evidence: Evidence) -> None:
