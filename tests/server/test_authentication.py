@@ -34,6 +34,8 @@ ENDPOINTS: list[tuple[str, str, Role | None, Any]] = [
     ("POST", f"/v1/flows/{NO_FLOW}/cancel", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/pause", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/resume", "operate", WHY),
+    ("POST", f"/v1/flows/{NO_FLOW}/retry", "operate", WHY),
+    ("POST", "/v1/flows/bulk", "operate", {"action": "pause", "filter": {"queue": "gate"}, **WHY}),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/reset", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/complete", "operate", WHY),
     ("POST", f"/v1/flows/{NO_FLOW}/steps/a/resolve", "operate", WHY),

@@ -48,12 +48,13 @@ def build() -> typer.Typer:
     _add_group(
         app,
         "flows",
-        "List flows, and cancel, pause or resume them. Without a command, list them with the options of "
+        "List flows, and cancel, pause, resume or retry them. Without a command, list them with the options of "
         "`list`:\n\n\b\nredrive flows\nredrive flows --status waiting --definition Billing",
         list=list_flows.list_command,
         cancel=requests.cancel_command,
         pause=requests.pause_command,
         resume=requests.resume_command,
+        retry=requests.retry_command,
         result=result.result_command,
         steps=flow_steps.steps_command,
         reset=manual_resolution.reset_command,

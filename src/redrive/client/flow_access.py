@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from redrive.client.loop_affinity import LoopAffinity
 from redrive.determinism.clock import Clock, whole_microseconds
 from redrive.determinism.off_loop import off_loop
-from redrive.errors import FlowNotFoundError
+from redrive.errors import FlowFinishedError, FlowNotFoundError, InvalidStateError
+from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
+from redrive.flows.history import fold
 from redrive.flows.messages import AnyMessage, write_message
 from redrive.flows.values.json_form import is_storable
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.interface import Store
-from redrive.stores.records import FlowRecord, FlowStatus
+from redrive.stores.records import FINISHED, FlowRecord, FlowStatus, RetryQuery
 from redrive.worker.event_rows import lines_of
 
 
@@ -50,6 +52,27 @@ class FlowAccess:
         """Return the flow's log, in order."""
         rows = (await self.store.read_events([flow_id]))[flow_id]
         return await off_loop(sum(len(row.body) for row in rows) > LARGE_JSON, lines_of, rows)
+
+    async def check_waits_for_attempt(self, flow_id: str) -> None:
+        """Raise FlowFinishedError or InvalidStateError unless a work item of the flow waits for its next attempt."""
+        record = await self.find(flow_id)
+        if record.status in FINISHED:
+            raise FlowFinishedError(flow_id, record.status)
+        if record.status in ("paused", "parked"):
+            raise InvalidStateError(f"flow {flow_id} is {record.status}: resume it, so that it is attempted again")
+        rows = await self.store.list_retries(RetryQuery(flow_id=flow_id))
+        # Short waits are in the log alone.
+        if any(row.status == "waiting" for row in rows) or await self._has_waiting_item(flow_id):
+            return
+        raise InvalidStateError(
+            f"flow {flow_id} does not wait for a next attempt, so there is nothing to retry now; "
+            f"see: redrive explain {flow_id}"
+        )
+
+    async def _has_waiting_item(self, flow_id: str) -> bool:
+        lines = await self.log(flow_id)
+        history = await off_loop(len(lines) > LONG_LOG, fold, lines)
+        return any(item.state == "waiting" for item in history.items.values())
 
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in the flow's inbox; return the status that the flow had."""

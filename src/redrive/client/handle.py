@@ -9,7 +9,7 @@ from redrive.client.flow_access import FlowAccess
 from redrive.client.results import Results
 from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
-from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume
+from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, check_by_and_why
 from redrive.flows.retry_policy import Timeout
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
@@ -66,6 +66,17 @@ class Handle(Generic[T_co]):
     async def resume(self, by: str = "", why: str = "") -> None:
         """Continue a paused flow, or a parked one whose code has been fixed."""
         await self._send(Resume(by=by, why=why))
+
+    async def retry_now(self, by: str = "", why: str = "") -> None:
+        """Begin the next attempts now, instead of at the times for which they wait; no attempt is spent or granted.
+
+        An open circuit, a spent budget or a paused queue still holds them back. InvalidStateError when nothing waits,
+        or while the flow is paused or parked.
+        """
+        check_by_and_why(by, why)
+        with self._says_why_missing():
+            await self._flows.check_waits_for_attempt(self.id)
+        await self._send(RetryNow(by=by, why=why))
 
     async def _send(self, message: AnyMessage) -> None:
         with self._says_why_missing():

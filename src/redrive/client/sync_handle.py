@@ -53,6 +53,14 @@ class SyncHandle(Generic[T_co]):
         """Continue a paused flow, or a parked one whose code has been fixed."""
         self._run(lambda app: self._in(app).resume(by, why))
 
+    def retry_now(self, by: str = "", why: str = "") -> None:
+        """Begin the next attempts now, instead of at the times for which they wait; no attempt is spent or granted.
+
+        An open circuit, a spent budget or a paused queue still holds them back. InvalidStateError when nothing waits,
+        or while the flow is paused or parked.
+        """
+        self._run(lambda app: self._in(app).retry_now(by, why))
+
     def _in(self, app: App) -> Handle[T_co]:
         """Return the handle for an app that may have been opened since, as after a fork."""
         return moved(self._handle, app.handle(self.id))

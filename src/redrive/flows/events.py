@@ -243,6 +243,13 @@ class Resumed(Event, frozen=True):
     why: str = ""
 
 
+class RetriedNow(Event, frozen=True):
+    """Someone skipped the waits: each item that waits may be attempted now. No attempt is spent, or granted."""
+
+    by: str = ""
+    why: str = ""
+
+
 class FlowParked(Event, frozen=True):
     """The flow's code does not match its log, or failed in the engine; nothing runs until someone resumes the flow."""
 
@@ -299,6 +306,7 @@ AnyEvent = (
     | CancelRequested
     | Paused
     | Resumed
+    | RetriedNow
     | FlowParked
     | Redriven
 )

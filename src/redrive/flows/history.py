@@ -29,6 +29,7 @@ from redrive.flows.events import (
     Paused,
     Redriven,
     Resumed,
+    RetriedNow,
     TimerFired,
     TimerSet,
 )
@@ -286,6 +287,14 @@ class FlowHistory:
         self.paused = False
         self.parked = None
 
+    def _retried_now(self, at: float, event: RetriedNow) -> None:
+        self._wait(at, "retried now")
+        for item in self.items.values():
+            if item.state == "waiting":
+                item.retry_at = at
+                # If its dependency still holds it back, the log says so again.
+                item.deferred = ""
+
     def _parked(self, at: float, event: FlowParked) -> None:
         self.parked = event.problem
         self._wait(at, "parked")
@@ -359,6 +368,7 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     CancelRequested: FlowHistory._cancel_requested,
     Paused: FlowHistory._paused,
     Resumed: FlowHistory._resumed,
+    RetriedNow: FlowHistory._retried_now,
     FlowParked: FlowHistory._parked,
     Redriven: FlowHistory._redriven,
     **dict.fromkeys(ENDINGS, FlowHistory._ended),

@@ -37,6 +37,10 @@ class Resume(Message, frozen=True):
     pass
 
 
+class RetryNow(Message, frozen=True):
+    """Begin the next attempts now, instead of at the times for which they wait."""
+
+
 class Redrive(Message, frozen=True):
     pass
 
@@ -73,7 +77,7 @@ class Completion(Message, frozen=True):
     """None when the attempt succeeded."""
 
 
-AnyMessage = Cancel | Pause | Resume | Redrive | ResetItem | CompleteItem | ResolveItem | Completion
+AnyMessage = Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion
 _DECODER: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 

@@ -20,6 +20,7 @@ from redrive.server.resources import (
     completions,
     dead_letters,
     dependencies,
+    flow_bulk,
     flow_events,
     flow_steps,
     flows,
@@ -57,6 +58,7 @@ class Api:
             route_handlers=[
                 steps.router,
                 flows.router,
+                flow_bulk.router,
                 flow_events.router,
                 flow_steps.router,
                 completions.router,

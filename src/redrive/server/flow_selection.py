@@ -1,5 +1,6 @@
 """Which flows a request is about: the filters of the list, shared by all that select flows."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
@@ -39,10 +40,16 @@ class FlowSelection(RequestModel, frozen=True):
     created_before: Moment | None = None
 
 
-async def flow_query(app: App, wanted: FlowSelection, *, before: str | None = None, limit: int) -> FlowQuery:
+async def flow_query(
+    app: App, wanted: FlowSelection, among: Iterable[FlowStatus] = (), *, before: str | None = None, limit: int
+) -> FlowQuery:
+    """Return the query for these flows. among: only those with one of these statuses."""
+    status = tuple(wanted.status)
+    if among:
+        status = tuple(one for one in among if not status or one in status)
     after, until = wanted.created_after, wanted.created_before
     return FlowQuery(
-        status=tuple(wanted.status),
+        status=status,
         definition=None if wanted.definition is None else await full_name(app, wanted.definition),
         queue=wanted.queue,
         key=wanted.key,

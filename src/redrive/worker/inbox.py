@@ -15,12 +15,14 @@ from redrive.flows.messages import (
     ManualResolution,
     Pause,
     Resume,
+    RetryNow,
     read_message,
 )
 from redrive.stores.records import Message
 from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import apply_resolution
+from redrive.worker.flow.retry_now import retry_now
 
 
 class Inbox:
@@ -43,6 +45,8 @@ class Inbox:
         elif isinstance(said, Resume) and (run.log.history.paused or run.log.history.parked):
             run.log.append(at, Resumed(by=said.by, why=said.why))
             run.begin_or_continue()
+        elif isinstance(said, RetryNow):
+            retry_now(run, said, at)
         elif isinstance(said, Completion):
             run.attempts.complete_accepted(said)
         elif isinstance(said, ManualResolution):

@@ -1,4 +1,4 @@
-"""`redrive flows cancel`, `pause` and `resume`: leave a request in the inbox of a flow."""
+"""`redrive flows cancel`, `pause`, `resume` and `retry`: leave a request in the inbox of a flow."""
 
 import contextlib
 import shlex
@@ -90,6 +90,17 @@ def resume_command(
         raise BadInput("no flow is given; name one, or add --parked for all parked flows")
 
 
+def retry_command(
+    flow: FlowArgument, why: WhyOption = "", by: ByOption = "", store: StoreOption = "", as_json: JsonOption = False
+) -> None:
+    """Begin the next attempts of a flow now, instead of when their waits end. No attempt is spent or granted.
+
+    \b
+    redrive flows retry 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2 --why 'the bank is back'
+    """
+    _send("retry", flow, why, by, store, as_json)
+
+
 def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **settings: Any) -> None:
     """Leave the request in the flow's inbox, and say whether a live worker can carry it out."""
     reason, name = required_reason(why), operator(by)
@@ -107,7 +118,12 @@ def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **
         missing = eligibility.missing_actions
         # A forced cancellation, and one of a flow that has not begun, runs none of its code.
         needs_no_code = verb == "cancel" and missing and (settings or not await app.log(flow_id))
-        requests: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
+        requests: dict[str, Any] = {
+            "cancel": handle.cancel,
+            "pause": handle.pause,
+            "resume": handle.resume,
+            "retry": handle.retry_now,
+        }
         async with audited(app, f"flow.{verb}", flow_id, by=name, detail=reason):
             await requests[verb](by=name, why=reason, **settings)
         if any(queue.pause for queue in await app.store.list_queues(app.now(), record.queue)):

@@ -295,7 +295,12 @@ def _endpoint(name: str, summary: str, body: type[OperatorRequest] = OperatorReq
         wanted = await read_body(request, body)
         await visible_flow(request, flow_id)
         handle: Handle[Any] = app_of(request).handle(flow_id)
-        requests: dict[str, Any] = {"cancel": handle.cancel, "pause": handle.pause, "resume": handle.resume}
+        requests: dict[str, Any] = {
+            "cancel": handle.cancel,
+            "pause": handle.pause,
+            "resume": handle.resume,
+            "retry": handle.retry_now,
+        }
         settings = {"force": wanted.force} if isinstance(wanted, CancelRequest) else {}
         async with audited(request, f"flow.{name}", flow_id, by=wanted.by, detail=wanted.why):
             await requests[name](by=operator_name(request.scope, wanted.by), why=wanted.why, **settings)
@@ -315,5 +320,6 @@ router = Router(
         _endpoint("cancel", "Cancel a flow: its waits end, and its code may clean up", CancelRequest),
         _endpoint("pause", "Pause a flow: it begins no more attempts, and running ones may finish"),
         _endpoint("resume", "Resume a paused flow, or a parked one whose code has been fixed"),
+        _endpoint("retry", "Retry now: begin the next attempts of a flow now, instead of when their waits end"),
     ],
 )

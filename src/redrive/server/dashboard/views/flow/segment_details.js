@@ -3,7 +3,7 @@
 import { html } from "../../html.js";
 import { capital, Said } from "../../components/said.js";
 import { Countdown, Time } from "../../components/time.js";
-import { count, duration, shortType, time } from "../../format.js";
+import { count, duration, plural, shortType, time } from "../../format.js";
 
 const ordinal = ({ attempt, item }) => {
   const of = item.attempts.findLast((one) => one.decision?.because?.attempts)?.decision.because.attempts;
@@ -18,6 +18,8 @@ export function segmentTitle(segment) {
       return `${ordinal(segment)}: ${segment.outcome} after ${length}${segment.attempt.error_type ? `, ${shortType(segment.attempt.error_type)}` : ""}`;
     case "held":
       return `held back for ${wholeLength(segment)}: ${segment.held.why || "its dependency"}`;
+    case "elided":
+      return `${plural(segment.missing, "attempt")} not shown, within ${length}`;
     case "queued":
       return `waited ${length} for its first attempt`;
     case "timer":
@@ -43,6 +45,7 @@ const DETAILS = {
   wait: Wait,
   held: Held,
   queued: ({ segment }) => html`<${Title} segment=${segment} text="Waited for its first attempt" />`,
+  elided: Elided,
   timer: Timer,
   future: Planned,
   giveUp: GiveUp,
@@ -113,6 +116,11 @@ function Held({ segment }) {
         earlier if it is its turn
       <//>
     </dl>`;
+}
+
+function Elided({ segment }) {
+  return html`<${Title} segment=${segment} text=${`${plural(segment.missing, "attempt")} that failed like the others`} />
+    <p>They are left out here, so that the page opens quickly. The log has all of them.</p>`;
 }
 
 function Timer({ segment }) {

@@ -14,7 +14,7 @@ const ATTEMPT_TONES = {
 
 /**
  * The rows of a waterfall. Each segment: {kind, tone, from, to, title, ...what it is about}; kind is attempt, wait,
- * held, queued, timer, future or giveUp.
+ * held, queued, elided, timer, future or giveUp.
  */
 export function rowsOf(explanation, now) {
   const ended = explanation.finished_at ? epoch(explanation.finished_at) : null;
@@ -70,6 +70,8 @@ function attemptSegment(item, attempt, now, ended) {
 function waitsAfter(item, attempt, next, now, isOpen, ended) {
   if (!attempt.ended) return [];
   const from = at(attempt.ended);
+  const missing = next ? next.number - attempt.number - 1 : 0;
+  if (missing > 0) return [{ kind: "elided", tone: "quiet", from, to: at(next.began), item, missing }];
   const planned = attempt.decision?.next ?? attempt.next;
   if (!planned) return [];
   const end = next ? at(next.began) : isOpen ? Infinity : (ended ?? at(planned));

@@ -1,0 +1,143 @@
+"""Cancel, pause, resume or retry many flows, selected by the filters of their list."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+from litestar import Request, Response, Router, post
+
+from redrive.client.app import App
+from redrive.client.handle import Handle
+from redrive.errors import FlowFinishedError, FlowNotFoundError, InvalidStateError
+from redrive.server.api_keys import Caller
+from redrive.server.audit import audited
+from redrive.server.authentication import caller_of, operator_name
+from redrive.server.context import app_of
+from redrive.server.cursors import decode_cursor, encode_cursor
+from redrive.server.flow_selection import FlowSelection, flow_query
+from redrive.server.models import Cursor, OperatorRequest, ResponseModel, json_response
+from redrive.server.operations import ResponseSpec, operation
+from redrive.server.problems import ProblemError
+from redrive.server.request_parsing import read_body
+from redrive.stores.records import FlowQuery, FlowRecord, FlowStatus
+
+Action = Literal["cancel", "pause", "resume", "retry"]
+MOST_DONE = 1000
+"""Flows that one request acts on; send another one for the rest."""
+MOST_COUNTED = 10_000
+PAGE = 1000
+RECORDED_AT_ONCE = 100
+"""Flows whose entries in the audit log are written together, before they are acted on."""
+SENT_AT_ONCE = 10
+MAY: dict[Action, tuple[FlowStatus, ...]] = {
+    "cancel": ("ready", "waiting", "running", "paused", "parked"),
+    "pause": ("ready", "waiting", "running"),
+    "resume": ("paused", "parked"),
+    "retry": ("ready", "waiting", "running"),
+}
+"""Action -> the statuses of flows that it is for; others are passed over."""
+
+
+class BulkRequest(OperatorRequest, frozen=True, kw_only=True):
+    """Act on all flows that match, newest first."""
+
+    action: Action
+    """retry: begin the next attempts now, instead of when their waits end."""
+    filter: FlowSelection
+    """At least one field."""
+    dry_run: bool = False
+    """Only count them."""
+    cursor: Cursor | None = None
+    """Go on after the request before: its `next`."""
+
+
+class BulkResponse(ResponseModel, frozen=True):
+    count: int
+    """How many flows this request looked at that match, and are in a state for the action."""
+    done: int
+    """How many of them were asked; the others had ended meanwhile, or had no attempt to retry."""
+    more: bool
+    """True if there are more: send it again, with `next` as the cursor."""
+    next: str | None
+
+
+@post(
+    "/bulk",
+    status_code=200,
+    opt=operation(
+        summary="Cancel, pause, resume or retry many flows",
+        tag="flows",
+        role="operate",
+        within_limits=True,
+        description=f"A request acts on at most {MOST_DONE:,} flows; a dry run counts up to {MOST_COUNTED:,}.",
+        body=BulkRequest,
+        example={"action": "retry", "filter": {"definition": "Billing"}, "why": "the bank is back", "by": "anna"},
+        responses={200: ResponseSpec(BulkResponse, "The requests are in the flows' inboxes.")},
+        errors=(422,),
+    ),
+)
+async def bulk(request: Request[Any, Any, Any]) -> Response[bytes]:
+    wanted = await read_body(request, BulkRequest)
+    if wanted.filter == FlowSelection():
+        detail = "the filter is empty; name at least one field, such as status, so that not all flows are meant"
+        raise ProblemError(422, detail, pointer="/filter")
+    app, caller = app_of(request), caller_of(request.scope)
+    query = await flow_query(app, wanted.filter, MAY[wanted.action], before=decode_cursor(wanted.cursor), limit=PAGE)
+    most = MOST_COUNTED if wanted.dry_run else MOST_DONE
+    # Without a status left, the query would select all of them.
+    selected, last = await _select(app, query, caller, most) if query.status else ([], None)
+    done = 0
+    if not wanted.dry_run:
+        by = operator_name(request.scope, wanted.by)
+        record = functools.partial(audited, request, f"flow.{wanted.action}", by=wanted.by, detail=wanted.why)
+        for first in range(0, len(selected), RECORDED_AT_ONCE):
+            part = selected[first : first + RECORDED_AT_ONCE]
+            async with record(part):
+                done += await _send_all(app, wanted.action, part, by, wanted.why)
+    following = None if last is None else encode_cursor(last)
+    return json_response(BulkResponse(count=len(selected), done=done, more=last is not None, next=following))
+
+
+async def _select(app: App, query: FlowQuery, caller: Caller, most: int) -> tuple[list[str], str | None]:
+    """Return the ids of up to `most` flows, and the last one that was looked at if there may be more."""
+    selected: list[str] = []
+    for _ in range(most // PAGE):
+        page = await app.flows(query)
+        selected += [one.id for one in page if _may_use(caller, one)]
+        if len(page) < PAGE:
+            return selected, None
+        query = msgspec.structs.replace(query, before=page[-1].id)
+    return selected, query.before
+
+
+def _may_use(caller: Caller, record: FlowRecord) -> bool:
+    return caller.may_use(record.queue, record.definition)
+
+
+async def _send_all(app: App, action: Action, flow_ids: list[str], by: str, why: str) -> int:
+    """Ask the flows, a few at a time; return how many accepted."""
+    done = 0
+    for first in range(0, len(flow_ids), SENT_AT_ONCE):
+        part = flow_ids[first : first + SENT_AT_ONCE]
+        done += sum(await asyncio.gather(*(_send(app.handle(one), action, by, why) for one in part)))
+    return done
+
+
+async def _send(handle: Handle[Any], action: Action, by: str, why: str) -> bool:
+    verbs: dict[Action, Callable[..., Awaitable[None]]] = {
+        "cancel": handle.cancel,
+        "pause": handle.pause,
+        "resume": handle.resume,
+        "retry": handle.retry_now,
+    }
+    try:
+        await verbs[action](by=by, why=why)
+    except (FlowFinishedError, FlowNotFoundError, InvalidStateError):
+        # Since it was selected it has ended, or its attempt has begun.
+        return False
+    return True
+
+
+router = Router("/v1/flows", route_handlers=[bulk])
