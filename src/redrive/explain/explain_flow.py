@@ -7,6 +7,7 @@ from redrive.explain.current_state import describe_current_state
 from redrive.explain.explanation import Explanation
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.log_line import lifecycle_lines
+from redrive.explain.schedule import add_schedules
 from redrive.explain.timeline import build_timeline
 from redrive.flows.events import Line
 from redrive.flows.history import fold
@@ -24,10 +25,11 @@ def explain_flow(
     live_workers: Sequence[WorkerRecord],
     queues: Sequence[QueueRecord],
     now: float,
+    ahead: bool = False,
 ) -> Explanation:
     """Say everything that happened to a flow and why, what it waits for, and what to do next.
 
-    `live_workers` and `queues` tell why a flow that could go on does not.
+    `live_workers` and `queues` tell why a flow that could go on does not. `ahead`: also the attempts still to come.
     """
     history = fold(lines)
     has_ended = history.ending is not None
@@ -44,6 +46,8 @@ def explain_flow(
         now=now,
         began=lines[0].at if lines else record.start_at,
     )
+    if ahead:
+        add_schedules(facts)
     state = describe_current_state(facts)
     return Explanation(
         flow_id=record.id,

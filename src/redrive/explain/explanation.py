@@ -80,6 +80,32 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
 
 
+class FutureAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An attempt that is still to come if those before it fail."""
+
+    number: int
+    at: Moment
+    """When it begins at the earliest."""
+    latest: Moment | None = None
+    """When it begins if every wait is the longest; None: the work then gives up before it."""
+    timeout: float | None = None
+    """Seconds that it may take."""
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What lies ahead of a work item if all its attempts fail as the last one did."""
+
+    attempts: list[FutureAttempt]
+    more: bool = False
+    """Whether there are more."""
+    ends: str
+    """Why it gives up then: exhausted, deadline, ...; "unlimited" where it does not."""
+    gives_up_after: int | None = None
+    """The number of the last attempt."""
+    gives_up_at: Moment | None = None
+    """At the latest; None where nobody knows."""
+
+
 class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
     """One work item, with all its attempts."""
 
@@ -101,6 +127,12 @@ class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):
     """Why a retry that was scheduled was not made after all."""
     rewound: bool = False
     """True if a redrive rewound the log past this entry, so that it no longer counts."""
+    schedule: Schedule | None = None
+    """What lies ahead while it is open; None where it was not asked for."""
+    elided: int = 0
+    """How many attempts in the middle are left out."""
+    elided_held_back: int = 0
+    """How many waits in the middle are left out."""
 
 
 class TimerEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="timer"):
@@ -146,7 +178,7 @@ class Advice(msgspec.Struct, frozen=True, omit_defaults=True):
     """The command that does it; words in capitals are for the operator to fill in."""
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow_id: str
     definition: str
     status: FlowStatus
@@ -172,3 +204,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: list[Wait]
     """The soonest first."""
     next_steps: list[Advice]
+    elided: int = 0
+    """How many entries in the middle of the timeline are left out."""
+    elided_events: int = 0
+    """How many events in the middle are left out."""

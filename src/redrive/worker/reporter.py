@@ -5,10 +5,11 @@ import math
 import os
 import socket
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import metadata
 
 import msgspec
 
-import redrive
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreUnavailableError
 from redrive.failures.traces import trace_of
@@ -124,7 +125,7 @@ class Reporter:
                     )
                 )
         return ReportBody(
-            version=redrive.__version__,
+            version=_version(),
             pid=os.getpid(),
             host=socket.gethostname(),
             began_at=self._began_at,
@@ -160,3 +161,12 @@ class Reporter:
             in_line=in_line,
             by_hand=state.by_hand,
         )
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("redrive")
+    except metadata.PackageNotFoundError:
+        # It runs from its source, which was not installed.
+        return ""

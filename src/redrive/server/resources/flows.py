@@ -1,15 +1,18 @@
 """Flows: start, list, get, explain, cancel, pause, resume."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, Router, get, post
+from msgspec import Meta
 
 from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
+from redrive.explain.shortened import shorten
+from redrive.explain.store_reader import explain_from_store
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.server.api_keys import Caller
 from redrive.server.audit import audited
@@ -22,6 +25,7 @@ from redrive.server.models import (
     Cursor,
     Limit,
     OperatorRequest,
+    RequestModel,
     ResponseModel,
     json_response,
     large_json_response,
@@ -98,6 +102,11 @@ class FlowCounted(ResponseModel, frozen=True):
     count: int
     more: bool
     """True if there are more than were counted."""
+
+
+class ExplainQuery(RequestModel, frozen=True):
+    most: Annotated[int, Meta(ge=2, le=10_000)] | None = None
+    """Leave out the middle of longer timelines, of items with more attempts, and of longer lists of events."""
 
 
 class FlowRequested(ResponseModel, frozen=True):
@@ -259,15 +268,21 @@ async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, Flo
         tag=TAG,
         role="read",
         within_limits=True,
+        query=ExplainQuery,
         responses={200: ResponseSpec(Explanation, "Each attempt, each decision with its reason, and what to do next.")},
         errors=(404,),
     ),
 )
 async def explain(request: Request[Any, Any, Any]) -> Response[Any]:
     flow_id = path_parameter(request, "flow_id")
-    await visible_flow(request, flow_id)
+    wanted = read_query(request, ExplainQuery)
+    app = app_of(request)
+    record = await visible_flow(request, flow_id)
+    lines = await app.read_lines(flow_id)
     payloads = caller_of(request.scope).sees_payloads
-    explanation = await app_of(request).explain(flow_id, payloads=payloads)
+    explanation = await explain_from_store(app.store, record, lines, app.now(), payloads, ahead=True)
+    if wanted.most is not None:
+        explanation = shorten(explanation, wanted.most)
     return await large_json_response(explanation, len(explanation.timeline))
 
 
