@@ -69,6 +69,7 @@ def test_a_group_is_redriven_by_keyboard_alone(ready: ServerProcess, open_page: 
     page.keyboard.press("g")
     page.keyboard.press("d")
     expect(page.locator("h1")).to_have_text("Dead letters")
+    expect(page.locator(".group")).to_have_count(2)
     page.keyboard.press("j")
     page.keyboard.press("j")
     title = group(page, "look_up_customer").locator(".group-title")
