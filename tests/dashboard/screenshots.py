@@ -17,8 +17,8 @@ from tests.dashboard.browsers import ARGUMENTS, chromium
 from tests.wheel_install import ROOT
 
 IMAGES = ROOT / "docs" / "images"
-MOMENT = 142.0
-"""Seconds after the beginning of the demo: payments are down, the carrier fails half of the time."""
+MOMENT = 135.0
+"""Seconds after the beginning of the demo: payments are down, and the carrier fails half of the time."""
 POLICY = "[RateLimitError -> retry: 6, backoff: 20s, jitter: equal] [retry: 7, backoff: 2s, jitter: full]"
 SIZE = {"width": 1280, "height": 800}
 
@@ -67,8 +67,8 @@ def take_all(browser: Browser, url: str) -> None:
 
 def waiting_flow(url: str) -> str:
     """An order that waits for payments, and has tried already."""
-    asked = {"definition": "workflow:Checkout", "dependency": "payments", "limit": 200}
-    flows = httpx.get(f"{url}/v1/flows", params=asked, trust_env=False).json()["flows"]
+    asked = urlencode({"definition": "workflow:Checkout", "dependency": "payments", "limit": 200})
+    flows = httpx.get(f"{url}/v1/flows?{asked}", trust_env=False).json()["flows"]
     tried = [one for one in flows if (one["waits"] or {}).get("error_type")]
     flow_id: str = (tried or flows)[-1]["id"]
     return flow_id
@@ -83,7 +83,7 @@ def take(page: Page, url: str, file: Path) -> None:
     # The plots are drawn a moment later.
     page.wait_for_timeout(700)
     page.screenshot(path=file)
-    print(file.relative_to(ROOT))
+    sys.stdout.write(f"{file.relative_to(ROOT)}\n")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ _TOO_MANY = Reply(status=429, headers={"Retry-After": "20"}, body={"error": "too
 
 OUTAGES = (
     Outage("mail", 20, 70, _TOO_MANY, "answers 429 and asks to retry after 20 s"),
-    Outage("payments", 60, 150, _DOWN, "answers 503 to every call"),
+    Outage("payments", 60, 180, _DOWN, "answers 503 to every call"),
     Outage("carrier", 130, 215, Reply(fault="close"), "drops half of its connections", share=0.5),
     Outage("payments", 250, 295, Reply(fault="reset"), "resets every connection"),
     Outage("warehouse", 285, 340, Reply(status=500, body={"error": "deadlock detected"}), "fails 4 calls in 5", 0.8),

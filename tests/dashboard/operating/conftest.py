@@ -46,8 +46,6 @@ def example_id(server: ServerProcess, **filters: str) -> str:
     return found
 
 
-
-
 @pytest.fixture(scope="module")
 def empty_shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server in which nothing has run yet."""

@@ -1,6 +1,7 @@
 """The view of dependencies: the circuit in words, what waits behind it, and its circuit by hand."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -29,7 +30,9 @@ def waiting(card: Locator) -> int:
 
 def test_an_open_circuit_says_what_happens_next(page: Page) -> None:
     payments = card(page, "payments")
-    expect(payments.locator(".dependency-says")).to_contain_text(re.compile(r"Down on every worker for \d+s|probe is under way"))
+    expect(payments.locator(".dependency-says")).to_contain_text(
+        re.compile(r"Down on every worker for \d+s|probe is under way")
+    )
     expect(payments.locator(".behind")).to_contain_text(re.compile(r"\d for an open circuit, the next"))
     expect(payments.get_by_role("row").nth(1)).to_contain_text(re.compile(r"(half )?open"))
     until(lambda: waiting(payments) == ORDERS)
@@ -60,12 +63,12 @@ def test_a_circuit_is_held_open_and_closed_by_hand(shop: ServerProcess, page: Pa
     assert (order["order"], order["why"]) == ("close", "the shelf is back")
 
 
-def listed(shop: ServerProcess) -> list[dict[str, dict[str, str]]]:
-    found: list[dict[str, dict[str, str]]] = shop.client.get("/v1/dependencies").json()["dependencies"]
+def listed(shop: ServerProcess) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = shop.client.get("/v1/dependencies").json()["dependencies"]
     return found
 
 
 def test_the_last_hour_is_drawn_with_its_figures(shop: ServerProcess, page: Page) -> None:
-    until(lambda: any(sum(one["sparkline"]["retried"]) for one in listed(shop)))  # type: ignore[arg-type]
+    until(lambda: any(sum(one["sparkline"]["retried"]) for one in listed(shop)))
     drawn = card(page, "payments").get_by_role("img", name=re.compile("Attempts against payments a minute"))
     expect(drawn).to_have_attribute("aria-label", re.compile(r"retried [1-9]"))

@@ -11,6 +11,8 @@ from tests.dashboard.operating.dialogs import group
 from tests.dashboard.server_process import ServerProcess
 from tests.dashboard.test_everyone import violations
 
+from redrive.server.api_keys import Role
+
 VIEWS = {
     "/dead": ".group",
     "/dead?open=workflow%3AOnboarding%7Clook_up_customer%7CTimeoutError%7Cexhausted": ".letters tbody tr",
@@ -96,14 +98,17 @@ def sign_in(page: Page, url: str, key: str) -> None:
 
 
 def actions(page: Page) -> Locator:
-    return page.locator("main").get_by_role("button", name=re.compile("Redrive|Discard|Hold open|Close now|Pause|Limit"))
+    return page.locator("main").get_by_role(
+        "button", name=re.compile("Redrive|Discard|Hold open|Close now|Pause|Limit")
+    )
 
 
 @pytest.mark.promise("V5")
 def test_roles_decide_what_is_shown_and_offered(empty_shop: ServerProcess, open_page: OpenPage) -> None:
     begin_trouble(empty_shop)
     until(lambda: empty_shop.client.get("/v1/dependencies").json()["dependencies"])
-    keys = {role: empty_shop.key(role) for role in ("read", "operate", "admin")}  # type: ignore[arg-type]
+    roles: tuple[Role, ...] = ("read", "operate", "admin")
+    keys = {role: empty_shop.key(role) for role in roles}
     page = open_page(empty_shop.url)
     offered: dict[str, list[int]] = {}
     for role, key in keys.items():

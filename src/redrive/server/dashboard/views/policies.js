@@ -14,6 +14,8 @@ import { query, setQuery } from "../router.js";
 const PAUSE = 250;
 // A longer text is not put into the URL: some proxies refuse long ones.
 const LONGEST_IN_URL = 4000;
+// Seconds between two lines of the plot.
+const ROUND_TIMES = [0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000, 31536000];
 const NOTATIONS = ["native", "brackets", "work_config", "template", "stage", "temporal", "step_functions", "tenacity", "stamina", "litellm", "backoff", "celery", "python"];
 const EXAMPLES = [
   ["Brackets", "[RateLimitError -> retry: 10, backoff: 1m] [retry: 3, backoff: 2s, jitter: full]"],
@@ -58,7 +60,7 @@ function View() {
         <span>Policy</span>
         <textarea
           data-search
-          rows="6"
+          rows="3"
           spellcheck="false"
           value=${text}
           placeholder="[retry: 3, backoff: 2s, jitter: full]"
@@ -188,7 +190,7 @@ function plotOptions() {
     scales: { x: { time: false, range: (_, low, high) => [low - 0.2, high + 0.2] }, y: { range: (_, __, high) => [0, high * 1.05 || 1] } },
     axes: [
       { ...axis, label: "attempt", labelSize: 18, size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 500, 1000] },
-      { ...axis, size: 64, values: (_, ticks) => ticks.map((one) => (one === 0 ? "0" : duration(one))) },
+      { ...axis, size: 78, incrs: ROUND_TIMES, values: (_, ticks) => ticks.map((one) => (one === 0 ? "0" : duration(one))) },
     ],
     series: [
       { label: "attempt" },
