@@ -7,6 +7,7 @@ import ssl
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.dashboard.browsers import HOW, chromium
 
 # CI machines are shared and slow at times; a rule that holds does so whatever the clock says.
 settings.register_profile(
@@ -44,6 +45,11 @@ def pytest_collection_finish() -> None:
     # Thousands of tests are many objects; a full collection, which many a test asks for, would go through them all.
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if chromium() is None and any(HOW in str(one.longrepr) for one in terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(f"skipped: {HOW}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

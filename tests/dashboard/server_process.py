@@ -50,16 +50,6 @@ class ServerProcess:
         except httpx.HTTPError:
             return False
 
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(5)
-            self._process = None
-
     def kill(self) -> None:
         """End the process as a crash would."""
         assert self._process is not None
@@ -95,4 +85,5 @@ class ServerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.client.close()
-        self.stop()
+        if self._process is not None:
+            self.kill()

@@ -8,7 +8,7 @@ from tests.dashboard.conftest import Night, OpenPage
 from tests.dashboard.incident_flows import count, start, until
 from tests.dashboard.server_process import ServerProcess
 
-pytestmark = pytest.mark.promise("V4")
+pytestmark = pytest.mark.promise("V2")
 
 
 def confirm(page: Page, verb: str, why: str = "tested") -> None:
@@ -98,6 +98,39 @@ def test_chosen_flows_are_cancelled_together(night: Night, open_page: OpenPage) 
     expect(page.locator("tbody")).not_to_contain_text("waiting")
 
 
+def test_all_that_match_are_paused_after_a_dry_run(night: Night, open_page: OpenPage) -> None:
+    client = night.server.client
+    for number in range(55):
+        start(client, "workflow", "Reminder", {"hours": 4}, key=f"many-{number}")
+    until(lambda: count(client, status="waiting", text="many-") == 55)
+    page = open_page(f"{night.url}/flows?text=many-")
+    expect(page.locator("tbody tr")).to_have_count(50)
+    page.get_by_label("Select all rows").check()
+    bar = page.get_by_role("region", name="Actions on the selected flows")
+    bar.get_by_role("button", name="Select all 55 that match").click()
+    expect(bar).to_contain_text("All 55 that match")
+    bar.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("dialog")).to_contain_text("55 flows will be changed.")
+    confirm(page, "Pause all that match")
+    expect(page.get_by_role("dialog")).to_contain_text("Done: 55 flows.")
+    until(lambda: count(client, status="paused", text="many-") == 55)
+    client.post("/v1/flows/bulk", json={"action": "cancel", "filter": {"text": "many-"}, "why": "tidying up"})
+    until(lambda: count(client, status="cancelled", text="many-") == 55)
+
+
+def test_a_wait_is_skipped_by_retrying_now(night: Night, open_page: OpenPage) -> None:
+    flow = start(night.server.client, "workflow", "Restock", {"order": "o-3"}, key="retry-now")
+    page = open_page(f"{night.url}/flows/{flow}")
+    failed = page.locator("#item-1 .segment.attempt.bad")
+    expect(failed).to_have_count(1)
+    page.get_by_role("button", name="Retry now").click()
+    confirm(page, "Retry now", "the shift has ended")
+    close(page)
+    expect(failed).to_have_count(2)
+    expect(page.locator("main")).to_contain_text("the shift has ended")
+    night.server.client.post(f"/v1/flows/{flow}/cancel", json={"why": "tidying up"})
+
+
 def test_an_error_of_the_server_is_shown_in_the_dialog(night: Night, open_page: OpenPage) -> None:
     client = night.server.client
     flow = start(client, "workflow", "Reminder", {"hours": 5})
@@ -110,7 +143,6 @@ def test_an_error_of_the_server_is_shown_in_the_dialog(night: Night, open_page: 
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-@pytest.mark.promise("V5")
 def test_roles_decide_what_is_shown_and_offered(empty: ServerProcess, open_page: OpenPage) -> None:
     flow = start(empty.client, "action", "import_row", {"number": 99})
     until(lambda: empty.client.get(f"/v1/flows/{flow}").json()["status"] == "completed")

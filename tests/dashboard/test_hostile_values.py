@@ -9,7 +9,7 @@ from tests.dashboard.conftest import OpenPage
 from tests.dashboard.incident_flows import until
 from tests.dashboard.server_process import ServerProcess
 
-pytestmark = pytest.mark.promise("V3")
+pytestmark = pytest.mark.promise("V4")
 SCRIPT = '<script>window.hit=1</script><img src=x onerror="window.hit=1">\'"&lt;${7*7}{{7*7}}'
 RIGHT_TO_LEFT = "\u202etxt.exe\u202c \u05d0\u05d1\u05d2"
 LONG = "x" * 1_000_000

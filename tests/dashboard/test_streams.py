@@ -8,7 +8,7 @@ from tests.dashboard.conftest import OpenPage
 from tests.dashboard.incident_flows import start
 from tests.dashboard.server_process import ServerProcess
 
-pytestmark = pytest.mark.promise("V2")
+pytestmark = pytest.mark.promise("V3")
 
 
 def test_a_view_survives_the_crash_of_its_server(empty: ServerProcess, open_page: OpenPage) -> None:

@@ -60,6 +60,7 @@ def test_the_list_says_what_a_flow_waits_for_and_until_when(night: Night, open_p
 
 def test_search_and_filters_are_kept_in_the_url(night: Night, open_page: OpenPage) -> None:
     page = open_page(f"{night.url}/flows")
+    expect(page.get_by_role("searchbox")).to_be_visible()
     page.keyboard.press("/")
     page.keyboard.type("order-1703")
     expect(page.locator("tbody tr")).to_have_count(1)
@@ -150,7 +151,7 @@ def test_the_log_and_the_result_are_shown(night: Night, open_page: OpenPage) -> 
     expect(page.locator(".events")).to_contain_text("flow completed")
 
 
-@pytest.mark.promise("V2")
+@pytest.mark.promise("V3")
 def test_a_change_is_shown_within_a_second(night: Night, open_page: OpenPage) -> None:
     flow = start(night.server.client, "workflow", "Reminder", {"hours": 3})
     page = open_page(f"{night.url}/flows/{flow}")

@@ -58,7 +58,7 @@ const TONES = { failed: "bad", parked: "warn", paused: "held", completed: "good"
 /** The one thing to know; then what it waits for, what happens if that never works, and what to do. */
 function Standing({ explanation, dead }) {
   const waits = explanation.waits_for;
-  const ends = (explanation.schedule ?? []).filter((one) => one.gives_up_at);
+  const ends = explanation.timeline.filter((entry) => entry.schedule);
   return html`<section class="standing ${TONES[explanation.status] ?? ""}" aria-label="Where it stands">
     <p class="headline"><${Status} of=${explanation.status} /> <${Said} text=${capital(explanation.headline)} /></p>
     <div class="standing-parts">
@@ -83,7 +83,7 @@ function Standing({ explanation, dead }) {
         html`<div>
           <h2>If it never works</h2>
           <ul class="waits">
-            ${ends.slice(0, 4).map((one) => html`<li><${GivesUp} plan=${one} /></li>`)}
+            ${ends.slice(0, 4).map((one) => html`<li><${GivesUp} item=${one} /></li>`)}
           </ul>
         </div>`
       }
@@ -101,10 +101,13 @@ function Standing({ explanation, dead }) {
   </section>`;
 }
 
-function GivesUp({ plan }) {
-  const at = plan.gives_up_at.at ?? plan.gives_up_at;
-  return html`<bdi>${plan.step}</bdi> gives up <strong><${Countdown} to=${at} /></strong> <span class="quiet">(<${Time} at=${at} />)</span>
-    ${plan.gives_up_after ? html`<span class="cell-note">after attempt ${plan.gives_up_after}; then the flow sees the failure</span>` : ""}`;
+/** When a step would give up, by its policy, if every attempt fails. */
+function GivesUp({ item }) {
+  const { gives_up_at: moment, gives_up_after: attempts } = item.schedule;
+  if (!moment && !attempts) return html`<bdi>${item.step}</bdi> never gives up: it is tried until it works`;
+  const note = attempts ? `after attempt ${attempts}; then the flow sees the failure` : "then the flow sees the failure";
+  return html`<bdi>${item.step}</bdi> gives up ${moment && html`<strong><${Countdown} to=${moment.at} /></strong> <span class="quiet">(<${Time} at=${moment.at} />)</span>`}
+    <span class="cell-note">${note}</span>`;
 }
 
 /** Text with a button that copies it. */

@@ -18,17 +18,9 @@ const ATTEMPT_TONES = {
  */
 export function rowsOf(explanation, now) {
   const ended = explanation.finished_at ? epoch(explanation.finished_at) : null;
-  const schedules = scheduleByItem(explanation);
   return explanation.timeline
     .filter((entry) => entry.type !== "note")
-    .map((entry) => (entry.type === "timer" ? timerRow(entry, now, ended) : itemRow(entry, now, ended, schedules.get(entry.number))));
-}
-
-/** The attempts still to come, by the number of their item. */
-function scheduleByItem({ schedule }) {
-  const found = new Map();
-  for (const one of schedule ?? []) found.set(one.item, one);
-  return found;
+    .map((entry) => (entry.type === "timer" ? timerRow(entry, now, ended) : itemRow(entry, now, ended)));
 }
 
 const at = (moment) => epoch(moment.at ?? moment);
@@ -40,7 +32,7 @@ function timerRow(timer, now, ended) {
   return { id: `timer-${timer.number}`, name: "timer", state: timer.fired ? "completed" : ended ? "abandoned" : "waiting", segments, entry: timer };
 }
 
-function itemRow(item, now, ended, schedule) {
+function itemRow(item, now, ended) {
   const segments = [];
   const attempts = item.attempts ?? [];
   const state = item.state ?? "queued";
@@ -54,7 +46,7 @@ function itemRow(item, now, ended, schedule) {
     segments.push(...waitsAfter(item, attempt, next, now, isOpen, ended));
   }
   if (!attempts.length && isOpen) segments.push(...heldWithout(item, now));
-  if (isOpen && schedule) segments.push(...future(item, schedule, now));
+  if (isOpen && item.schedule) segments.push(...future(item, item.schedule, now));
   return { id: `item-${item.number}`, name: item.step, state, segments, entry: item };
 }
 
