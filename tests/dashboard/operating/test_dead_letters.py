@@ -72,6 +72,7 @@ def test_filters_are_in_the_url_and_typing_survives_updates(shop: ServerProcess,
     page.keyboard.press("Escape")
 
 
+@pytest.mark.promise("V2")
 def test_one_is_discarded_with_its_why(shop: ServerProcess, page: Page) -> None:
     flow = example_id(shop, step="resize_image")
     group(page, "resize_image").get_by_role("button", expanded=False).click()
@@ -88,6 +89,7 @@ def test_one_is_discarded_with_its_why(shop: ServerProcess, page: Page) -> None:
     expect(page.locator(".letters")).to_contain_text("a test image")
 
 
+@pytest.mark.promise("V2")
 def test_the_dialog_needs_a_why_and_nothing_happens_without(shop: ServerProcess, page: Page) -> None:
     flow = example_id(shop, step="look_up_customer")
     group(page, "look_up_customer").get_by_role("button", name=re.compile("Redrive")).click()
@@ -101,6 +103,7 @@ def test_the_dialog_needs_a_why_and_nothing_happens_without(shop: ServerProcess,
     assert state_of(shop, flow)[0] == "dead"
 
 
+@pytest.mark.promise("V2")
 def test_chosen_ones_are_redriven(shop: ServerProcess, page: Page) -> None:
     group(page, "send_mail").get_by_role("button", expanded=False).click()
     letters = page.locator(".letters")
@@ -119,6 +122,7 @@ def test_chosen_ones_are_redriven(shop: ServerProcess, page: Page) -> None:
     until(lambda: count(shop.client, status="failed", definition="action:send_mail") == MAILS)
 
 
+@pytest.mark.promise("V2")
 def test_a_group_is_redriven_and_only_that(shop: ServerProcess, page: Page) -> None:
     other = example_id(shop, step="send_mail")
     before = shop.client.get(f"/v1/flows/{other}/events").text
@@ -131,6 +135,7 @@ def test_a_group_is_redriven_and_only_that(shop: ServerProcess, page: Page) -> N
     until(lambda: count(shop.client, status="failed", definition="workflow:Onboarding") == CUSTOMERS)
 
 
+@pytest.mark.promise("V3")
 def test_a_letter_that_dies_appears_without_a_reload(shop: ServerProcess, page: Page) -> None:
     expect(page.locator("[data-connection]")).to_have_text("Live")
     expect(page.locator(".group", has_text="resize_image")).to_have_count(0)
@@ -138,6 +143,7 @@ def test_a_letter_that_dies_appears_without_a_reload(shop: ServerProcess, page: 
     expect(group(page, "resize_image").locator(".group-count")).to_have_text("1")
 
 
+@pytest.mark.promise("V4")
 def test_hostile_text_stays_text(shop: ServerProcess, page: Page) -> None:
     group(page, "send_mail").get_by_role("button", expanded=False).click()
     shown = page.locator(".letters tbody bdi").filter(has_text="onerror").first
@@ -146,6 +152,7 @@ def test_hostile_text_stays_text(shop: ServerProcess, page: Page) -> None:
     assert page.title() == "Dead letters · redrive"
 
 
+@pytest.mark.promise("V2")
 def test_all_that_match_are_discarded(shop: ServerProcess, page: Page) -> None:
     page.goto(f"{shop.url}/dead?definition=Onboarding")
     page.get_by_role("button", name="Discard what matches").click()

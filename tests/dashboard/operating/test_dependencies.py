@@ -30,9 +30,8 @@ def waiting(card: Locator) -> int:
 
 def test_an_open_circuit_says_what_happens_next(page: Page) -> None:
     payments = card(page, "payments")
-    expect(payments.locator(".dependency-says")).to_contain_text(
-        re.compile(r"Down on every worker for \d+s|probe is under way")
-    )
+    says = re.compile(r"Down on every worker for \d+s|probe is under way")
+    expect(payments.locator(".dependency-says")).to_contain_text(says)
     expect(payments.locator(".behind")).to_contain_text(re.compile(r"\d for an open circuit, the next"))
     expect(payments.get_by_role("row").nth(1)).to_contain_text(re.compile(r"(half )?open"))
     until(lambda: waiting(payments) == ORDERS)
@@ -40,6 +39,7 @@ def test_an_open_circuit_says_what_happens_next(page: Page) -> None:
     expect(page).to_have_url(re.compile(r"/flows\?dependency=payments&waits_for="))
 
 
+@pytest.mark.promise("V2")
 def test_a_circuit_is_held_open_and_closed_by_hand(shop: ServerProcess, page: Page) -> None:
     start(shop.client, "workflow", "Restock", {"order": "o-1"})
     warehouse = card(page, "warehouse")

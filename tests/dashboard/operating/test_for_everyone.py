@@ -33,7 +33,7 @@ def ready(shop: ServerProcess) -> ServerProcess:
     return shop
 
 
-@pytest.mark.promise("V6")
+@pytest.mark.promise("V5")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(ready: ServerProcess, open_page: OpenPage, theme: str) -> None:
     page = open_page(ready.url, color_scheme=theme, bypass_csp=True)
@@ -43,7 +43,7 @@ def test_axe_finds_nothing(ready: ServerProcess, open_page: OpenPage, theme: str
         assert violations(page) == [], path
 
 
-@pytest.mark.promise("V6")
+@pytest.mark.promise("V5")
 def test_nothing_is_wider_than_a_telephone_and_axe_finds_nothing_there(
     ready: ServerProcess, open_page: OpenPage
 ) -> None:
@@ -64,7 +64,7 @@ def test_nothing_is_wider_than_a_telephone_and_axe_finds_nothing_there(
     assert violations(page) == []
 
 
-@pytest.mark.promise("V6")
+@pytest.mark.promise("V5")
 def test_a_group_is_redriven_by_keyboard_alone(ready: ServerProcess, open_page: OpenPage) -> None:
     page = open_page(ready.url)
     expect(page.locator("h1")).to_be_visible()
@@ -103,7 +103,7 @@ def actions(page: Page) -> Locator:
     )
 
 
-@pytest.mark.promise("V5")
+@pytest.mark.promise("V2")
 def test_roles_decide_what_is_shown_and_offered(empty_shop: ServerProcess, open_page: OpenPage) -> None:
     begin_trouble(empty_shop)
     until(lambda: empty_shop.client.get("/v1/dependencies").json()["dependencies"])

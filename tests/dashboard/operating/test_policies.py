@@ -92,6 +92,7 @@ def test_a_mistake_is_told_and_what_was_read_before_stays(page: Page) -> None:
     expect(page.locator(".stale .waits-says")).to_contain_text("4 attempts")
 
 
+@pytest.mark.promise("V4")
 def test_hostile_text_stays_text(page: Page) -> None:
     page.get_by_label("Policy", exact=True).fill(f"[{HOSTILE} -> retry: 3]")
     expect(page.get_by_role("alert")).to_be_visible()

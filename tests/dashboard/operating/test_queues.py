@@ -22,6 +22,7 @@ def row(page: Page, queue: str) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=queue, exact=True))
 
 
+@pytest.mark.promise("V2")
 def test_a_queue_is_paused_and_resumed_with_its_why(shop: ServerProcess, page: Page) -> None:
     start(shop.client, "action", "write_report", {"month": "2026-09"}, queue="imports")
     imports = row(page, "imports")
@@ -42,6 +43,7 @@ def test_a_queue_is_paused_and_resumed_with_its_why(shop: ServerProcess, page: P
     assert "it is over" in audit
 
 
+@pytest.mark.promise("V2")
 def test_a_queue_is_limited_and_a_wrong_limit_is_refused(shop: ServerProcess, page: Page) -> None:
     default = row(page, "default")
     expect(default).to_contain_text("no limit")
