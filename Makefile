@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules are kept: tests start many processes, and each would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test chaos lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
+.PHONY: demo test screenshots chaos lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,9 @@ demo: $(STAMP) ## an order that survives a flaky service and a killed worker
 
 test: $(STAMP) ## all tests
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+screenshots: $(STAMP) ## the pictures of the dashboard in docs/images, from a demo in the middle of an outage
+	@$(BIN)/python -m tests.dashboard.screenshots
 
 chaos: $(STAMP) ## long storms against real processes; a finding names the seed that repeats it
 	@$(BIN)/python -m tests.chaos

@@ -23,8 +23,11 @@ def in_order(shown: str, *lines: str) -> None:
 
 
 @pytest.mark.promise("A12", "A14", "R9")
-def test_the_demo_kills_its_worker_and_the_order_goes_on(tmp_path: Path) -> None:
+def test_the_demo_kills_its_worker_and_the_order_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the wheel, with none of its extras, in an empty folder."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    monkeypatch.setenv("TMPDIR", str(kept))
     [block] = [block for block in blocks() if DEMO in block.body]
     install = WheelInstall(tmp_path / "install")
     folder = tmp_path / "empty"
@@ -70,6 +73,9 @@ def test_the_demo_kills_its_worker_and_the_order_goes_on(tmp_path: Path) -> None
         "6. ship(",
         "completed: {",
     )
+    # The store stays, for the dashboard.
+    [store] = kept.glob("redrive-demo-*/orders.db")
+    in_order(explained, f"$ redrive dashboard --store sqlite:///{store}", "$ redrive demo --dashboard")
     for path in ("/pack", "/gift", "/ship"):
         assert re.search(rf"{path} +1 call, 1 idempotency key$", shown, re.MULTILINE), shown
 

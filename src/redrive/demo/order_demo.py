@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,37 +13,13 @@ from redrive.demo.flaky_shop import FlakyShop
 from redrive.demo.flow_view import FlowView
 from redrive.demo.orders import Order
 from redrive.demo.terminal import console, say, scene, stop_showing
+from redrive.demo.worker_process import WorkerProcess
 from redrive.determinism.clock import SYSTEM_CLOCK
 
 MODULE = "redrive.demo.orders"
 POLL_SECONDS = 0.05
 # How long the running attempt is shown before its worker is killed.
 SECONDS_BEFORE_KILL = 0.5
-
-
-class WorkerProcess:
-    """Runs `redrive worker redrive.demo.orders` in a process of its own."""
-
-    def __init__(self, log: Path) -> None:
-        command = [sys.executable, "-m", "redrive.cli", "worker", MODULE]
-        began = SYSTEM_CLOCK.monotonic()
-        with log.open("ab") as stderr:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr)  # noqa: S603 - our own command
-        ready = self._process.stdout.readline() if self._process.stdout else b""
-        if not ready:
-            raise RuntimeError(f"the worker did not start:\n{log.read_text()}")
-        took = SYSTEM_CLOCK.monotonic() - began
-        say(f"$ redrive worker {MODULE}   [dim](process {self.pid}, ready in {took:.1f} s)[/]")
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        self._process.send_signal(how)
-        self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
 
 
 @contextmanager
@@ -71,7 +45,7 @@ async def _order(shop: FlakyShop, log: Path) -> str:
     """Run one order through the loss of its worker, and return the flow's id."""
     async with open_app(worker=False) as app:
         scene(1, "An order: reserve, charge, pack and notify, add a gift, ship. The shop's API is flaky")
-        worker = WorkerProcess(log)
+        worker = WorkerProcess(log, MODULE)
         try:
             handle = await app.start(Order.call("order-17", cents=4200), key="order-17")
             view = FlowView(app, handle.id)
@@ -84,7 +58,7 @@ async def _order(shop: FlakyShop, log: Path) -> str:
             say(f"[bold red]SIGKILL to process {worker.pid}[/]; only the file orders.db is left")
             recorded = {path for path in shop.calls if path != "/charge"}
             scene(3, "Another worker continues with the next attempt; recorded steps do not run again")
-            worker = WorkerProcess(log)
+            worker = WorkerProcess(log, MODULE)
             view.keep_showing()
             await _follow(view)
         finally:
@@ -100,11 +74,18 @@ async def _order(shop: FlakyShop, log: Path) -> str:
         return handle.id
 
 
-def run_demo(explain: Callable[[str], None]) -> None:
-    """Run the demo to its end; `explain` prints the explanation of the flow with the given id."""
-    with FlakyShop() as shop, tempfile.TemporaryDirectory() as folder, _environment(folder, shop) as log:
+def run_demo(explain: Callable[[str], None], program: str = "redrive") -> None:
+    """Run the demo to its end; `explain` prints the explanation of the flow with the given id.
+
+    program: how the reader calls redrive. The store stays, so that the dashboard can show it.
+    """
+    folder = tempfile.mkdtemp(prefix="redrive-demo-")
+    with FlakyShop() as shop, _environment(folder, shop) as log:
         flow_id = asyncio.run(_order(shop, log))
         scene(5, "What happened, when and why")
         say(f"$ redrive explain {flow_id}")
         console.print()
         explain(flow_id)
+    scene(6, "Look at it in the dashboard: its attempts and waits on one time line")
+    say(f"$ {program} dashboard --store sqlite:///{folder}/orders.db")
+    say(f"$ {program} demo --dashboard   [dim]# a busier shop, with outages that come and go, until Ctrl-C[/]")

@@ -1,21 +1,15 @@
 """An order as a workflow: ordinary Python, with every attempt, wait and result on disk.
 
-The actions contain no retry code. They call the shop at SHOP_URL, with nothing but the standard library.
+The actions contain no retry code.
 """
 
 import asyncio
-import json
-import os
-from typing import Any
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
-from redrive import RetryPolicy, Workflow, action, current_attempt, workflow
-
-# The shop is on this machine, whatever proxy the environment names.
-SHOP = build_opener(ProxyHandler({}))
+from redrive import RetryPolicy, Workflow, action, workflow
+from redrive.demo.shop_client import post
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -28,15 +22,6 @@ class Shipment(msgspec.Struct, frozen=True):
     receipt: Receipt
     gift: bool
     parcel: str
-
-
-def post(path: str, **body: Any) -> Any:
-    """Call the shop. The idempotency key is the same on every attempt, so that the shop does the work once."""
-    headers = {"Content-Type": "application/json", "Idempotency-Key": current_attempt().receipt_token}
-    url = os.environ["SHOP_URL"] + path
-    request = Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the demo's own server
-    with SHOP.open(request, timeout=3) as answer:
-        return json.load(answer)
 
 
 @action

@@ -117,7 +117,9 @@ def _users_line(frame: FrameType) -> str:
     """Return the line that the frame is at, if it is the user's own Python code or a script; "" otherwise."""
     if place := script_place(frame):
         return place
-    file = frame.f_code.co_filename
-    if str(frame.f_globals.get("__name__", "")).startswith(("redrive.", "asyncio.")) or file[:1] == "<":
+    file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+    # The flows of the demo are written as users write theirs.
+    is_ours = module.startswith(("redrive.", "asyncio.")) and not module.startswith("redrive.demo.")
+    if is_ours or file[:1] == "<":
         return ""
     return f"{os.path.basename(file)}:{frame.f_lineno} ({frame.f_code.co_qualname})"

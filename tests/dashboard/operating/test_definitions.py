@@ -1,0 +1,54 @@
+"""The view of definitions: what workers have registered, under which policies, and how its steps fare."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from tests.dashboard.incident_flows import until
+from tests.dashboard.operating.conftest import CUSTOMERS, MAILS
+from tests.dashboard.server_process import ServerProcess
+
+pytestmark = pytest.mark.promise("V1")
+
+
+@pytest.fixture
+def page(shop: ServerProcess, checked_tab: Page) -> Page:
+    until(lambda: "look_up_customer" in shop.client.get("/v1/definitions").text)
+    checked_tab.goto(f"{shop.url}/definitions")
+    return checked_tab
+
+
+def card(page: Page, name: str) -> Locator:
+    return page.get_by_role("article", name=name)
+
+
+def test_a_definition_says_how_its_steps_fare(page: Page) -> None:
+    onboarding = card(page, "Onboarding workflow")
+    expect(onboarding).to_contain_text("on 1 worker")
+    step = onboarding.get_by_role("row").filter(has_text="look_up_customer")
+    cells = step.get_by_role("cell").all_inner_texts()
+    # Three attempts each: two are retried, and the third gives up.
+    assert cells[2:5] == ["0", str(2 * CUSTOMERS), str(CUSTOMERS)]
+    assert re.search(rf"100 % of {3 * CUSTOMERS}", cells[1])
+    onboarding.get_by_role("link", name=f"{CUSTOMERS} dead letters").click()
+    expect(page.locator(".summary")).to_have_text(re.compile(f"{CUSTOMERS} letters in 1 group"))
+
+
+def test_a_policy_is_shown_with_its_origin_and_leads_to_its_waits(page: Page) -> None:
+    step = card(page, "Onboarding workflow").get_by_role("row").filter(has_text="look_up_customer")
+    expect(step.locator("summary")).to_contain_text("attempts 3, backoff exponential 50ms")
+    expect(step).to_contain_text("set for the action")
+    step.locator("summary").click()
+    expect(step.locator("pre")).to_contain_text("attempts: 3")
+    step.get_by_role("link", name="when it retries").click()
+    expect(page.locator(".waits-says")).to_contain_text("3 attempts")
+
+
+def test_what_has_no_flows_is_listed_and_the_search_finds_steps(page: Page) -> None:
+    expect(page.locator(".idle")).to_contain_text("Migration")
+    page.keyboard.press("/")
+    page.keyboard.type("send_m")
+    expect(page.locator(".definition-card")).to_have_count(1)
+    expect(card(page, "send_mail action")).to_contain_text(f"{MAILS} dead letters")
+    page.keyboard.type("nonsense")
+    expect(page.locator("main")).to_contain_text("No definition matches")
