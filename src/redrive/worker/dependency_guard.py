@@ -116,7 +116,9 @@ class DependencyGuard:
             self.ignored(attempt, now)
             # One after the other: if all asked again at once, the number of events would grow with its square.
             turn = max(budget.line_up(now), now + ASK_AGAIN)
-            raise Deferred(turn + SPREAD * self._dice(), f"the retry budget of {dependency.name} is spent", None, "budget")
+            raise Deferred(
+                turn + SPREAD * self._dice(), f"the retry budget of {dependency.name} is spent", None, "budget"
+            )
         budget.count_request(now)
         if limits is not None:
             # It stays counted if the attempt is cancelled before it is sent: too few requests are better than too many.
