@@ -9,7 +9,7 @@ import pytest
 import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, define_dependency, workflow
 from redrive.determinism.clock import current_clock
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
 from redrive.failures.classifier import DEFAULT_CLASSIFIER
 from redrive.flows.events import AttemptFailed, ItemDeferred
 from redrive.policies.policy import DEFAULT_POLICY
