@@ -12,8 +12,8 @@ import redrive
 from redrive import RetryPolicy, Workflow, action, current_attempt, workflow
 from redrive.determinism.clock import current_clock
 from redrive.errors import FlowFinishedError, InvalidStateError
-from redrive.explain.explanation import Note
-from redrive.explain.text import explain_text
+from redrive.explain.explanation import explain_text
+from redrive.explain.parts import Note
 from redrive.flows.events import AttemptStarted, ItemDeferred, ItemStarted, RetriedNow
 from redrive.flows.messages import RetryNow, write_message
 from redrive.policies.jitter import NO_JITTER

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from redrive.explain.explanation import FutureAttempt, ItemEntry, Moment, Schedule
+from redrive.explain.parts import FutureAttempt, ItemEntry, Moment, Schedule
 from redrive.explain.flow_facts import FlowFacts
 from redrive.flows.history import Item
 from redrive.policies.history import History

@@ -5,7 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
-from redrive.explain.explanation import Explanation, ItemEntry
+from redrive.explain.explanation import Explanation
+from redrive.explain.parts import ItemEntry
 
 T = TypeVar("T")
 
