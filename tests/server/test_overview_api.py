@@ -230,6 +230,7 @@ def test_workers_say_what_they_told_of_themselves() -> None:
         assert look(server, "overview")["workers"]["holding_loop"] == 0
 
 
+@pytest.mark.promise("V1")
 def test_explain_foresees_attempts_and_leaves_out_the_middle(server: Serving) -> None:
     flow_id = look(server, "flows", retrying="true")["flows"][0]["id"]
     seen = look(server, f"flows/{flow_id}/explain")
