@@ -27,11 +27,9 @@ class FlowSelection(RequestModel, frozen=True):
 
 async def flow_query(app: App, selected: FlowSelection, among: Iterable[FlowStatus] = (), **page: Any) -> FlowQuery:
     """Return the query for these flows. among: only those with one of these statuses; page: `before` and `limit`."""
-    status = tuple(selected.status)
-    if among:
-        status = tuple(one for one in among if not status or one in status)
+    wanted = selected.status
     return FlowQuery(
-        status=status,
+        status=tuple(one for one in among if not wanted or one in wanted) if among else tuple(wanted),
         definition=None if selected.definition is None else await full_name(app, selected.definition),
         queue=selected.queue,
         key=selected.key,
