@@ -109,7 +109,7 @@ def test_with_operate_it_may(dashboard: Callable[..., Dashboard], flow: str) -> 
     assert shown.client.get(f"/v1/flows/{flow}").json()["status"] == "ready"
 
 
-def test_with_keys_it_asks_for_one(dashboard: Callable[..., Dashboard], flow: str, run: Command) -> None:  # noqa: F811
+def test_with_keys_it_asks_for_one(dashboard: Callable[..., Dashboard], flow: str, run: Command) -> None:  # noqa: F811 - a fixture
     key = run("keys", "add", "--role", "operate", "--name", "anna").out.strip().splitlines()[-1].split()[-1]
     shown = dashboard()
     assert shown.client.get("/v1/flows").status_code == 401

@@ -42,6 +42,7 @@ class FlowSelection(RequestModel, frozen=True):
     created_before: Moment | None = None
 
 
+<<<<<<< HEAD
 async def flow_query(
     app: App,
     wanted: FlowSelection,
@@ -74,4 +75,15 @@ async def flow_query(
         created_before=None if until is None else until.timestamp(),
         before=before,
         limit=limit,
+=======
+async def flow_query(app: App, selected: FlowSelection, among: Iterable[FlowStatus] = (), **page: Any) -> FlowQuery:
+    """Return the query for these flows. among: only those with one of these statuses; page: `before` and `limit`."""
+    wanted = selected.status
+    return FlowQuery(
+        status=tuple(one for one in among if not wanted or one in wanted) if among else tuple(wanted),
+        definition=None if selected.definition is None else await full_name(app, selected.definition),
+        queue=selected.queue,
+        key=selected.key,
+        **page,
+>>>>>>> 11d85cf201dfa3c3f112d1d6858f90397a96df16
     )
