@@ -44,9 +44,8 @@ async def flow_query(
     app: App, wanted: FlowSelection, among: Iterable[FlowStatus] = (), *, before: str | None = None, limit: int
 ) -> FlowQuery:
     """Return the query for these flows. among: only those with one of these statuses."""
-    status = tuple(wanted.status)
-    if among:
-        status = tuple(one for one in among if not status or one in status)
+    listed = wanted.status
+    status = tuple(one for one in among if not listed or one in listed) if among else tuple(listed)
     after, until = wanted.created_after, wanted.created_before
     return FlowQuery(
         status=status,

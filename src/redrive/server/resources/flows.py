@@ -265,6 +265,7 @@ async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, Flo
     opt=operation(
         summary="Explain a flow: what happened, and why",
         live=True,
+        passing=("explained_at", "headline"),
         tag=TAG,
         role="read",
         within_limits=True,
