@@ -17,7 +17,8 @@ FLOWS, RETRIED, DEAD = 100_000, 10_000, 1_000
 SLOW = 5.0
 """Seconds. An idle machine needs less than one; on busy ones, what is not bounded takes longer than this."""
 FLOW = """
-INSERT INTO flows (id, definition, queue, priority, key, status, created_at, start_at, wake_at, finished_at, claims, input)
+INSERT INTO flows (id, definition, queue, priority, key, status, created_at, start_at, wake_at, finished_at, claims,
+    input)
 VALUES (?, ?, 'default', 0, ?, ?, ?, ?, ?, ?, 1, '{}')
 """
 RETRY = """
