@@ -68,7 +68,7 @@ def test_a_worker_says_what_it_knows_and_runs(shop: ServerProcess, page: Page) -
     expect(worker).to_contain_text("alive")
     expect(worker).to_contain_text("takes all queues")
     worker.locator(".knows summary").click()
-    expect(worker.locator(".chips")).to_contain_text("send_mail")
+    expect(worker.locator(".known")).to_contain_text("send_mail")
     expect(worker.locator(".running summary")).to_contain_text("write_report")
     expect(worker.locator(".slots")).to_contain_text(re.compile(r"busy"))
     worker.locator(".running summary").click()

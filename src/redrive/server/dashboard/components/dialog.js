@@ -35,6 +35,10 @@ function Open({ action }) {
     return () => before instanceof HTMLElement && before.isConnected && before.focus();
   }, []);
   useEffect(() => {
+    // The field that had the focus is gone: Enter closes.
+    if (state.done) dialog.current.querySelector(".dialog-buttons button")?.focus();
+  }, [state.done]);
+  useEffect(() => {
     action.preview?.().then(setPreview, (error) => setState((known) => ({ ...known, error })));
   }, [action]);
 

@@ -9,7 +9,7 @@ export function Filters({ of, label }) {
   const change = (one, value) => setQuery({ [one.name]: value === one.usual ? null : value, cursor: null, open: null });
   const isSet = of.some((one) => valueOf(one) !== (one.usual ?? ""));
   const clear = () => setQuery(Object.fromEntries([...of.map((one) => [one.name, null]), ["cursor", null], ["open", null]]));
-  return html`<form class="filters" role="search" aria-label=${label} onSubmit=${(event) => event.preventDefault()}>
+  return html`<form class="filter-row" role="search" aria-label=${label} onSubmit=${(event) => event.preventDefault()}>
     ${of.map((one, place) => {
       const Kind = one.options ? Choice : Text;
       return html`<label key=${one.name} class="filter">

@@ -77,7 +77,7 @@ function Running({ running }) {
 function Knows({ one }) {
   return html`<details class="knows">
     <summary>Knows ${plural(one.definitions.length, "definition")}, takes ${one.queues === null ? "all queues" : plural(one.queues.length, "queue")}</summary>
-    <ul class="chips">
+    <ul class="known">
       ${one.definitions.map((name) => html`<li key=${name}><${Definition} of=${name} /></li>`)}
     </ul>
     ${one.queues !== null && html`<p>Queues: <bdi>${one.queues.join(", ")}</bdi></p>`}

@@ -163,7 +163,7 @@ function Letters({ filter, state }) {
   return html`<div class="letters">
     ${
       acts &&
-      html`<p class="bulk" role="group" aria-label="The chosen flows">
+      html`<p class="settle-chosen" role="group" aria-label="The chosen flows">
         <button class="button small" disabled=${!ids.length} onClick=${() => settleChosen("redrive", ids, forget)}>Redrive the ${count(ids.length)} chosen …</button>
         <button class="button small danger" disabled=${!ids.length} onClick=${() => settleChosen("discard", ids, forget)}>Discard them …</button>
       </p>`

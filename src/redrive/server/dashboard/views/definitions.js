@@ -20,7 +20,7 @@ function View() {
         ? html`<${Waiting} live=${live} what="definitions" />`
         : live.data.definitions.length === 0
           ? html`<${Empty} title="No definition is known"><p>A worker tells which workflows, actions and graphs it runs:</p><pre>redrive worker shop.flows</pre><//>`
-          : html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
+          : html`<form class="filter-row" role="search" onSubmit=${(event) => event.preventDefault()}>
                 <label class="filter wide"><span>Search</span><input data-search value=${wanted} placeholder="a definition, a step, a dependency" onInput=${(event) => setWanted(event.target.value)} /></label>
               </form>
               ${found.length ? html`<${Found} found=${found} />` : html`<${Empty} title="No definition matches" />`}`

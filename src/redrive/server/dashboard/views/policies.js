@@ -154,7 +154,7 @@ function Waits({ waits }) {
   }, [JSON.stringify(waits)]);
   const options = useMemo(plotOptions, []);
   const words = waits.map((one) => `attempt ${one.attempt} after ${duration(one.earliest)} to ${duration(one.latest ?? one.earliest)}`).join(", ");
-  return html`<div class="waits">
+  return html`<div class="policy-waits">
     <figure class="card">
       <${Plot} data=${data} options=${options} label=${`When each attempt begins: ${words}`} height=${260} />
       <figcaption class="quiet">The band lies between the shortest and the longest waits; the dashed line is one run, with its waits drawn at random.</figcaption>
