@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from redrive.explain.parts import FutureAttempt, ItemEntry, Moment, Schedule
 from redrive.explain.flow_facts import FlowFacts
+from redrive.explain.parts import FutureAttempt, ItemEntry, Moment, Schedule
 from redrive.flows.history import Item
 from redrive.policies.history import History
 from redrive.policies.remaining import likely_failure, remaining

@@ -42,10 +42,6 @@ class FlowSelection(RequestModel, frozen=True):
     created_before: Moment | None = None
 
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-=======
->>>>>>> 9b00706e1283bf609be21bf980b89ab4b0d3da13
 async def flow_query(
     app: App,
     wanted: FlowSelection,
@@ -59,14 +55,8 @@ async def flow_query(
 
     among: only flows with one of these statuses.
     """
-<<<<<<< HEAD
-    status = tuple(wanted.status)
-    if among:
-        status = tuple(one for one in among if not status or one in status)
-=======
     listed = wanted.status
     status = tuple(one for one in among if not listed or one in listed) if among else tuple(listed)
->>>>>>> 9b00706e1283bf609be21bf980b89ab4b0d3da13
     after, until = wanted.created_after, wanted.created_before
     return FlowQuery(
         status=status,
@@ -83,18 +73,4 @@ async def flow_query(
         created_before=None if until is None else until.timestamp(),
         before=before,
         limit=limit,
-<<<<<<< HEAD
-=======
-async def flow_query(app: App, selected: FlowSelection, among: Iterable[FlowStatus] = (), **page: Any) -> FlowQuery:
-    """Return the query for these flows. among: only those with one of these statuses; page: `before` and `limit`."""
-    wanted = selected.status
-    return FlowQuery(
-        status=tuple(one for one in among if not wanted or one in wanted) if among else tuple(wanted),
-        definition=None if selected.definition is None else await full_name(app, selected.definition),
-        queue=selected.queue,
-        key=selected.key,
-        **page,
->>>>>>> 11d85cf201dfa3c3f112d1d6858f90397a96df16
-=======
->>>>>>> 9b00706e1283bf609be21bf980b89ab4b0d3da13
     )
