@@ -17,7 +17,7 @@ from redrive.stores.records import DeadQuery, FlowQuery, RetryQuery, RetryRow
 from redrive.stores.worker_reports import DependencyOrder, ReportBody, read_report
 from redrive.telemetry.events import CircuitChanged
 from redrive.telemetry.stream import listen
-from redrive.testing import flow_app
+from redrive.testing import FlowApp, flow_app
 from redrive.worker.activity import MOST_NAMES, ActivityCounts
 from redrive.worker.reporter import Reporter
 
@@ -80,7 +80,7 @@ async def counted(app: Any, *names: Any) -> dict[Any, int]:
     return dict(counts)
 
 
-async def first_row(app: Any, good: Callable[[RetryRow], bool]) -> RetryRow:
+async def first_row(app: FlowApp, good: Callable[[RetryRow], bool]) -> RetryRow:
     for _ in range(1000):
         for row in await app.retries(RetryQuery()):
             if good(row):

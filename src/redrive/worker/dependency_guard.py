@@ -209,7 +209,7 @@ class DependencyGuard:
             elif circuit.state.by_hand or not (is_first or self._obeyed.get(order.name) == order.at):
                 _report_change(circuit.close(by_hand, now))
                 if (line := self._lines.get(order.name)) is not None:
-                    line.look_at(now)
+                    line.look_again()
             self._obeyed[order.name] = order.at
 
     def release_all(self, now: float) -> None:
