@@ -29,6 +29,7 @@ ssl.create_default_context = functools.cache(ssl.create_default_context)  # type
 # stand beside files that compute.
 LONG = (
     "tests/chaos/test_storms.py",
+    "tests/dashboard/",
     "tests/worker/test_kill_storms.py",
     "tests/testing/test_fleet_simulator.py",
     "tests/worker/test_held_loop.py",
