@@ -60,6 +60,9 @@ bench-http: $(STAMP) ## steps over HTTP beside a bare loop of POSTs
 bench-recovery: $(STAMP) ## how soon flows are done once their dependency is back
 	@$(BIN)/python -m benchmarks.recovery
 
+bench-dashboard: $(STAMP) ## how long a store takes for what the dashboard shows
+	@$(BIN)/python -m benchmarks.dashboard
+
 bench-night: $(STAMP) ## the herd after a night in which a service was down
 	@$(BIN)/python -m benchmarks.night_outage
 

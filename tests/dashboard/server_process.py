@@ -13,7 +13,7 @@ from tests.ports import free_ports
 
 from redrive.server.api_keys import Role
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class ServerProcess:

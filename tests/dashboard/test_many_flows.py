@@ -16,16 +16,31 @@ pytestmark = pytest.mark.promise("V6")
 FLOWS, RETRIED, DEAD = 100_000, 10_000, 1_000
 SLOW = 5.0
 """Seconds. An idle machine needs less than one; on busy ones, what is not bounded takes longer than this."""
-FLOW = "INSERT INTO flows (id, definition, queue, priority, key, status, created_at, start_at, wake_at, finished_at, claims, input) VALUES (?, ?, 'default', 0, ?, ?, ?, ?, ?, ?, 1, '{}')"  # noqa: E501
-RETRY = "INSERT INTO retry_queue (flow_id, item, step, queue, status, attempt_number, max_retries, backoff_kind, backoff_base_delay_ms, retry_kind, scheduled_at, definition, dependency, waits_for, reason, error_type, since) VALUES (?, 1, 'charge_card', 'default', 'waiting', 3, 7, 'exponential', 2000, 'exception', ?, 'workflow:Order', 'payments', 'circuit', 'the circuit of payments is open', 'ConnectionError', ?)"  # noqa: E501
-LETTER = "INSERT INTO dead_letters (flow_id, definition, queue, at, kind, step, attempts, error_type, message, payload, state) VALUES (?, 'action:send_mail', 'default', ?, 'permanent', 'send_mail', 1, 'redrive.errors.Permanent', 'no mailbox', '{}', 'dead')"  # noqa: E501
+FLOW = """
+INSERT INTO flows (id, definition, queue, priority, key, status, created_at, start_at, wake_at, finished_at, claims,
+    input)
+VALUES (?, ?, 'default', 0, ?, ?, ?, ?, ?, ?, 1, '{}')
+"""
+RETRY = """
+INSERT INTO retry_queue (flow_id, item, step, queue, status, attempt_number, max_retries, backoff_kind,
+    backoff_base_delay_ms, retry_kind, scheduled_at, definition, dependency, waits_for, reason, error_type, since)
+VALUES (?, 1, 'charge_card', 'default', 'waiting', 3, 7, 'exponential', 2000, 'exception', ?, 'workflow:Order',
+    'payments', 'circuit', 'the circuit of payments is open', 'ConnectionError', ?)
+"""
+LETTER = """
+INSERT INTO dead_letters (flow_id, definition, queue, at, kind, step, attempts, error_type, message, payload, state)
+VALUES (?, 'action:send_mail', 'default', ?, 'permanent', 'send_mail', 1, 'redrive.errors.Permanent', 'no mailbox',
+    '{}', 'dead')
+"""
 
 
 def fill(path: Path) -> None:
     """Write the rows that so many flows would have left."""
     now = time.time()
     dice = random.Random(7)
-    flows, retries, letters = [], [], []
+    flows: list[tuple[object, ...]] = []
+    retries: list[tuple[object, ...]] = []
+    letters: list[tuple[object, ...]] = []
     for number in range(FLOWS):
         flow = f"01a00000-0000-7000-8000-{number:012d}"
         at = now - dice.uniform(60, 86_400)

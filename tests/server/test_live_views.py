@@ -97,6 +97,20 @@ def test_a_change_is_sent_and_no_change_is_not(server: Serving) -> None:
         assert [one["id"] for one in stream.snapshot()["flows"]] == [second, first]
 
 
+def test_the_time_alone_is_no_change() -> None:
+    with serving(worker=False, heartbeat=0.5, **QUICK) as server:
+        flow = start(server)
+        path = f"/v1/flows/{flow}/explain"
+        with server.client.stream("GET", path, headers=STREAM) as answer:
+            stream = Stream(answer)
+            first = stream.snapshot()
+            # Looked at ten times in between, and each time another moment is shown.
+            assert next(stream.blocks) == {"comment": "heartbeat"}
+            assert server.client.get(path).json()["explained_at"] != first["explained_at"]
+            server.ask(lambda app: app.handle(flow).pause(why="a test"))
+            assert stream.snapshot()["waits_for"] != first["waits_for"]
+
+
 def test_a_stream_that_broke_off_goes_on_with_the_next_change(server: Serving) -> None:
     first = start(server)
     with server.client.stream("GET", "/v1/flows", headers=STREAM) as answer:
@@ -220,7 +234,9 @@ def test_what_can_no_longer_be_read_ends_the_stream(server: Serving) -> None:
 def test_live_views_count_as_streams() -> None:
     with serving(worker=False, streams_per_caller=1, **QUICK) as server:
         with server.client.stream("GET", "/v1/queues", headers=STREAM) as answer:
-            Stream(answer).snapshot()
+            # Kept: a stream that nobody holds is closed.
+            stream = Stream(answer)
+            stream.snapshot()
             refused = server.client.get("/v1/flows", headers=STREAM)
             assert "1 event streams open" in problem(refused, 503)["detail"]
 

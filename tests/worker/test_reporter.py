@@ -54,8 +54,9 @@ def _no_errors() -> None:
 async def working_app(*args: Any, **settings: Any) -> AsyncIterator[Any]:
     """An app whose worker has begun."""
     async with flow_app(*args, **settings) as app:
-        while app._worker is None or not app._worker.joined.is_set():
+        while app._worker is None:  # noqa: ASYNC110 - it comes within a few turns of the loop
             await asyncio.sleep(0)
+        await app._worker.joined.wait()
         yield app
 
 

@@ -9,7 +9,22 @@ import typer
 from typer.core import TyperGroup
 
 import redrive
-from redrive.cli import audit, demo, doctor, explain, keys, mcp, queues, script, serve, start, steps, worker, workers
+from redrive.cli import (
+    audit,
+    dashboard,
+    demo,
+    doctor,
+    explain,
+    keys,
+    mcp,
+    queues,
+    script,
+    serve,
+    start,
+    steps,
+    worker,
+    workers,
+)
 from redrive.cli import run as run_flow
 from redrive.cli.bad_input import BadFile, BadInput
 from redrive.cli.dead import list as list_dead
@@ -44,6 +59,7 @@ def build() -> typer.Typer:
     app.command("run")(run_flow.run_command)
     app.command("worker")(worker.worker_command)
     app.command("serve")(serve.serve_command)
+    app.command("dashboard")(dashboard.dashboard_command)
     app.command("start")(start.start_command)
     _add_group(
         app,

@@ -1,14 +1,14 @@
-"""`redrive serve`: serve the HTTP API, with a worker in the same process."""
+"""`redrive serve`: serve the HTTP API and the dashboard, with a worker in the same process."""
 
 from typing import Annotated
 
 import typer
 
-from redrive.cli.bad_input import BadInput
 from redrive.cli.definitions import load
 from redrive.cli.http_options import AllowOption, CallbackOption
 from redrive.cli.options import LogLevelOption, StoreOption, check_log_level
 from redrive.cli.policy_options import DefaultPolicyOption, DefinitionPolicyOption, PolicyOptions, QueuePolicyOption
+from redrive.cli.server_options import HostOption, TlsCertOption, TlsKeyOption, check_tls_options, server_extra
 from redrive.cli.source_files import EnvOption, GraphsOption, check_actions, check_registered_scripts, load_graphs
 from redrive.cli.stderr_logging import log_to_stderr
 from redrive.cli.store_access import find_store, refusals_as_bad_input
@@ -21,9 +21,7 @@ def serve_command(
     ] = None,
     graphs: GraphsOption = None,
     env: EnvOption = "",
-    host: Annotated[str, typer.Option(help="The address to listen on; any but loopback needs an API key.")] = (
-        "127.0.0.1"
-    ),
+    host: HostOption = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8717,
     no_worker: Annotated[bool, typer.Option("--no-worker", help="Only serve; other processes run the flows.")] = False,
     default_policy: DefaultPolicyOption = "",
@@ -31,16 +29,14 @@ def serve_command(
     definition_policies: DefinitionPolicyOption = None,
     allow: AllowOption = None,
     callback_base: CallbackOption = "",
-    tls_cert: Annotated[
-        str, typer.Option("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate chain (PEM).")
-    ] = "",
-    tls_key: Annotated[
-        str, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate (PEM, no password).")
-    ] = "",
+    tls_cert: TlsCertOption = "",
+    tls_key: TlsKeyOption = "",
     log_level: LogLevelOption = "info",
     store: StoreOption = "",
 ) -> int:
-    """Serve the HTTP API, with a worker in the same process. Needs the extra: pip install 'redrive[server]'.
+    """Serve the HTTP API and the dashboard, with a worker in the same process.
+
+    Needs the extra: pip install 'redrive[server]'.
 
     Without API keys, only requests from this machine are accepted. SIGTERM and SIGINT stop the server: requests may
     finish, event streams end, and the worker releases its flows. Log lines go to stderr.
@@ -60,15 +56,9 @@ def serve_command(
     policies = PolicyOptions(default_policy, queue_policies, definition_policies)
     if no_worker:
         policies.refuse_without_worker()
-    if bool(tls_cert) != bool(tls_key):
-        given, missing = ("--tls-cert", "--tls-key") if tls_cert else ("--tls-key", "--tls-cert")
-        raise BadInput(f"{given} needs {missing} as well")
-    try:
+    check_tls_options(tls_cert, tls_key)
+    with server_extra("serve"):
         from redrive.cli.processes.server_process import read_tls_files, serve
-    except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("litestar", "uvicorn"):
-            raise
-        raise BadInput(f"serve needs the extra 'server' ({error}): pip install 'redrive[server]'") from error
     tls = read_tls_files(tls_cert, tls_key) if tls_cert else None
     load_graphs(graphs or [], env)
     if modules:

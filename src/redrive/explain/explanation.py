@@ -103,7 +103,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gives_up_after: int | None = None
     """The number of the last attempt."""
     gives_up_at: Moment | None = None
-    """At the latest; None where nobody knows."""
+    """At the latest, if attempts without a time limit take no time; None where it does not."""
 
 
 class ItemEntry(msgspec.Struct, kw_only=True, omit_defaults=True, tag="item"):

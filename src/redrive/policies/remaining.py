@@ -27,7 +27,7 @@ class Remaining(NamedTuple):
     ends: Ending
     """Why there is no attempt after the last one."""
     gives_up_at: float | None
-    """When it gives up at the latest; None: nobody knows."""
+    """When it gives up at the latest; None: never. Attempts without a time limit count as taking no time."""
 
 
 class _Path(NamedTuple):
@@ -49,9 +49,7 @@ def remaining(
         for place, (start, timeout) in enumerate(zip(early.starts, early.timeouts, strict=True))
         if place >= skipped
     )
-    gives_up_at = None
-    if late.last is not None and (policy.attempt_timeout is not None or policy.deadline is not None):
-        gives_up_at = late.end
+    gives_up_at = None if late.last is None else late.end
     return Remaining(attempts, "unlimited" if early.last is None else early.last.kind, gives_up_at)
 
 

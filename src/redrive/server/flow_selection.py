@@ -10,6 +10,7 @@ from msgspec import Meta
 from redrive.client.app import App
 from redrive.client.definition_names import full_name
 from redrive.flows.waits import WaitsFor
+from redrive.server.api_keys import Caller
 from redrive.server.models import NO_CONTROL_CHARACTERS, Name, RequestModel
 from redrive.stores.records import FlowQuery, FlowStatus
 
@@ -35,18 +36,27 @@ class FlowSelection(RequestModel, frozen=True):
     error: Name | None = None
     """Only flows with a step, in the retry queue or dead, whose last failure has this type."""
     text: Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_CONTROL_CHARACTERS)] | None = None
-    """How their ids begin, or a part of their key, definition or last error, in any case."""
+    """How their ids begin, or a part of their key or definition, in any case; with the role read:payload, also a part
+    of the message of their dead letter."""
     created_after: Moment | None = None
     created_before: Moment | None = None
 
 
 async def flow_query(
-    app: App, wanted: FlowSelection, among: Iterable[FlowStatus] = (), *, before: str | None = None, limit: int
+    app: App,
+    wanted: FlowSelection,
+    caller: Caller,
+    among: Iterable[FlowStatus] = (),
+    *,
+    before: str | None = None,
+    limit: int,
 ) -> FlowQuery:
-    """Return the query for these flows. among: only those with one of these statuses."""
-    status = tuple(wanted.status)
-    if among:
-        status = tuple(one for one in among if not status or one in status)
+    """Return the query for a caller: the text of messages can only be searched by those who may see it.
+
+    among: only flows with one of these statuses.
+    """
+    listed = wanted.status
+    status = tuple(one for one in among if not listed or one in listed) if among else tuple(listed)
     after, until = wanted.created_after, wanted.created_before
     return FlowQuery(
         status=status,
@@ -58,6 +68,7 @@ async def flow_query(
         dependency=wanted.dependency,
         error_type=wanted.error,
         text=wanted.text,
+        in_messages=caller.sees_payloads,
         created_after=None if after is None else after.timestamp(),
         created_before=None if until is None else until.timestamp(),
         before=before,

@@ -27,7 +27,9 @@ async def live_snapshots(request: Request[Any, Any, Any]) -> Stream | None:
     what = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
     last_id = read_header(request, "Last-Event-ID", LONGEST_ID)
     client = client_of(request.scope)
-    stream = await context_of(request).live_views.begin(what, ask, caller_of(request.scope), client, last_id)
+    stream = await context_of(request).live_views.begin(
+        what, ask, caller_of(request.scope), client, last_id, operation.passing
+    )
     return Stream(stream, media_type=EVENT_STREAM)
 
 

@@ -11,6 +11,8 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
+import msgspec
+
 from redrive.determinism.clock import current_clock
 from redrive.errors import StoreUnavailableError
 from redrive.failures.traces import trace_of
@@ -50,18 +52,19 @@ class LiveViews:
         return len(self._views)
 
     async def begin(
-        self, what: str, ask: Ask, caller: Caller, client: str, last_id: str | None
+        self, what: str, ask: Ask, caller: Caller, client: str, last_id: str | None, passing: tuple[str, ...] = ()
     ) -> AsyncIterator[bytes]:
         """Return the stream of the snapshots of `what`; ProblemError if too many streams are open.
 
         client: the API key or address whose share of the streams it uses. last_id: the snapshot that the client has.
+        passing: fields whose change alone is none.
         """
         self._places.check(client)
         key = (what, caller.role, caller.queues, caller.definitions)
         if key not in self._views:
             if not self._views:
                 self._stop_listening = self._store.on_wake(self._wake)
-            self._views[key] = _View(ask, self._settings, self._places)
+            self._views[key] = _View(ask, self._settings, self._places, passing)
         view = self._views[key]
         stream = self._stream(key, view, caller, client, last_id)
         # Once begun, the generator gives up its place however the stream ends.
@@ -124,8 +127,9 @@ class LiveViews:
 class _View:
     """One resource, as callers with the same rights see it."""
 
-    def __init__(self, ask: Ask, settings: ServerSettings, places: StreamPlaces) -> None:
+    def __init__(self, ask: Ask, settings: ServerSettings, places: StreamPlaces, passing: tuple[str, ...]) -> None:
         self._ask = ask
+        self._passing = passing
         self._settings = settings
         self._places = places
         self.readers = 0
@@ -176,7 +180,7 @@ class _View:
 
     async def _look(self) -> None:
         body = await self._ask()
-        id_ = hashlib.blake2b(body, digest_size=12).hexdigest()
+        id_ = _digest(body, self._passing)
         if id_ != self.id or self.trouble:
             self.id, self.trouble = id_, b""
             # Encoded JSON has no line breaks, so it is one line of data.
@@ -195,3 +199,17 @@ class _View:
     def _tell(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
+
+
+def _digest(body: bytes, passing: tuple[str, ...]) -> str:
+    """Return a digest of the JSON without these fields."""
+    digest = hashlib.blake2b(digest_size=12)
+    # The fields are not decoded, only told apart.
+    for name, value in _FIELDS.decode(body).items():
+        if name not in passing:
+            digest.update(name.encode())
+            digest.update(memoryview(value))
+    return digest.hexdigest()
+
+
+_FIELDS: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])

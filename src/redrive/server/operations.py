@@ -35,6 +35,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Error statuses, besides those that every endpoint may return."""
     live: bool = False
     """Whether the endpoint also streams its answer, whenever that changes: to `Accept: text/event-stream`."""
+    passing: tuple[str, ...] = ("at",)
+    """Fields of the answer that follow the clock: if nothing else has changed, a stream sends no new snapshot."""
     changes_nothing: bool = False
     """Whether the endpoint may be used where all is read-only, though it is no GET."""
     description: str = ""

@@ -362,6 +362,8 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Only flows with work in the retry queue whose last failure it was, or an open dead letter."""
     text: str | None = None
     """How their ids begin, or a part of their key, definition or open dead letter's message, in any case."""
+    in_messages: bool = True
+    """Whether the text is looked for in messages, which may hold what not everybody may see."""
     created_after: float | None = None
     """Only flows created at this time or later."""
     created_before: float | None = None

@@ -1,7 +1,11 @@
 """Run the server until it is told to stop, its requests have ended, and its worker has released its flows."""
 
 import asyncio
+import functools
 import sys
+import threading
+import webbrowser
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -44,6 +48,43 @@ async def serve(
     policies: dict[str, Any],
 ) -> int:
     """policies: settings of the worker, as redrive.open() takes them."""
+
+    def announce(url: str, access: str) -> None:
+        worker = "with" if with_worker else "without"
+        _say(f"redrive serves {url}: {count_definitions()}; {access}; {worker} a worker; store {store.address}")
+
+    return await _serve(store, host, port, allow, callback_base, with_worker, tls, policies, announce)
+
+
+async def serve_dashboard(
+    store: "Store", host: str, port: int, tls: TlsFiles | None, *, operate: bool, opens_browser: bool
+) -> int:
+    """Serve the page and the API without a worker; nothing can be changed unless `operate`."""
+
+    def announce(url: str, access: str) -> None:
+        may = "flows can be changed" if operate else "read-only; --operate allows changes"
+        _say(f"redrive dashboard: {url}/ ({may}; {access}; store {store.address})")
+        if opens_browser:
+            # In a thread: some browsers block whoever starts them.
+            threading.Thread(target=webbrowser.open, args=(f"{url}/",), daemon=True).start()
+
+    return await _serve(store, host, port, (), "", False, tls, {}, announce, read_only=not operate)
+
+
+async def _serve(
+    store: "Store",
+    host: str,
+    port: int,
+    allow: tuple[str, ...],
+    callback_base: str,
+    with_worker: bool,
+    tls: TlsFiles | None,
+    policies: dict[str, Any],
+    announce: Callable[[str, str], None],
+    *,
+    read_only: bool = False,
+) -> int:
+    """announce: is called with the URL, and with who may use it, once requests are accepted."""
     on_loopback = is_loopback_address(host)
     try:
         bound = bind("127.0.0.1" if host.lower() == "localhost" else host, port)
@@ -62,12 +103,12 @@ async def serve(
                     f"--host {host} accepts requests from other machines, but there is no API key; create one first: "
                     "redrive keys add --role admin --name NAME"
                 )
-            server = HttpServer(Api(app, on_loopback=on_loopback), tls.context if tls else None)
+            api = Api(app, on_loopback=on_loopback, read_only=read_only)
+            server = HttpServer(api, tls.context if tls else None)
             serving = asyncio.create_task(server.serve(sockets=[bound]))
             working = asyncio.create_task(app.work()) if with_worker else None
-            return await _until_stopped(
-                app, server, serving, working, _ready_line(url, store.address, _access(len(rows), keys), with_worker)
-            )
+            ready = functools.partial(announce, url, _access(len(rows), keys))
+            return await _until_stopped(app, server, serving, working, ready)
 
 
 async def _until_stopped(
@@ -75,7 +116,7 @@ async def _until_stopped(
     server: HttpServer,
     serving: "asyncio.Task[None]",
     working: "asyncio.Task[None] | None",
-    ready: str,
+    ready: Callable[[], None],
 ) -> int:
     def stop() -> None:
         server.stop()
@@ -86,8 +127,7 @@ async def _until_stopped(
     stop_watchdog = watch_loop() if working is None else lambda: None
     try:
         if await wait_until_started(server, serving):
-            typer.echo(ready)
-            sys.stdout.flush()
+            ready()
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         stop()
         # A worker that still waits for an unavailable store has nothing to release.
@@ -113,6 +153,6 @@ def _access(rows: int, keys: int) -> str:
     return "all API keys revoked, for nobody" if rows else "no API keys, for this machine only"
 
 
-def _ready_line(url: str, address: str, access: str, with_worker: bool) -> str:
-    worker = "with" if with_worker else "without"
-    return f"redrive serves {url}: {count_definitions()}; {access}; {worker} a worker; store {address}"
+def _say(line: str) -> None:
+    typer.echo(line)
+    sys.stdout.flush()

@@ -84,7 +84,9 @@ async def bulk(request: Request[Any, Any, Any]) -> Response[bytes]:
         detail = "the filter is empty; name at least one field, such as status, so that not all flows are meant"
         raise ProblemError(422, detail, pointer="/filter")
     app, caller = app_of(request), caller_of(request.scope)
-    query = await flow_query(app, wanted.filter, MAY[wanted.action], before=decode_cursor(wanted.cursor), limit=PAGE)
+    query = await flow_query(
+        app, wanted.filter, caller, MAY[wanted.action], before=decode_cursor(wanted.cursor), limit=PAGE
+    )
     most = MOST_COUNTED if wanted.dry_run else MOST_DONE
     # Without a status left, the query would select all of them.
     selected, last = await _select(app, query, caller, most) if query.status else ([], None)

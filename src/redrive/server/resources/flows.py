@@ -168,8 +168,8 @@ async def start(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def list_flows(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, FlowFilter)
     app = app_of(request)
-    query = await flow_query(app, wanted, before=decode_cursor(wanted.cursor), limit=wanted.limit + 1)
     caller = caller_of(request.scope)
+    query = await flow_query(app, wanted, caller, before=decode_cursor(wanted.cursor), limit=wanted.limit + 1)
     shown, last = await _visible(app, query, caller) if caller.is_limited else await _page(app, query)
     following = encode_cursor(last) if last is not None else None
     return json_response(FlowPage(flows=await _with_waits(app, shown), next=following))
@@ -197,7 +197,8 @@ async def _with_waits(app: App, shown: list[FlowRecord]) -> list[ListedFlow]:
 async def count(request: Request[Any, Any, Any]) -> Response[bytes]:
     wanted = read_query(request, FlowSelection)
     app = app_of(request)
-    found = await app.store.count_matching_flows(await flow_query(app, wanted, limit=MOST_COUNTED + 1))
+    query = await flow_query(app, wanted, caller_of(request.scope), limit=MOST_COUNTED + 1)
+    found = await app.store.count_matching_flows(query)
     return json_response(FlowCounted(count=min(found, MOST_COUNTED), more=found > MOST_COUNTED))
 
 
@@ -265,6 +266,7 @@ async def _ending(app: App, record: FlowRecord) -> tuple[msgspec.Raw | None, Flo
     opt=operation(
         summary="Explain a flow: what happened, and why",
         live=True,
+        passing=("explained_at", "headline"),
         tag=TAG,
         role="read",
         within_limits=True,

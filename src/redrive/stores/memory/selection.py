@@ -11,7 +11,7 @@ def matching_flows(data: MemoryData, query: FlowQuery) -> Iterator[FlowRecord]:
     # Ids sort by time. The flow that ended the last page may be gone.
     newest_first = sorted(data.flows.values(), key=lambda flow: flow.id, reverse=True)
     involved = _involved(data, query)
-    found = None if query.text is None else _with_message(data, query.text.lower())
+    found = None if query.text is None else _with_message(data, query.text.lower()) if query.in_messages else set()
     return (
         flow
         for flow in newest_first

@@ -86,13 +86,13 @@ def _of_flows(query: FlowQuery) -> Conditions:
         conditions.add("created_at < to_timestamp({})", query.created_before)
     _add_involved(conditions, query)
     if query.text is not None:
-        conditions.add(_FOUND, *id_range(query.text), query.text)
+        conditions.add(_FOUND, *id_range(query.text), query.text, query.in_messages)
     return conditions
 
 
 _FOUND = """(
     id >= {0} AND id < {1} OR strpos(lower(key), lower({2})) > 0 OR strpos(lower(definition), lower({2})) > 0
-    OR id IN (SELECT flow_id FROM dead_letters WHERE state = 'dead' AND strpos(lower(message), lower({2})) > 0)
+    OR {3} AND id IN (SELECT flow_id FROM dead_letters WHERE state = 'dead' AND strpos(lower(message), lower({2})) > 0)
 )"""
 
 

@@ -16,7 +16,7 @@ _PARTIAL = {
 """The partial indexes on statuses, which are used only where the statement has the same condition."""
 _FOUND = """
 (id >= ? AND id < ? OR instr(lower(key), lower(?)) OR instr(lower(definition), lower(?))
-OR id IN (SELECT flow_id FROM dead_letters WHERE state = 'dead' AND instr(lower(message), lower(?))))
+OR ? AND id IN (SELECT flow_id FROM dead_letters WHERE state = 'dead' AND instr(lower(message), lower(?))))
 """
 
 
@@ -61,7 +61,7 @@ def of_flows(query: FlowQuery) -> Conditions:
         found.add("created_at < ?", query.created_before)
     _add_involved(found, query)
     if query.text is not None:
-        found.add(_FOUND, *id_range(query.text), query.text, query.text, query.text)
+        found.add(_FOUND, *id_range(query.text), query.text, query.text, query.in_messages, query.text)
     return found
 
 

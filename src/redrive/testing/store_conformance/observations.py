@@ -107,6 +107,8 @@ class ObservationConformance:
         assert await ids(text="RDER-7") == ["a1"]
         assert await ids(text="ON:pay") == ["b1"]
         assert await ids(text="winter") == ["b2"]
+        assert await ids(text="winter", in_messages=False) == []
+        assert await ids(text="b", in_messages=False) == ["b2", "b1"]
         # Neither is a pattern.
         assert await ids(text="%") == await ids(text="_") == []
         await store.close_dead_letters(["b2"], "discarded", "me", "seen", NOW, None)

@@ -105,7 +105,8 @@ function Standing({ explanation, dead }) {
 function GivesUp({ item }) {
   const { gives_up_at: moment, gives_up_after: attempts } = item.schedule;
   if (!moment && !attempts) return html`<bdi>${item.step}</bdi> never gives up: it is tried until it works`;
-  const note = attempts ? `after attempt ${attempts}; then the flow sees the failure` : "then the flow sees the failure";
+  const then = "the flow then fails, unless its code handles it, and can be redriven";
+  const note = attempts ? `after attempt ${attempts}; ${then}` : then;
   return html`<bdi>${item.step}</bdi> gives up ${moment && html`<strong><${Countdown} to=${moment.at} /></strong> <span class="quiet">(<${Time} at=${moment.at} />)</span>`}
     <span class="cell-note">${note}</span>`;
 }

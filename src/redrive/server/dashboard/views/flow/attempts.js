@@ -44,7 +44,7 @@ function heldAfter(item, place) {
 const COLUMNS = [
   {
     title: "Step",
-    cell: ({ item, attempt }) => html`<bdi>${item.step}</bdi> <span class="quiet">item ${item.number}, attempt ${attempt.number}</span>`,
+    cell: ({ item, attempt }) => html`<bdi>${item.step}</bdi> <span class="cell-note">attempt ${attempt.number}, item ${item.number}</span>`,
   },
   { title: "Outcome", cell: ({ attempt }) => html`<${Outcome} of=${attempt.outcome ?? "running"} />` },
   { title: "Began", cell: ({ attempt }) => html`<${Time} at=${attempt.began.at} />` },
@@ -53,7 +53,7 @@ const COLUMNS = [
     title: "Error",
     cell: ({ attempt }) =>
       attempt.error_type
-        ? html`<bdi class="clamp"><strong>${shortType(attempt.error_type)}</strong> ${attempt.message}</bdi>`
+        ? html`<bdi class="clamp error-text"><strong>${shortType(attempt.error_type)}</strong> ${attempt.message}</bdi>`
         : html`<bdi class="quiet">${attempt.reason ?? ""}</bdi>`,
   },
   {

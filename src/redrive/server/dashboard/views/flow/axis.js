@@ -4,20 +4,20 @@ const PAST_SHARE = 68;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
 
 /**
- * from, now, until: epoch milliseconds. `until` after `now` gives the future a part of the width, in which distances
- * shrink, so that both the next attempt in seconds and the last one in a day can be seen.
+ * from, now: epoch milliseconds; ahead: the times still to come. They get a part of the width, in which each is as far
+ * from the next, so that attempts in seconds and the last one in a day can all be seen.
  */
-export function makeAxis({ from, now, until }) {
+export function makeAxis({ from, now, ahead }) {
   const past = Math.max(now - from, 1);
-  const future = until > now + 1 ? until - now : 0;
-  const share = future ? PAST_SHARE : 100;
-  const unit = Math.max(1000, future / 500);
+  const stops = [now, ...[...new Set(ahead)].filter((at) => at > now + 1).sort((one, other) => one - other)];
+  const share = stops.length > 1 ? PAST_SHARE : 100;
   const place = (at) => {
-    if (at <= now || !future) return Math.min(1, Math.max(0, (at - from) / past)) * share;
-    const ahead = Math.min(at, until) - now;
-    return share + (Math.log1p(ahead / unit) / Math.log1p(future / unit)) * (100 - share);
+    if (at <= now || share === 100) return Math.min(1, Math.max(0, (at - from) / past)) * share;
+    const next = stops.findIndex((one) => one >= at);
+    const stop = next < 0 ? stops.length - 1 : next - 1 + (at - stops[next - 1]) / (stops[next] - stops[next - 1]);
+    return share + (stop / (stops.length - 1)) * (100 - share);
   };
-  return { from, now, until, share, place, ticks: ticksOf(from, now, past) };
+  return { from, now, until: stops.at(-1), share, place, ticks: ticksOf(from, now, past) };
 }
 
 function ticksOf(from, now, past) {

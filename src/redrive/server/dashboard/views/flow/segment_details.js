@@ -94,10 +94,10 @@ function Wait({ segment }) {
 
 /** Everything that went into the decision, one fact each. */
 function Reasons({ because }) {
-  const range = because.low !== undefined && because.high !== undefined;
+  const range = because.high > because.low;
   return html`
     <${Fact} name="Rule"><code>${because.rule}</code>${because.matched && html` matches <bdi>${because.matched}</bdi>`}<//>
-    ${because.raw !== undefined && html`<${Fact} name="Backoff">${duration(because.raw)}${because.cap ? `, at most ${duration(because.cap)}` : ""}<//>`}
+    ${because.raw > 0 && html`<${Fact} name="Backoff">${duration(because.raw)}${because.cap ? `, at most ${duration(because.cap)}` : ""}<//>`}
     ${range && html`<${Fact} name="Jitter">${because.jitter ?? "none"}: drew ${duration(because.wait ?? 0)} from ${duration(because.low)} to ${duration(because.high)}<//>`}
     ${because.retry_after !== undefined && html`<${Fact} name="Retry-After">${duration(because.retry_after)} ${because.retry_after_note}<//>`}
     ${because.circuit && html`<${Fact} name="Circuit">${because.circuit}<//>`}
@@ -111,10 +111,12 @@ function Held({ segment }) {
     <dl class="facts">
       <${Fact} name="Why"><bdi>${capital(segment.held.why || "its dependency does not admit it")}</bdi><//>
       <${Fact} name="Since"><${Time} at=${segment.held.when.at} /><//>
-      <${Fact} name="Asks again">
-        <${Time} at=${segment.held.until.at} />${Date.parse(segment.held.until.at) > Date.now() && html` (<${Countdown} to=${segment.held.until.at} />)`}, or
-        earlier if it is its turn
-      <//>
+      ${
+        Date.parse(segment.held.until.at) > Date.now() &&
+        html`<${Fact} name="Asks again">
+          <${Time} at=${segment.held.until.at} /> (<${Countdown} to=${segment.held.until.at} />), or earlier if it is its turn
+        <//>`
+      }
     </dl>`;
 }
 

@@ -115,10 +115,10 @@ function future(item, schedule, now) {
   return segments;
 }
 
-/** The span that an axis must show: [from, until], where until may be in the future. */
+/** What an axis must show: from when, which moment is now, and the times still to come. */
 export function spanOf(explanation, rows, now) {
   const from = Math.min(epoch(explanation.began_at ?? explanation.created_at), epoch(explanation.created_at));
   const end = explanation.finished_at ? epoch(explanation.finished_at) : now;
-  const last = rows.flatMap((row) => row.segments).reduce((most, one) => Math.max(most, one.to), end);
-  return { from, now: Math.max(end, from + 1), until: explanation.finished_at ? end : last };
+  const ahead = explanation.finished_at ? [] : rows.flatMap((row) => row.segments).map((one) => one.to);
+  return { from, now: Math.max(end, from + 1), ahead };
 }

@@ -59,11 +59,13 @@ function findSegment(rows, chosen) {
   return row?.segments[Math.min(chosen.place, row.segments.length - 1)] ?? null;
 }
 
-/** What to explain first: the wait that goes on now, else the last failure. */
+/** What to explain first: the wait that goes on now, else what runs, else the last failure. */
 function defaultSegment(rows) {
+  const waiting = rows.find((row) => row.state === "waiting")?.segments ?? [];
   const all = rows.flatMap((row) => row.segments);
   return (
-    all.find((one) => one.ahead && one.since !== undefined) ??
+    waiting.find((one) => one.ahead && one.since !== undefined) ??
+    waiting.findLast((one) => !one.ahead) ??
     all.findLast((one) => one.kind === "attempt" && one.tone === "busy") ??
     all.findLast((one) => one.tone === "bad" && !one.ahead) ??
     all.at(-1)
@@ -75,7 +77,7 @@ function Axis({ axis }) {
   const text = span < 600_000 ? time : minute;
   return html`<div class="axis" aria-hidden="true">
     <div class="axis-track">
-      ${axis.ticks.filter((at) => axis.place(at) < axis.share - 7).map((at) => html`<span key=${at} class="tick" style=${{ left: `${axis.place(at)}%` }}>${text(at)}</span>`)}
+      ${axis.ticks.filter((at) => axis.place(at) < axis.share - 11).map((at) => html`<span key=${at} class="tick" style=${{ left: `${axis.place(at)}%` }}>${text(at)}</span>`)}
       ${axis.share < 100 && html`<span class="tick now" style=${{ left: `${axis.share}%` }}>now</span><span class="tick end">${time(axis.until)}</span>`}
     </div>
   </div>`;

@@ -97,12 +97,15 @@ function askAll(name, filter, chosen) {
     },
     run: async (values, progress) => {
       let done = 0;
-      for (;;) {
-        const answer = await post("/v1/flows/bulk", { action: name, filter, ...values });
+      let seen = 0;
+      let cursor;
+      do {
+        const answer = await post("/v1/flows/bulk", { action: name, filter, cursor, ...values });
         done += answer.done;
-        progress(`${count(done)} of ${count(Math.max(expected, done))}`, expected ? done / Math.max(expected, done) : null);
-        if (!answer.more || !answer.done) break;
-      }
+        seen += answer.count;
+        cursor = answer.next;
+        progress(`${count(seen)} of ${count(Math.max(expected, seen))}`, expected ? Math.min(1, seen / expected) : null);
+      } while (cursor);
       chosen.value = new Set();
       refresh("/v1/flows");
       return `Done: ${plural(done, "flow")}.`;
