@@ -25,7 +25,7 @@ def test_now_says_what_needs_somebody_and_leads_there(night: Night, open_page: O
 
 def test_now_says_which_dependency_fails_and_what_happens_next(night: Night, open_page: OpenPage) -> None:
     page = open_page(night.url)
-    outage = page.locator(".outage")
+    outage = page.locator(".outage", has_text="payments")
     expect(outage).to_contain_text(re.compile("payments is (failing|recovering) since"))
     expect(outage).to_contain_text(re.compile(f"{ORDERS} steps wait for it and go on by themselves"))
     expect(page.get_by_role("region", name="What happens next")).to_contain_text("payments")
@@ -45,7 +45,7 @@ def test_an_empty_store_is_fine_and_says_how_to_begin(empty, open_page: OpenPage
 
 
 def test_the_list_says_what_a_flow_waits_for_and_until_when(night: Night, open_page: OpenPage) -> None:
-    page = open_page(f"{night.url}/flows?definition=workflow:Restock")
+    page = open_page(f"{night.url}/flows?definition=workflow:Restock&status=waiting")
     expect(page.locator("tbody tr")).to_have_count(3)
     row = page.locator("tbody tr").first
     expect(row).to_contain_text("waiting")
