@@ -109,6 +109,10 @@ class ExplainQuery(RequestModel, frozen=True):
     """Leave out the middle of longer timelines, of items with more attempts, and of longer lists of events."""
 
 
+class CountFilter(FlowSelection, frozen=True):
+    """The filters of the list, as a query of their own: the document describes a query where it is used only."""
+
+
 class FlowRequested(ResponseModel, frozen=True):
     id: str
     requested: str
@@ -189,13 +193,13 @@ async def _with_waits(app: App, shown: list[FlowRecord]) -> list[ListedFlow]:
         summary="Count flows",
         tag=TAG,
         role="read",
-        query=FlowSelection,
+        query=CountFilter,
         responses={200: ResponseSpec(FlowCounted, f"How many there are; at most {MOST_COUNTED:,} are counted.")},
         errors=(422,),
     ),
 )
 async def count(request: Request[Any, Any, Any]) -> Response[bytes]:
-    wanted = read_query(request, FlowSelection)
+    wanted = read_query(request, CountFilter)
     app = app_of(request)
     query = await flow_query(app, wanted, caller_of(request.scope), limit=MOST_COUNTED + 1)
     found = await app.store.count_matching_flows(query)
