@@ -135,7 +135,7 @@ def test_flows_are_filtered_and_counted(server: Serving) -> None:
 def test_messages_are_searched_only_by_those_who_may_see_them() -> None:
     with serving() as server:
         server.finished(server.start("action:seen_broken", {"order": "SEVENTEEN"}))
-        admin, board = (server.key(role) for role in ("read:payload", "read"))  # type: ignore[arg-type]  # roles
+        admin, board = (server.key(role) for role in ("read:payload", "read"))
         for key, count in ((admin, 1), (board, 0)):
             headers = {"Authorization": f"Bearer {key}"}
             for path in ("/v1/flows/count", "/v1/flows"):
