@@ -82,7 +82,8 @@ async def counted(app: Any, *names: Any) -> dict[Any, int]:
 
 async def first_row(app: FlowApp, good: Callable[[RetryRow], bool]) -> RetryRow:
     for _ in range(1000):
-        for row in await app.retries(RetryQuery()):
+        rows: list[RetryRow] = await app.retries(RetryQuery())
+        for row in rows:
             if good(row):
                 return row
         await asyncio.sleep(0)

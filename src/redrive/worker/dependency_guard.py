@@ -44,7 +44,7 @@ class Deferred(Exception):
         self.reason = reason
         self.line = line
         """The line in which it may wait, to begin earlier."""
-        self.waits_for = waits_for
+        self.waits_for: WaitsFor = waits_for
 
 
 def dependencies_of_steps() -> Dependencies:

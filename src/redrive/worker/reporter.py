@@ -4,9 +4,8 @@ import logging
 import math
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import metadata
 
 import msgspec
 
@@ -163,10 +162,6 @@ class Reporter:
         )
 
 
-@cache
 def _version() -> str:
-    try:
-        return metadata.version("redrive")
-    except metadata.PackageNotFoundError:
-        # It runs from its source, which was not installed.
-        return ""
+    # Of the package, which this module is part of and so cannot import; its metadata would take 20 ms to read.
+    return str(getattr(sys.modules.get("redrive"), "__version__", ""))

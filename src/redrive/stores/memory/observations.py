@@ -11,7 +11,7 @@ from redrive.stores.activity import LONGEST_ACTIVITY, ActivityQuery, ActivityRow
 from redrive.stores.counts import MOST_GROUPS, DeadGroup, FlowCount, RetryGroup
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.memory.selection import matching_flows, matching_letters
-from redrive.stores.records import FINISHED, DeadLetter, DeadQuery, FlowQuery, Lease, RetryRow
+from redrive.stores.records import FINISHED, DeadLetter, DeadQuery, FlowQuery, FlowStatus, Lease, RetryRow
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 
@@ -48,7 +48,7 @@ class MemoryObservations:
         return sorted(sums.values(), key=lambda row: row.at)
 
     async def count_flows(self) -> list[FlowCount]:
-        counts = Counter(
+        counts: Counter[tuple[str, str, FlowStatus]] = Counter(
             (flow.definition, flow.queue, flow.status)
             for flow in self._data.flows.values()
             if flow.status not in FINISHED
