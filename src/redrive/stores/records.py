@@ -152,10 +152,8 @@ class RetryRow(_Redacted, frozen=True, kw_only=True, gc=False):
     backoff_kind: str
     backoff_base_delay_ms: float
     retry_kind: str
-    """What triggered the retry: "exception", "timeout", "lost", "snooze", "result", "redrive".
-
-    "deferred": the circuit, the retry budget or the limits of its dependency hold it back.
-    """
+    """What triggered the retry: "exception", "timeout", "lost", "snooze", "result", "redrive"; "deferred" where the
+    circuit, the retry budget or the limits of its dependency hold it back."""
     scheduled_at: float
     """When the attempt may begin."""
     timeout_at: float | None = None
