@@ -157,3 +157,23 @@ def _admitted(circuit: Circuit, now: float) -> Permit:
 
 def refused(circuit: Circuit, now: float) -> bool:
     return circuit.admit(now)[0] is None
+
+
+def test_a_circuit_that_is_held_open_lets_no_probe_through_and_closes_with_a_ramp() -> None:
+    circuit = Circuit("bank", CircuitSettings(cooldown=10.0))
+    permit, _ = circuit.admit(0.0)
+    assert permit is not None
+    opened = circuit.hold_open("opened by hand by anna", 1.0)
+    assert opened is not None
+    assert (opened.before, opened.after, opened.failures) == ("closed", "open", 0)
+    assert opened.by_hand == "opened by hand by anna"
+    assert circuit.hold_open("opened by hand by anna", 2.0) is None
+    # Neither time nor what began before opens the way.
+    circuit.report(succeeded, permit, 3.0)
+    assert circuit.admit(1_000.0) == (None, None)
+    assert circuit.next_turn(1_000.0) == 1_010.0
+    closed = circuit.close("closed by hand by anna", 1_001.0)
+    assert closed is not None
+    assert (closed.after, closed.recovery, circuit.is_recovering) == ("closed", "began", True)
+    assert circuit.close("closed by hand by anna", 1_002.0) is None
+    assert circuit.admit(1_003.0)[0] is not None

@@ -277,7 +277,10 @@ def test_a_circuit_is_held_open_until_somebody_closes_it() -> None:
                 assert (await app.find(handle.id)).status not in ("completed", "failed")
                 await app.store.set_dependency_order(order("close", 2.0, "it is over"))
                 await reporter_of(app).look()
+                closed_at = app.clock.monotonic()
             assert (await app.outcome(handle)).result == "paid"
+            # It was in line, and need not wait until it would have asked again.
+            assert app.clock.monotonic() - closed_at < 5
             stop()
 
     asyncio.run(story())
