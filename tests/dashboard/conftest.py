@@ -26,8 +26,9 @@ class Night(NamedTuple):
         return self.server.url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed after each file: Playwright runs an event loop in this thread, beside which no other can be run."""
     path = required_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
@@ -36,8 +37,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def night(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
     """Shared: a test that changes something does so to flows of its own."""
+    required_chromium()
     folder = tmp_path_factory.mktemp("night")
     with ServerProcess(f"sqlite:///{folder}/night.db", folder, INCIDENT) as server:
         yield Night(server, begin_incident(server.client))

@@ -56,7 +56,9 @@ async def flow_query(
     among: only flows with one of these statuses.
     """
     listed = wanted.status
-    status = tuple(one for one in among if not listed or one in listed) if among else tuple(listed)
+    status: tuple[FlowStatus, ...] = tuple(listed)
+    if among:
+        status = tuple(one for one in among if not listed or one in listed)
     after, until = wanted.created_after, wanted.created_before
     return FlowQuery(
         status=status,

@@ -174,6 +174,7 @@ async def list_letters(request: Request[Any, Any, Any]) -> Response[bytes]:
     "/groups",
     opt=operation(
         summary="Group dead letters by step and error, the largest group first",
+        live=True,
         tag=TAG,
         role="read",
         query=GroupFilter,

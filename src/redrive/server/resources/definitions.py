@@ -29,6 +29,7 @@ class DefinitionList(ResponseModel, frozen=True):
     "/",
     opt=operation(
         summary="List definitions: who can run them, and how their steps fare",
+        live=True,
         tag="definitions",
         role="read",
         query=NoQuery,

@@ -36,6 +36,7 @@ class Ordered(ResponseModel, frozen=True):
     "/",
     opt=operation(
         summary="List dependencies: their circuits, and what waits for them",
+        live=True,
         tag=TAG,
         role="read",
         query=NoQuery,

@@ -41,6 +41,7 @@ class ActivityFilter(RequestModel, frozen=True):
     "/overview",
     opt=operation(
         summary="See what is failing, what waits and why, and what happens next",
+        live=True,
         tag="overview",
         role="read",
         query=NoQuery,
@@ -75,6 +76,7 @@ async def observe(store: Store, now: float) -> Observed:
     "/activity",
     opt=operation(
         summary="See how attempts ended, minute by minute",
+        live=True,
         tag="overview",
         role="read",
         description="Workers report it every few seconds; it is kept for 48 hours.",
