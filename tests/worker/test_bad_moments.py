@@ -319,7 +319,7 @@ def test_what_was_written_just_before_its_worker_froze_past_its_lease_does_not_b
                 await commit(lease, batch)
                 if batch.events:
                     monkeypatch.undo()
-                    time.sleep(0.6)  # noqa: ASYNC251 - nothing of this process goes on
+                    time.sleep(1.5)  # noqa: ASYNC251 - nothing of this process goes on
 
             monkeypatch.setattr(app.store, "commit", freezes)
             job = await app.start(make())
