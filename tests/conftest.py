@@ -12,6 +12,7 @@ from tests.dashboard.browsers import HOW, chromium
 
 from redrive.calls.shared_dependencies import DEPENDENCIES
 from redrive.flows.scripts.script import SCRIPTS
+from redrive.resilience.dependencies import Dependency
 
 # CI machines are shared and slow at times; a rule that holds does so whatever the clock says.
 settings.register_profile(
@@ -94,12 +95,18 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.fixture(autouse=True)
 def _defined_for_one_test() -> Iterator[None]:
-    """Dependencies and scripts that a test defines are those of the process; the next test must not meet them."""
-    dependencies, scripts = set(DEPENDENCIES._defined), dict(SCRIPTS.by_name)
+    """Dependencies and scripts belong to the process: what one test or module defines is not there for all."""
+    before, scripts = dict(DEPENDENCIES._defined), dict(SCRIPTS.by_name)
+    _forget(DEPENDENCIES._defined)
     yield
-    for name in DEPENDENCIES._defined.keys() - dependencies:
-        del DEPENDENCIES._defined[name]
-        DEPENDENCIES._alive.pop(name, None)
+    _forget(DEPENDENCIES._defined)
+    DEPENDENCIES._defined.update(before)
     if SCRIPTS.by_name.keys() != scripts.keys():
         SCRIPTS.by_name.clear()
         SCRIPTS.by_name.update(scripts)
+
+
+def _forget(defined: dict[str, Dependency]) -> None:
+    for name in defined:
+        DEPENDENCIES._alive.pop(name, None)
+    defined.clear()

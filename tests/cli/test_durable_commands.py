@@ -125,7 +125,7 @@ def test_every_command_that_prints_data_takes_json() -> None:
             return [one for name, sub in command.commands.items() for one in without(sub, f"{path} {name}".strip())]
         return [] if any("--json" in option.opts for option in command.params) else [path]
 
-    assert without(typer.main.get_command(build()), "") == ["demo", "worker", "serve", "mcp", "script fmt"]
+    assert without(typer.main.get_command(build()), "") == ["demo", "worker", "serve", "dashboard", "mcp", "script fmt"]
 
 
 def test_a_run_that_fails_explains_itself_and_exits_1(run: Command, store: str) -> None:

@@ -37,4 +37,4 @@ def test_a_flow_in_backoff_is_retried_now_with_who_and_why(run: Command) -> None
 
 
 async def _explained(app: App, flow_id: str) -> bool:
-    return "retried_now" in str(await app.explain(flow_id))
+    return "retried now" in str(await app.explain(flow_id))

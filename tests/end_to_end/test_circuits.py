@@ -1,53 +1,23 @@
 """A dependency that is down: its circuit opens, work waits without spending attempts, and is done when it is back."""
 
 import asyncio
-from typing import Any
 
 import pytest
+from tests.end_to_end.payments_outage import (
+    BACK_AT,
+    CALLED,
+    ITEMS,
+    OPENS_AFTER,
+    OUTAGE,
+    orders,
+    start_in_outage,
+)
 
-import redrive
-from redrive import RetryPolicy, action
 from redrive.client.step_views import ItemView
-from redrive.determinism.clock import current_clock
 from redrive.explain.explanation import Explanation
 from redrive.flows.events import AttemptFailed, AttemptStarted, ItemDeferred, ItemStarted
-from redrive.flows.graphs.graph import Graph, graph_named
-from redrive.testing import FlowApp, FlowOutcome, flow_app
-
-ITEMS = 12
-OPENS_AFTER = 5
-OUTAGE = 75.0
-CALLED: list[float] = []
-BACK_AT: list[float] = [0.0]
-
-
-@action(name="circuits.charge")
-async def charge(order: int) -> int:
-    now = current_clock().wall()
-    CALLED.append(now)
-    if now < BACK_AT[0]:
-        raise ConnectionError("the payment service is down")
-    return order * 10
-
-
-def orders(parallelism: int | None) -> Graph:
-    return Graph("circuit").step(
-        "charge",
-        charge,
-        inputs={"order": {"type": "integer", "from": "orders"}},
-        for_each="order",
-        outputs={"paid": "integer"},
-        parallelism=parallelism,
-        dependency="payments",
-        retry=RetryPolicy(attempts=4, backoff_seconds=1),
-    )
-
-
-async def start_in_outage(app: FlowApp, graph: Graph) -> redrive.Handle[Any]:
-    CALLED.clear()
-    BACK_AT[0] = app.clock.wall() + OUTAGE
-    redrive.register_graph(graph)
-    return await app.start(graph.call({"orders": list(range(ITEMS))}))
+from redrive.flows.graphs.graph import graph_named
+from redrive.testing import FlowOutcome, flow_app
 
 
 def deferred(outcome: FlowOutcome) -> list[ItemDeferred]:

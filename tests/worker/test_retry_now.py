@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.end_to_end import test_circuits as circuits
+from tests.end_to_end import payments_outage as outage
 from tests.worker.test_flow_control import eventually, opened
 
 import redrive
@@ -138,28 +138,28 @@ def test_under_an_open_circuit_the_items_join_as_the_circuit_allows(parallelism:
     async def story() -> FlowOutcome:
         async with flow_app() as app:
             with app.clock.frozen():
-                handle = await circuits.start_in_outage(app, circuits.orders(parallelism))
+                handle = await outage.start_in_outage(app, outage.orders(parallelism))
                 await app.settled(handle)
-                called = len(circuits.CALLED)
+                called = len(outage.CALLED)
                 await handle.retry_now(by="anna", why="they say it is back")
                 await logged(app, handle.id)
                 await app.settled(handle)
                 # Nothing was let through, and the log says for each item that it is held back still.
-                assert len(circuits.CALLED) == called
+                assert len(outage.CALLED) == called
                 log = await app.log(handle.id)
                 asked = next(line.seq for line in log if isinstance(line.event, RetriedNow))
                 again = [line.event for line in log if line.seq > asked and isinstance(line.event, ItemDeferred)]
-                assert sorted(one.item for one in again) == list(range(1, circuits.ITEMS + 1))
+                assert sorted(one.item for one in again) == list(range(1, outage.ITEMS + 1))
                 assert "the circuit of payments is open" in explain_text(await app.explain(handle.id))
             return await app.outcome(handle)
 
     outcome = asyncio.run(story())
     assert (outcome.status, outcome.result) == (
         "completed",
-        {"paid": [order * 10 for order in range(circuits.ITEMS)]},
+        {"paid": [order * 10 for order in range(outage.ITEMS)]},
     )
     made = [line.event for line in outcome.lines if isinstance(line.event, ItemStarted | AttemptStarted)]
-    assert len(made) == len(circuits.CALLED)
+    assert len(made) == len(outage.CALLED)
 
 
 @pytest.mark.parametrize("what", ["a timer", "nothing yet", "paused", "ended"])
