@@ -87,6 +87,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _keep_failed(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _keep_failed(report)
+
+
+def _keep_failed(report: pytest.TestReport | pytest.CollectReport) -> None:
     # `.ci/run` runs these once more, and names those that pass then.
     if report.failed and (kept := os.environ.get("REDRIVE_FAILED_TESTS")) and "PYTEST_XDIST_WORKER" not in os.environ:
         with open(kept, "a") as file:
