@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import enum
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ import asyncpg  # type: ignore[import-untyped]
 import psycopg
 import pytest
 from tests.postgres_server import shared_server
+from tests.worker.quick_app import eventually, opened
 
 import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, current_attempt, workflow
@@ -38,18 +38,6 @@ def fresh() -> None:
     global gate
     gate = asyncio.Event()
     seen.clear()
-
-
-@asynccontextmanager
-async def opened(address: str, **settings: Any) -> AsyncIterator[App]:
-    async with redrive.open(address, **{"poll": 0.2, **settings}) as app:
-        yield app
-
-
-async def eventually(condition: Callable[[], Awaitable[object]], patience: float = 10.0) -> None:
-    async with asyncio.timeout(patience):
-        while not await condition():  # noqa: ASYNC110 - the condition is in a store
-            await asyncio.sleep(0.01)
 
 
 @action

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.end_to_end import payments_outage as outage
-from tests.worker.test_flow_control import eventually, opened
+from tests.worker.quick_app import eventually, opened
 
 import redrive
 from redrive import RetryPolicy, Workflow, action, current_attempt, workflow
