@@ -54,6 +54,13 @@ def start(server: Serving) -> str:
 
 
 LISTS = ["/v1/flows", "/v1/dead-letters", "/v1/retries", "/v1/queues", "/v1/workers"]
+SUMMARIES = [
+    "/v1/overview",
+    "/v1/activity",
+    "/v1/dead-letters/groups",
+    "/v1/dependencies",
+    "/v1/definitions",
+]
 
 
 @pytest.mark.parametrize("path", LISTS)
@@ -61,6 +68,13 @@ def test_each_list_is_streamed_as_it_is_answered(server: Serving, path: str) -> 
     start(server)
     with server.client.stream("GET", path, headers=STREAM) as answer:
         assert Stream(answer).snapshot() == server.client.get(path).json()
+
+
+@pytest.mark.parametrize("path", SUMMARIES)
+def test_what_shows_all_flows_together_is_streamed_too(server: Serving, path: str) -> None:
+    start(server)
+    with server.client.stream("GET", path, headers=STREAM) as answer:
+        assert Stream(answer).snapshot().keys() == server.client.get(path).json().keys()
 
 
 def test_an_explanation_is_streamed(server: Serving) -> None:
