@@ -21,17 +21,8 @@ from redrive.server.observed.overview import overview
 from redrive.server.resources.overview import observe
 from redrive.stores.activity import ActivityQuery, ActivityRow
 from redrive.stores.interface import Store
-from redrive.stores.records import (
-    Batch,
-    DeadLetter,
-    DeadQuery,
-    FlowChange,
-    FlowQuery,
-    NewFlow,
-    NewWorker,
-    RetryQuery,
-    RetryRow,
-)
+from redrive.stores.leases import NewWorker
+from redrive.stores.records import Batch, DeadLetter, DeadQuery, FlowChange, FlowQuery, NewFlow, RetryQuery, RetryRow
 
 FLOWS, RETRYING, DEAD = 100_000, 10_000, 1_000
 AT_ONCE = 1_000

@@ -8,15 +8,7 @@ from typing import Any
 from tests.chaos.definitions import Kind, result_of
 from tests.chaos.effects import Effect
 
-from redrive.flows.events import (
-    ENDINGS,
-    AttemptReturned,
-    AttemptStarted,
-    FlowFailed,
-    ItemCompleted,
-    ItemStarted,
-    Line,
-)
+from redrive.flows.events import ENDINGS, AttemptReturned, AttemptStarted, FlowFailed, ItemCompleted, ItemStarted, Line
 from redrive.stores.records import FINISHED, FlowRecord
 
 STOPPED = 0.5

@@ -22,8 +22,9 @@ from redrive.cli import main
 from redrive.cli.app import build
 from redrive.determinism.clock import SystemClock
 from redrive.flows.events import FlowParked, write_event, write_turn
+from redrive.stores.leases import NewWorker
 from redrive.stores.postgres import migrator
-from redrive.stores.records import FINISHED, NewWorker
+from redrive.stores.records import FINISHED
 
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
 NO_FLOW = "00000000-0000-7000-8000-000000000000"

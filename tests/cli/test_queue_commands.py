@@ -6,7 +6,7 @@ import pytest
 from tests.cli.test_durable_commands import Command, Ran, run, started, store, work_off
 
 import redrive
-from redrive.stores.records import NewWorker
+from redrive.stores.leases import NewWorker
 
 __all__ = ["run", "store"]  # fixtures
 

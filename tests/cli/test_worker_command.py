@@ -22,8 +22,8 @@ from redrive.client.app import App
 from redrive.errors import StoreUnavailableError
 from redrive.explain.explanation import Explanation
 from redrive.explain.parts import AttemptSummary, ItemEntry
+from redrive.stores.leases import Lease, NewWorker, WorkerRecord
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Lease, NewWorker, WorkerRecord
 
 T = TypeVar("T")
 

@@ -72,7 +72,7 @@ def app(tmp_path: Path) -> Iterator[SyncApp]:
 
 
 def public(kind: type) -> dict[str, Any]:
-    return {name: value for name, value in vars(kind).items() if not name.startswith("_") and callable(value)}
+    return {name: value for name, value in inspect.getmembers(kind, callable) if not name.startswith("_")}
 
 
 def parameters(function: Any) -> list[tuple[str, Any, Any]]:

@@ -26,6 +26,7 @@ PATIENCE = 30.0
 Opened = Callable[[str, bool], AbstractContextManager[Any]]
 """Takes the store's address, and whether to commit; gives a connection with its transaction open."""
 OpenedInLoop = Callable[[str, bool], AbstractAsyncContextManager[Any]]
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class Undone(Exception):
@@ -211,9 +212,9 @@ def test_with_open_a_connection_that_is_not_async_works_too(opened: Opened, kind
             with opened(address, False) as connection:
                 await app.start(double(1), key="k", connection=connection)
             with opened(address, True) as connection:
-                done = await app.start(double(2), key="k", connection=connection)
+                done = await app.start(double(2), key="k", connection=connection, traceparent=TRACE)
             assert await done.result(PATIENCE) == 4
-            assert [one.id for one in await app.flows()] == [done.id]
+            assert [(one.id, one.traceparent) for one in await app.flows()] == [(done.id, TRACE)]
 
     asyncio.run(main())
 

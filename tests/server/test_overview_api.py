@@ -10,7 +10,7 @@ from tests.server.serving import Serving, problem, serving
 
 from redrive import RetryPolicy, action
 from redrive.stores.activity import ActivityRow
-from redrive.stores.records import NewWorker
+from redrive.stores.leases import NewWorker
 from redrive.stores.worker_reports import DependencyState, HeldLoop, ReportBody, SlotUse, WorkerReport
 
 LATER = RetryPolicy(attempts=4, exception_types=(ConnectionError,), backoff_seconds=3600, jitter=0)

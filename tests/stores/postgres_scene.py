@@ -11,8 +11,9 @@ import asyncpg  # type: ignore[import-untyped]  # it has no annotations
 from tests.postgres_server import shared_server
 from tests.stores.postgres_proxy import Proxy
 
+from redrive.stores.leases import Lease, NewWorker
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import FlowRecord, Lease, NewFlow, NewWorker
+from redrive.stores.records import FlowRecord, NewFlow
 
 NOW = 1_700_000_000.0
 PATIENCE = 20.0

@@ -17,8 +17,9 @@ from tests.policies.eligibility_boundaries import BOUNDARIES
 from tests.stores.postgres_scene import fresh_schema, shared_database
 
 from redrive.stores.interface import Store
+from redrive.stores.leases import NewWorker
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, NewWorker, RetryQuery, RetryRow
+from redrive.stores.records import Batch, RetryQuery, RetryRow
 from redrive.stores.row_eligibility import attempts_of, eligibility_of, max_attempts_of
 from redrive.stores.sqlite.store import SqliteStore
 

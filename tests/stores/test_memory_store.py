@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 import pytest
 
 from redrive.errors import StoreError
+from redrive.stores.leases import NewWorker
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Batch, FlowChange, NewFlow, NewWorker
+from redrive.stores.records import Batch, FlowChange, NewFlow
 from redrive.testing.store_conformance import MakeStore, StoreConformance
 
 T = TypeVar("T")

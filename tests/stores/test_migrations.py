@@ -16,10 +16,11 @@ import redrive
 from redrive import action
 from redrive.errors import StoreUnavailableError, StoreUnusableError
 from redrive.stores.interface import Store
+from redrive.stores.leases import NewWorker
 from redrive.stores.migrations import Migration, load_migrations
 from redrive.stores.postgres import migrator as postgres_migrator
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, EventRow, NewWorker, RetryQuery, RetryRow
+from redrive.stores.records import Batch, EventRow, RetryQuery, RetryRow
 from redrive.stores.registry_rows import KeyRow
 from redrive.stores.sqlite import migrator as sqlite_migrator
 from redrive.stores.sqlite.store import SqliteStore

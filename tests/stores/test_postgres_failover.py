@@ -9,8 +9,9 @@ from tests.chaos.processes import through
 from tests.postgres_server import PostgresServer
 
 from redrive.errors import LeaseLostError, StoreUnavailableError
+from redrive.stores.leases import Lease, NewWorker
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, EventRow, Lease, NewFlow, NewWorker
+from redrive.stores.records import Batch, EventRow, NewFlow
 
 WORKER = NewWorker(name="w", definitions=("workflow:A",))
 

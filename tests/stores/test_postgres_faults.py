@@ -12,10 +12,11 @@ from tests.postgres_server import PostgresServer, shared_server
 from tests.stores.postgres_scene import NOW, PATIENCE, WORK, Scene, claimed, joined, new_flow, played, until
 
 from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, StoreUnavailableError
+from redrive.stores.leases import Lease
 from redrive.stores.postgres import connections
 from redrive.stores.postgres import server as server_module
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, EventRow, FlowChange, Lease
+from redrive.stores.records import Batch, EventRow, FlowChange
 
 
 @pytest.fixture

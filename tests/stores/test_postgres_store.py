@@ -18,22 +18,13 @@ from tests.stores.postgres_scene import (
     shared_database,
 )
 
+from redrive.stores.leases import Lease
 from redrive.stores.postgres.claim_statement import CLAIM, MAX_DUE
 from redrive.stores.postgres.commit_statement import commit_statement
 from redrive.stores.postgres.list_statements import list_flows
 from redrive.stores.postgres.server import USE_INDEXES, Server
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import (
-    Batch,
-    DeadLetter,
-    DeadQuery,
-    EventRow,
-    FlowChange,
-    FlowQuery,
-    Lease,
-    RetryQuery,
-    RetryRow,
-)
+from redrive.stores.records import Batch, DeadLetter, DeadQuery, EventRow, FlowChange, FlowQuery, RetryQuery, RetryRow
 from redrive.testing.store_conformance import MakeStore, StoreConformance
 from redrive.testing.store_conformance.flows import retry
 

@@ -7,9 +7,10 @@ import pytest
 from tests.stores.postgres_scene import fresh_schema, shared_database
 
 from redrive.stores.interface import Store
+from redrive.stores.leases import NewWorker
 from redrive.stores.postgres.statements import MAX_EVENTS_PRUNED
 from redrive.stores.postgres.store import PostgresStore
-from redrive.stores.records import Batch, EventRow, FlowChange, NewFlow, NewWorker
+from redrive.stores.records import Batch, EventRow, FlowChange, NewFlow
 from redrive.stores.sqlite.connection import PAGE
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.stores.sqlite.writes import MAX_PAGES_PRUNED

@@ -16,8 +16,9 @@ from typing import IO
 import pytest
 
 from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, StoreUnavailableError, StoreUnusableError
+from redrive.stores.leases import NewWorker
 from redrive.stores.migrations import load_migrations
-from redrive.stores.records import Batch, EventRow, FlowQuery, NewFlow, NewWorker
+from redrive.stores.records import Batch, EventRow, FlowQuery, NewFlow
 from redrive.stores.sqlite import store as store_module
 from redrive.stores.sqlite.faults import as_store_error
 from redrive.stores.sqlite.store import SqliteStore
@@ -77,7 +78,8 @@ print("free", flush=True)
 WORKS = """
 import asyncio, sys
 from redrive.errors import LeaseLostError
-from redrive.stores.records import Batch, EventRow, NewWorker
+from redrive.stores.records import Batch, EventRow
+from redrive.stores.leases import NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
 async def main():
@@ -175,7 +177,8 @@ def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(tmp_path: Path)
 WRITES_UNTIL_THE_DISK_FAILS = """
 import asyncio, os, resource, sys
 from redrive.errors import CommitUnknownError, StoreUnavailableError
-from redrive.stores.records import Batch, EventRow, NewWorker
+from redrive.stores.records import Batch, EventRow
+from redrive.stores.leases import NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
 async def main():
@@ -342,7 +345,7 @@ def test_a_frozen_process_keeps_its_lease_until_it_runs_out_and_is_fenced_afterw
 
 FORKS = """
 import asyncio, os, sys, time
-from redrive.stores.records import NewWorker
+from redrive.stores.leases import NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
 async def main():

@@ -14,7 +14,8 @@ import redrive
 from redrive import action
 from redrive.client.app import App
 from redrive.errors import StoreUnusableError
-from redrive.stores.records import Batch, NewFlow, NewWorker
+from redrive.stores.leases import NewWorker
+from redrive.stores.records import Batch, NewFlow
 from redrive.stores.sqlite.store import SqliteStore
 
 WORKER = NewWorker(name="host:1", definitions=("action:work",))

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from redrive.stores.records import Batch, EventRow, FlowQuery, Lease, NewFlow, NewWorker, RetryQuery, RetryRow
+from redrive.stores.leases import Lease, NewWorker
+from redrive.stores.records import Batch, EventRow, FlowQuery, NewFlow, RetryQuery, RetryRow
 from redrive.stores.sqlite import claims
 from redrive.stores.sqlite.connection import PAGE, WAL_PAGES
 from redrive.stores.sqlite.store import PREALLOCATE_AFTER, SqliteStore

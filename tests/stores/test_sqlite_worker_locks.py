@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from redrive.errors import StoreError
-from redrive.stores.records import NewWorker
+from redrive.stores.leases import NewWorker
 from redrive.stores.sqlite.store import SqliteStore
 
 WORKER = NewWorker(name="host:1", definitions=("action:work",))

@@ -18,9 +18,10 @@ from redrive import Permanent, RetryPolicy, Workflow, action, current_attempt, w
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.ids import random_token
 from redrive.runners.attempt import Attempt
+from redrive.stores.leases import Lease, Reaped
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Batch, Lease, Reaped
+from redrive.stores.records import Batch
 from redrive.telemetry.work import listen_to_work
 from redrive.testing import Faults, simulate_fleet
 from redrive.testing.fleet.fate import PEACE

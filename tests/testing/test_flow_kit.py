@@ -14,8 +14,9 @@ from redrive import AttemptTimeoutError, Graph, RetryPolicy, Script, Workflow, a
 from redrive.determinism.clock import SystemClock, current_clock
 from redrive.errors import LeaseLostError, StoreUnavailableError
 from redrive.pipeline import Pipeline, RetryInterceptor, StageContext
+from redrive.stores.leases import Lease
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Batch, Lease
+from redrive.stores.records import Batch
 from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow, virtual_clock
 
 WEEK = 7 * 86_400

@@ -12,7 +12,8 @@ from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.errors import StoreUnavailableError
 from redrive.flows.events import AttemptFailed, Paused
 from redrive.flows.graphs.graph import Graph
-from redrive.stores.records import Batch, EventRow, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import Batch, EventRow
 from redrive.testing import flow_app
 from redrive.worker.flow.flow_run import FlowRun
 

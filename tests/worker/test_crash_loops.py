@@ -17,7 +17,7 @@ from redrive.flows import chunks, replay
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, read_turn
 from redrive.flows.history import FlowHistory
 from redrive.flows.registry import known_definitions
-from redrive.stores.records import NewWorker
+from redrive.stores.leases import NewWorker
 from redrive.worker import event_rows
 from redrive.worker.recovery import flow_loader
 from redrive.worker.recovery.evidence import MOST, SUSPECT, Evidence

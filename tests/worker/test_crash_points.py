@@ -15,8 +15,9 @@ import redrive
 from redrive import AttemptTimeoutError, RetryPolicy, Workflow, action, current_attempt, report_of, workflow
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import AnyEvent, AttemptCleared, AttemptFailed, AttemptStarted
+from redrive.stores.leases import Lease
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Batch, Lease
+from redrive.stores.records import Batch
 from redrive.testing import CrashedRun, FlowApp, FlowOutcome, crash_everywhere, flow_app, run_flow
 from redrive.worker import slots
 

@@ -15,7 +15,8 @@ import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.client.app import App
 from redrive.errors import CommitUnknownError, LeaseLostError
-from redrive.stores.records import Batch, FlowRecord, Lease, NewFlow
+from redrive.stores.leases import Lease
+from redrive.stores.records import Batch, FlowRecord, NewFlow
 from redrive.stores.sqlite.store import SqliteStore
 
 calls: list[int] = []

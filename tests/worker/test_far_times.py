@@ -12,7 +12,8 @@ from redrive import Workflow, action, workflow
 from redrive.client.app import App
 from redrive.flows.events import TimerSet
 from redrive.policies.backoff import LONGEST_WAIT
-from redrive.stores.records import Batch, EventRow, NewWorker
+from redrive.stores.leases import NewWorker
+from redrive.stores.records import Batch, EventRow
 from redrive.testing.store_conformance.flows import retry
 
 

@@ -9,8 +9,9 @@ import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.determinism.clock import current_clock
 from redrive.flows.events import CancelRequested
+from redrive.stores.leases import Lease
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Lease, Message
+from redrive.stores.records import Message
 from redrive.testing import FlowApp, FlowOutcome, flow_app
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.inbox_reader import InboxReader

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.records import NewFlow, NewWorker, RetryQuery, RetryRow
+from redrive.stores.leases import NewWorker
+from redrive.stores.records import NewFlow, RetryQuery, RetryRow
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.worker.journal import CALLED_AT_ONCE, Journal
 from redrive.worker.maintenance.held_lease import HeldLease

@@ -11,7 +11,8 @@ from redrive.client.flow_starter import GroupedInserts
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError
 from redrive.flows.values.json_limits import LARGE_JSON
-from redrive.stores.records import Batch, FlowRecord, Lease, NewFlow, NewWorker
+from redrive.stores.leases import Lease, NewWorker
+from redrive.stores.records import Batch, FlowRecord, NewFlow
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.worker.commit_parts import flows_in
 from redrive.worker.journal import Journal

@@ -15,7 +15,8 @@ from redrive import Workflow, action, workflow
 from redrive.client.app import App
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.flows import chunks, replay
-from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, Lease, NewFlow, NewWorker
+from redrive.stores.leases import Lease, NewWorker
+from redrive.stores.records import Batch, EventRow, FlowChange, HeartbeatRow, NewFlow
 from redrive.stores.sqlite.store import SqliteStore
 from redrive.telemetry.events import AttemptFailed
 from redrive.telemetry.stream import listen

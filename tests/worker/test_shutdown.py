@@ -13,8 +13,9 @@ import redrive
 from redrive import RetryPolicy, Workflow, action, workflow
 from redrive.flows.events import AttemptFailed, AttemptReturned
 from redrive.policies.policy import Policy
+from redrive.stores.leases import Lease
 from redrive.stores.memory.store import MemoryStore
-from redrive.stores.records import Batch, Lease
+from redrive.stores.records import Batch
 from redrive.worker import shutdown
 from redrive.worker.worker import Worker
 

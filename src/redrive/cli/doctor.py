@@ -15,8 +15,9 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from redrive.client.app import App
+    from redrive.stores.leases import WorkerRecord
     from redrive.stores.queues import QueueRecord
-    from redrive.stores.records import FlowRecord, FlowStatus, WorkerRecord
+    from redrive.stores.records import FlowRecord, FlowStatus
 
 # Only the newest flows are checked.
 MOST_FLOWS = 10_000
@@ -90,7 +91,7 @@ async def _write_and_compare_clocks(app: "App") -> list[Check]:
     from redrive.errors import StoreError
     from redrive.explain.worker_eligibility import DOCTOR
     from redrive.formatting.times import format_duration
-    from redrive.stores.records import NewWorker
+    from redrive.stores.leases import NewWorker
 
     try:
         before = SYSTEM_CLOCK.wall()

@@ -11,7 +11,7 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from redrive.client.app import App
-    from redrive.stores.records import WorkerRecord
+    from redrive.stores.leases import WorkerRecord
 
 COLUMNS = ("worker", "state", "since", "lease", "flows", "queues", "definitions")
 SHOWN_DEFINITIONS = 5

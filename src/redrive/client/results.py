@@ -17,7 +17,8 @@ from redrive.errors import (
 from redrive.flows.action import action_named
 from redrive.flows.errors.item_error import item_error
 from redrive.flows.errors.stored_error import rebuild_error
-from redrive.flows.events import AnyEvent, Event, FlowCancelled, FlowCompleted, FlowFailed, Line
+from redrive.flows.event import Event
+from redrive.flows.events import AnyEvent, FlowCancelled, FlowCompleted, FlowFailed, Line
 from redrive.flows.history import fold
 from redrive.flows.registry import ACTION, WORKFLOW
 from redrive.flows.values.json_form import is_storable

@@ -20,15 +20,7 @@ from redrive.flows.flow_call import FlowCall
 from redrive.flows.messages import AnyMessage
 from redrive.flows.retry_policy import Retry, Timeout
 from redrive.stores.queues import QueueRecord
-from redrive.stores.records import (
-    DeadLetter,
-    DeadQuery,
-    FlowQuery,
-    FlowRecord,
-    FlowStatus,
-    RetryQuery,
-    RetryRow,
-)
+from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord, FlowStatus, RetryQuery, RetryRow
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import BrokenStep

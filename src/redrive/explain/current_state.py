@@ -9,7 +9,7 @@ from redrive.explain.parts import Advice, ItemEntry, Wait
 from redrive.explain.waits import is_certain, list_waits, name_item, unread_messages
 from redrive.formatting.text import format_count, summarize
 from redrive.formatting.times import format_duration, utc_datetime
-from redrive.stores.records import WorkerRecord
+from redrive.stores.leases import WorkerRecord
 
 
 class CurrentState(NamedTuple):

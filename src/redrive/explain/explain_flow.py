@@ -14,8 +14,9 @@ from redrive.flows.history import fold
 from redrive.flows.stored_inputs import start_arguments
 from redrive.formatting.text import summarize, summarize_call
 from redrive.formatting.times import utc_datetime
+from redrive.stores.leases import WorkerRecord
 from redrive.stores.queues import QueueRecord
-from redrive.stores.records import DeadLetter, FlowRecord, WorkerRecord
+from redrive.stores.records import DeadLetter, FlowRecord
 
 
 def explain_flow(

@@ -10,8 +10,9 @@ from redrive.flows.history import FlowHistory
 from redrive.flows.registry import GRAPH, SCRIPT
 from redrive.formatting.text import summarize
 from redrive.formatting.times import format_duration, utc_datetime
+from redrive.stores.leases import WorkerRecord
 from redrive.stores.queues import QueueRecord
-from redrive.stores.records import DeadLetter, FlowRecord, WorkerRecord
+from redrive.stores.records import DeadLetter, FlowRecord
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,8 @@ import msgspec
 
 from redrive.explain.decision_text import describe_decision
 from redrive.failures.failure import Category
-from redrive.flows.events import (
-    AnyEvent,
-    AttemptFailed,
-    AttemptReturned,
-    AttemptStarted,
-    Event,
-    ItemGaveUp,
-    ItemStarted,
-)
+from redrive.flows.event import Event
+from redrive.flows.events import AnyEvent, AttemptFailed, AttemptReturned, AttemptStarted, ItemGaveUp, ItemStarted
 from redrive.policies.decision import RetryAt
 
 

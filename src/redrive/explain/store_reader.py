@@ -11,7 +11,8 @@ from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
 from redrive.flows.stored_inputs import start_arguments
 from redrive.stores.interface import Store
-from redrive.stores.records import DeadQuery, FlowRecord, WorkerRecord
+from redrive.stores.leases import WorkerRecord
+from redrive.stores.records import DeadQuery, FlowRecord
 
 
 async def explain_from_store(

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from redrive.flows.registry import ACTION
 from redrive.flows.stored_inputs import required_actions
 from redrive.formatting.text import format_count
-from redrive.stores.records import FlowRecord, WorkerRecord
+from redrive.stores.leases import WorkerRecord
+from redrive.stores.records import FlowRecord
 
 DOCTOR = "doctor"
 """The worker name that `redrive doctor` registers to test whether the store is writable. It claims no flows."""

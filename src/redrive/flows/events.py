@@ -11,17 +11,9 @@ import msgspec
 
 from redrive.failures.failure import Failure
 from redrive.flows.errors.stored_error import StoredError
+from redrive.flows.event import Event
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag=_snake):
-    pass
-
 
 # Commands that the flow's code issued.
 

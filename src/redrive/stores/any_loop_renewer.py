@@ -1,7 +1,7 @@
 """Renews leases through a store whose verbs can be called from any event loop."""
 
 from redrive.stores.interface import Store
-from redrive.stores.records import Lease
+from redrive.stores.leases import Lease
 
 
 class AnyLoopRenewer:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.observations import Observations
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -17,14 +18,10 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    Lease,
     Message,
     NewFlow,
-    NewWorker,
-    Reaped,
     RetryQuery,
     RetryRow,
-    WorkerRecord,
 )
 from redrive.stores.registry_rows import KeyRow, StepRow
 

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from redrive.stores.activity import ActivityQuery, ActivityRow
 from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
-from redrive.stores.records import DeadQuery, FlowQuery, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import DeadQuery, FlowQuery
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 

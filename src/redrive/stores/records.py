@@ -53,6 +53,16 @@ class NewFlow(_Redacted, frozen=True, kw_only=True, gc=False):
     """Unique among the flows of a definition."""
     traceparent: str | None = None
     """The W3C trace context of whoever started the flow; None: the flow is a trace of its own."""
+    parent: str | None = None
+    """The id of the flow that started it as a child."""
+    batch: str | None = None
+    """The name of the batch that it is a part of."""
+    tags: str | None = None
+    """Names and texts that operators find flows by, as a JSON object."""
+    concurrency_key: str | None = None
+    """The flows of a queue that have the same one share its limits per key."""
+    version: str | None = None
+    """The version of the code that the flow is pinned to; None: any."""
 
     @property
     def initial_status(self) -> FlowStatus:
@@ -95,6 +105,13 @@ class FlowRecord(_Redacted, frozen=True, gc=False):
     blame: str | None = None
     """What is known against the flow, as JSON that a store does not read; see `accuse`."""
     traceparent: str | None = None
+    parent: str | None = None
+    batch: str | None = None
+    tags: str | None = None
+    concurrency_key: str | None = None
+    version: str | None = None
+    run_from: int = 0
+    """The number of the event before the log of the current run; more than 0 after `continue_as_new`."""
 
 
 class EventRow(NamedTuple):
@@ -275,47 +292,6 @@ class Batch(msgspec.Struct):
         self.messages_read = {message: flow for message, flow in self.messages_read.items() if flow not in ids}
         self.dead = [letter for letter in self.dead if letter.flow_id not in ids]
         self.heartbeats = [row for row in self.heartbeats if row.flow_id not in ids]
-
-
-class Lease(msgspec.Struct, frozen=True):
-    """A worker's right to own flows, valid until it expires or is taken away."""
-
-    epoch: int
-    """The fencing token: never issued twice."""
-    worker: str
-
-
-class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker that asks for a lease."""
-
-    name: str
-    """Host and process, to be shown."""
-    definitions: tuple[str, ...]
-    queues: tuple[str, ...] | None = None
-    """None: all."""
-
-
-class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker with a lease."""
-
-    epoch: int
-    name: str
-    definitions: tuple[str, ...]
-    queues: tuple[str, ...] | None
-    joined_at: float
-    expires_at: float
-    alive: bool
-    """Whether the lease is valid by the store's clock."""
-    flows: int
-    """How many flows the worker owns."""
-
-
-class Reaped(msgspec.Struct, frozen=True):
-    """A worker whose lease was reaped, and how many of its flows were released."""
-
-    worker: str
-    epoch: int
-    flows: int
 
 
 class Claimed(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """The errors that every store raises alike."""
 
 from redrive.errors import LeaseLostError, StoreError, StoreUnusableError
-from redrive.stores.records import Lease
+from redrive.stores.leases import Lease
 
 
 def lease_lost(lease: Lease, why: str = "") -> LeaseLostError:

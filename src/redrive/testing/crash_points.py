@@ -23,7 +23,8 @@ from redrive.runners.attempt import Attempt
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import Batch
 from redrive.testing.virtual_clock import VirtualClock
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.worker import Worker

@@ -8,7 +8,8 @@ from redrive.determinism.clock import SYSTEM_CLOCK, Clock
 from redrive.flows.registry import known_definitions, registered_counts
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.interface import Store
-from redrive.stores.records import FlowRecord, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import FlowRecord
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.large_pace import LONGEST_REST
 from redrive.worker.settings import WorkerSettings

@@ -9,7 +9,8 @@ import contextvars
 from collections.abc import Callable, Container, Sequence
 
 from redrive.flows.values.json_limits import LARGE_JSON
-from redrive.stores.records import FlowRecord, Lease, NewFlow
+from redrive.stores.leases import Lease
+from redrive.stores.records import FlowRecord, NewFlow
 from redrive.worker.claimer import Claimer
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.journal import Journal

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from redrive.determinism.clock import current_clock
 from redrive.stores.interface import Store
-from redrive.stores.records import Lease
+from redrive.stores.leases import Lease
 from redrive.worker.flow_table import FlowTable
 from redrive.worker.inbox import Inbox
 from redrive.worker.internal_errors import FaultHandler

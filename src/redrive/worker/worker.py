@@ -19,7 +19,8 @@ from redrive.runners.attempt import Attempt
 from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
 from redrive.stores.interface import Store
-from redrive.stores.records import Lease, NewFlow, NewWorker
+from redrive.stores.leases import Lease, NewWorker
+from redrive.stores.records import NewFlow
 from redrive.telemetry.logs import log_flow
 from redrive.worker.activity import outcome_of
 from redrive.worker.claimer import Claimer

@@ -13,7 +13,8 @@ from redrive.determinism.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from redrive.client.app import App
-    from redrive.stores.records import FlowRecord, WorkerRecord
+    from redrive.stores.leases import WorkerRecord
+    from redrive.stores.records import FlowRecord
 
 COLUMNS = ("flow", "definition", "status", "created", "next", "queue", "key")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from redrive.server.models import ResponseModel
 from redrive.stores.activity import ActivityRow
 from redrive.stores.counts import DeadGroup, FlowCount
-from redrive.stores.records import WorkerRecord
+from redrive.stores.leases import WorkerRecord
 
 MOST_DEFINITIONS = 1000
 

@@ -13,8 +13,8 @@ from redrive.server.observed.series import Sparkline, minutes_until, sparkline
 from redrive.server.observed.waits import group_in_words
 from redrive.stores.activity import ActivityRow
 from redrive.stores.counts import DeadGroup, RetryGroup
+from redrive.stores.leases import WorkerRecord
 from redrive.stores.queues import QueueRecord
-from redrive.stores.records import WorkerRecord
 from redrive.stores.worker_reports import DependencyOrder, DependencyState, ReportBody, ReportedPhase
 
 MOST_COMING = 20

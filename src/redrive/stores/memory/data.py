@@ -8,6 +8,7 @@ import msgspec
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.activity import ActivityRow
 from redrive.stores.audit import LONGEST_AUDIT, AuditEntry
+from redrive.stores.leases import Lease, NewWorker
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     FINISHED,
@@ -18,10 +19,8 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    Lease,
     Message,
     NewFlow,
-    NewWorker,
     RetryRow,
 )
 from redrive.stores.refusals import lease_lost

@@ -9,9 +9,10 @@ import msgspec
 
 from redrive.stores.activity import LONGEST_ACTIVITY, ActivityQuery, ActivityRow
 from redrive.stores.counts import MOST_GROUPS, DeadGroup, FlowCount, RetryGroup
+from redrive.stores.leases import Lease
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.memory.selection import matching_flows, matching_letters
-from redrive.stores.records import FINISHED, DeadLetter, DeadQuery, FlowQuery, FlowStatus, Lease, RetryRow
+from redrive.stores.records import FINISHED, DeadLetter, DeadQuery, FlowQuery, FlowStatus, RetryRow
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 

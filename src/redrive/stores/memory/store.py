@@ -3,17 +3,18 @@
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
-from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.interface import EndListener, LeaseRenewer
+from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.memory.data import MemoryData, Worker, new_record
 from redrive.stores.memory.observations import MemoryObservations
+from redrive.stores.memory.registry import MemoryRegistry
 from redrive.stores.memory.selection import matching_flows, matching_letters
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -28,20 +29,15 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    Lease,
     Message,
     NewFlow,
-    NewWorker,
-    Reaped,
     RetryQuery,
     RetryRow,
-    WorkerRecord,
 )
-from redrive.stores.refusals import flow_exists, flow_not_owned, key_exists, lease_lost, queue_has_limit
-from redrive.stores.registry_rows import KeyRow, StepRow
+from redrive.stores.refusals import flow_exists, flow_not_owned, lease_lost, queue_has_limit
 
 
-class MemoryStore(MemoryObservations):
+class MemoryStore(MemoryObservations, MemoryRegistry):
     """Flows in memory; stores that are given the same `data` share them."""
 
     def __init__(self, data: MemoryData | None = None) -> None:
@@ -323,54 +319,3 @@ class MemoryStore(MemoryObservations):
 
     async def count_retries(self) -> dict[str, int]:
         return dict(Counter(row.queue for row in self._data.retries.values()))
-
-    # Registry: steps, access keys, audit log
-
-    async def put_step(self, step: StepRow) -> bool:
-        new = step.name not in self._data.steps
-        self._data.steps[step.name] = step
-        return new
-
-    async def drop_step(self, name: str) -> bool:
-        return self._data.steps.pop(name, None) is not None
-
-    async def list_steps(self) -> list[StepRow]:
-        return [step for _, step in sorted(self._data.steps.items())]
-
-    async def add_key(self, key: KeyRow) -> None:
-        if key.id in self._data.access_keys:
-            raise key_exists(key.id)
-        self._data.access_keys[key.id] = key
-
-    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
-        return self._data.access_keys.pop(id, None) is not None
-
-    async def list_keys(self) -> list[KeyRow]:
-        return sorted(self._data.access_keys.values(), key=lambda key: (key.created_at, key.id))
-
-    async def expire_key(self, id: str, at: float) -> bool:  # noqa: A002 - named as the field is
-        key = self._data.access_keys.get(id)
-        if key is None:
-            return False
-        expires_at = at if key.expires_at is None else min(key.expires_at, at)
-        self._data.access_keys[id] = msgspec.structs.replace(key, expires_at=expires_at)
-        return True
-
-    async def mark_keys_used(self, used: Mapping[str, float]) -> None:
-        for key_id, at in used.items():
-            if (key := self._data.access_keys.get(key_id)) is not None:
-                self._data.access_keys[key_id] = msgspec.structs.replace(key, used_at=max(key.used_at or at, at))
-
-    async def add_audit_entries(self, entries: Sequence[AuditEntry], keep: int = MOST_AUDIT_ENTRIES) -> None:
-        for entry in entries:
-            self._data.add_audit_entry(entry, keep)
-
-    async def list_audit_entries(self, query: AuditQuery) -> list[AuditEntry]:
-        wanted = (
-            entry
-            for entry in reversed(self._data.audit.values())
-            if query.action in (None, entry.action)
-            and query.concerns(entry.target)
-            and (query.before is None or entry.id < query.before)
-        )
-        return list(itertools.islice(wanted, query.limit))

@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from redrive.errors import StoreUnavailableError
+from redrive.stores.leases import Lease
 from redrive.stores.postgres.claim_statement import CLAIM, CLAIMED_BY, LOCK_LIMITS, RAISE_CLAIM_FLOOR
 from redrive.stores.postgres.columns import FLOW, flow_record
 from redrive.stores.postgres.connections import SharedConnection
 from redrive.stores.postgres.statements import UPDATE_DEFINITIONS
-from redrive.stores.records import Claimed, FlowRecord, Lease
+from redrive.stores.records import Claimed, FlowRecord
 from redrive.stores.refusals import lease_lost
 
 

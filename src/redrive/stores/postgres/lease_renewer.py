@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from redrive.stores.leases import Lease
 from redrive.stores.postgres import statements
 from redrive.stores.postgres.connections import SharedConnection
 from redrive.stores.postgres.server import USE_INDEXES, Server
-from redrive.stores.records import Lease
 
 
 class PostgresLeaseRenewer:

@@ -1,13 +1,14 @@
 """The verbs that show how the work goes, all flows together; each is one statement."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 from redrive.stores.activity import LONGEST_ACTIVITY, ActivityQuery, ActivityRow
 from redrive.stores.counts import MOST_GROUPS, DeadGroup, FlowCount, RetryGroup
+from redrive.stores.leases import Lease
 from redrive.stores.postgres import list_statements
 from redrive.stores.postgres.commit_statement import rows_as_json
-from redrive.stores.records import DeadQuery, FlowQuery, Lease
+from redrive.stores.postgres.statement_runner import StatementRunner
+from redrive.stores.records import DeadQuery, FlowQuery
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 # ruff: noqa: S608 - our own names, and parameters
@@ -63,15 +64,9 @@ SELECT name, "order", "by", why, date_part('epoch', at) AS at FROM dependency_or
 """
 
 
-class _Statements(Protocol):
-    async def _read(self, statement: str, *parameters: Any) -> list[Any]: ...
-
-    async def _write(self, statement: str, *parameters: Any) -> list[Any]: ...
-
-
 class PostgresObservations:
     async def report(
-        self: _Statements, lease: Lease, report: WorkerReport | None, activity: Sequence[ActivityRow]
+        self: StatementRunner, lease: Lease, report: WorkerReport | None, activity: Sequence[ActivityRow]
     ) -> None:
         if report is not None:
             await self._write(_REPORT, lease.epoch, report.at, report.body)
@@ -79,10 +74,10 @@ class PostgresObservations:
             await self._write(_ADD_ACTIVITY, rows_as_json(activity))
             await self._write(_DROP_ACTIVITY, max(row.at for row in activity) - LONGEST_ACTIVITY)
 
-    async def list_reports(self: _Statements) -> list[WorkerReport]:
+    async def list_reports(self: StatementRunner) -> list[WorkerReport]:
         return [WorkerReport(**row) for row in await self._read(_REPORTS)]
 
-    async def read_activity(self: _Statements, query: ActivityQuery) -> list[ActivityRow]:
+    async def read_activity(self: StatementRunner, query: ActivityQuery) -> list[ActivityRow]:
         conditions = list_statements.Conditions().equal(query, "definition", "dependency")
         conditions.add("at >= to_timestamp({})", query.since)
         names = "".join(f", {name}" for name in query.by)
@@ -93,24 +88,24 @@ class PostgresObservations:
         )
         return [ActivityRow(**row) for row in rows]
 
-    async def count_flows(self: _Statements) -> list[FlowCount]:
+    async def count_flows(self: StatementRunner) -> list[FlowCount]:
         return [FlowCount(**row) for row in await self._read(_COUNTS)]
 
-    async def count_matching_flows(self: _Statements, query: FlowQuery) -> int:
+    async def count_matching_flows(self: StatementRunner, query: FlowQuery) -> int:
         statement, parameters = list_statements.count_flows(query)
         count: int = (await self._read(statement, *parameters))[0][0]
         return count
 
-    async def group_retries(self: _Statements) -> list[RetryGroup]:
+    async def group_retries(self: StatementRunner) -> list[RetryGroup]:
         return [RetryGroup(**row) for row in await self._read(_RETRY_GROUPS)]
 
-    async def group_dead_letters(self: _Statements, query: DeadQuery) -> list[DeadGroup]:
+    async def group_dead_letters(self: StatementRunner, query: DeadQuery) -> list[DeadGroup]:
         conditions = list_statements.of_dead_letters(query)
         statement = _DEAD_GROUPS.format(where=conditions.where, most=MOST_GROUPS)
         return [DeadGroup(**row) for row in await self._read(statement, *conditions.values)]
 
-    async def set_dependency_order(self: _Statements, order: DependencyOrder) -> None:
+    async def set_dependency_order(self: StatementRunner, order: DependencyOrder) -> None:
         await self._write(_PUT_ORDER, order.name, order.order, order.by, order.why, order.at)
 
-    async def list_dependency_orders(self: _Statements) -> list[DependencyOrder]:
+    async def list_dependency_orders(self: StatementRunner) -> list[DependencyOrder]:
         return [DependencyOrder(**row) for row in await self._read(_ORDERS)]

@@ -1,6 +1,6 @@
 """The statements of the other verbs, by name. The connection's search path determines the schema."""
 
-from redrive.stores.postgres.columns import AUDIT_ENTRY, EVENT, FLOW, HEARTBEAT, KEY, MESSAGE, STEP, selected
+from redrive.stores.postgres.columns import EVENT, FLOW, HEARTBEAT, MESSAGE, selected
 
 # ruff: noqa: S608 - all values are parameters
 
@@ -202,46 +202,3 @@ LIST_QUEUES = _LIST_QUEUES.format(of_queue="", of_name="")
 LIST_QUEUE = _LIST_QUEUES.format(of_queue="AND queue = $2", of_name="WHERE name = $2")
 
 COUNT_RETRIES = "SELECT queue, count(*) FROM retry_queue GROUP BY queue"
-
-# xmax is 0 only in a row that was inserted, not updated.
-PUT_STEP = """
-INSERT INTO step_catalogue (name, body, updated_at) VALUES ($1, $2::text::json, to_timestamp($3))
-ON CONFLICT (name) DO UPDATE SET body = EXCLUDED.body, updated_at = EXCLUDED.updated_at RETURNING xmax = 0
-"""
-DROP_STEP = "DELETE FROM step_catalogue WHERE name = $1 RETURNING 1"
-LIST_STEPS = f"SELECT {selected(STEP, 'step_catalogue')} FROM step_catalogue ORDER BY name"
-
-ADD_KEY = """
-INSERT INTO access_keys (id, name, role, digest, created_at, queues, definitions, expires_at, used_at)
-VALUES ($1, $2, $3, $4, to_timestamp($5), $6, $7, to_timestamp($8), to_timestamp($9))
-ON CONFLICT (id) DO NOTHING RETURNING 1
-"""
-DROP_KEY = "DELETE FROM access_keys WHERE id = $1 RETURNING 1"
-LIST_KEYS = f"SELECT {selected(KEY, 'access_keys')} FROM access_keys ORDER BY access_keys.created_at, id"
-EXPIRE_KEY = """
-UPDATE access_keys SET expires_at = least(expires_at, to_timestamp($2)) WHERE id = $1 RETURNING 1
-"""
-MARK_KEYS_USED = """
-UPDATE access_keys SET used_at = greatest(used_at, to_timestamp(used.at))
-FROM unnest($1::text[], $2::float8[]) AS used (id, at) WHERE access_keys.id = used.id
-"""
-
-ADD_AUDIT_ENTRIES = """
-WITH added AS (
-    INSERT INTO audit_log (at, actor, origin, action, target, detail)
-    SELECT to_timestamp(new.at), actor, origin, action, target, detail
-    FROM unnest($1::float8[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
-        WITH ORDINALITY AS new (at, actor, origin, action, target, detail, place)
-    ORDER BY place
-    RETURNING id, at
-)
-DELETE FROM audit_log
-WHERE id <= (SELECT max(id) FROM added) - $7::bigint
-OR at < (SELECT max(at) FROM added) - make_interval(secs => $8::float8)
-"""
-LIST_AUDIT_ENTRIES = f"""
-SELECT {selected(AUDIT_ENTRY, "audit_log")} FROM audit_log
-WHERE ($1::text IS NULL OR action = $1) AND ($3::bigint IS NULL OR id < $3)
-AND ($2::text IS NULL OR target = $2 OR starts_with(target, $2 || '/'))
-ORDER BY id DESC LIMIT $4
-"""

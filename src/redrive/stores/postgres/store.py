@@ -1,15 +1,13 @@
 """The PostgreSQL store: most verbs are one statement, kept in the `*statement*` modules beside it."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from msgspec.structs import astuple
-
 from redrive.errors import CommitUnknownError, StoreError
-from redrive.stores.audit import LONGEST_AUDIT, MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.caller_transaction import AddSteps, Database, Parameters, Rows, run_steps, with_dollars
 from redrive.stores.interface import EndListener, LeaseRenewer
+from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.postgres import list_statements, statements
 from redrive.stores.postgres.add_flows import (
     Identity,
@@ -18,7 +16,7 @@ from redrive.stores.postgres.add_flows import (
     identity_of,
 )
 from redrive.stores.postgres.claims import Claimer
-from redrive.stores.postgres.columns import flow_record, key_row, queue_record
+from redrive.stores.postgres.columns import flow_record, queue_record
 from redrive.stores.postgres.commit_statement import commit_statement
 from redrive.stores.postgres.connections import PLAN_LIFETIME, ConnectionPool, SharedConnection
 from redrive.stores.postgres.identifiers import channel_of, checked_schema, end_channel_of, literal
@@ -26,6 +24,7 @@ from redrive.stores.postgres.lease_renewer import PostgresLeaseRenewer
 from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
 from redrive.stores.postgres.notifications import NotificationListener
 from redrive.stores.postgres.observations import PostgresObservations
+from redrive.stores.postgres.registry import PostgresRegistry
 from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -39,17 +38,12 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    Lease,
     Message,
     NewFlow,
-    NewWorker,
-    Reaped,
     RetryQuery,
     RetryRow,
-    WorkerRecord,
 )
-from redrive.stores.refusals import key_exists, lease_lost
-from redrive.stores.registry_rows import KeyRow, StepRow
+from redrive.stores.refusals import lease_lost
 
 POOL_SIZE = 3
 COMMIT_TIMEOUT_PER_TTL = 0.6
@@ -58,7 +52,7 @@ CLAIM_TIMEOUT = 20.0
 """How many seconds a claim or a reap may take; a dead worker may leave many flows to release."""
 
 
-class PostgresStore(PostgresObservations):
+class PostgresStore(PostgresObservations, PostgresRegistry):
     """Flows in a schema of a database.
 
     Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.
@@ -344,43 +338,6 @@ class PostgresStore(PostgresObservations):
 
     async def count_retries(self) -> dict[str, int]:
         return dict(await self._read(statements.COUNT_RETRIES))
-
-    # Registry: steps, access keys, audit log
-
-    async def put_step(self, step: StepRow) -> bool:
-        new: bool = (await self._write(statements.PUT_STEP, step.name, step.body, step.updated_at))[0][0]
-        return new
-
-    async def drop_step(self, name: str) -> bool:
-        return bool(await self._write(statements.DROP_STEP, name))
-
-    async def list_steps(self) -> list[StepRow]:
-        return [StepRow(**row) for row in await self._read(statements.LIST_STEPS)]
-
-    async def add_key(self, key: KeyRow) -> None:
-        if not await self._write(statements.ADD_KEY, *astuple(key)):
-            raise key_exists(key.id)
-
-    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
-        return bool(await self._write(statements.DROP_KEY, id))
-
-    async def list_keys(self) -> list[KeyRow]:
-        return [key_row(row) for row in await self._read(statements.LIST_KEYS)]
-
-    async def expire_key(self, id: str, at: float) -> bool:  # noqa: A002 - named as the field is
-        return bool(await self._write(statements.EXPIRE_KEY, id, at))
-
-    async def mark_keys_used(self, used: Mapping[str, float]) -> None:
-        await self._write(statements.MARK_KEYS_USED, list(used), list(used.values()))
-
-    async def add_audit_entries(self, entries: Sequence[AuditEntry], keep: int = MOST_AUDIT_ENTRIES) -> None:
-        if entries:
-            columns = list(zip(*map(astuple, entries), strict=True))[1:]
-            await self._write(statements.ADD_AUDIT_ENTRIES, *columns, keep, LONGEST_AUDIT)
-
-    async def list_audit_entries(self, query: AuditQuery) -> list[AuditEntry]:
-        rows = await self._read(statements.LIST_AUDIT_ENTRIES, query.action, query.target, query.before, query.limit)
-        return [AuditEntry(**row) for row in rows]
 
     async def _read(self, statement: str, *parameters: Any) -> list[Any]:
         rows: list[Any] = await self._pool.run(lambda connection: connection.fetch(statement, *parameters))

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 from redrive.stores.caller_transaction import PARAMETER, AddSteps, wrong_database
 from redrive.stores.records import FlowRecord, NewFlow
-from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record
+from redrive.stores.sqlite.rows import ADDED_FIELDS, FLOW_FIELDS, added_values, columns, flow_record
 
 _FILES = "PRAGMA database_list"
-_ADDED = ("id", "definition", "input", "queue", "priority", "key", "status", "created_at", "start_at", "wake_at")
 # Without RETURNING, which older versions of SQLite do not know.
 _ADD = f"""
-INSERT INTO main.flows ({columns(_ADDED)}) VALUES ({", ".join(PARAMETER for _ in _ADDED)})
+INSERT INTO main.flows ({columns(ADDED_FIELDS)}) VALUES ({", ".join(PARAMETER for _ in ADDED_FIELDS)})
 ON CONFLICT (key, definition) WHERE key IS NOT NULL DO NOTHING
 """  # noqa: S608 - our own names
 _FIND_BY_KEY = f"""
@@ -24,8 +23,7 @@ def add_flows_steps_on(flows: Sequence[NewFlow], path: str, address: str) -> Add
     _refuse_another_file((yield _FILES, ()), path, address)
     answers: list[FlowRecord | None] = []
     for flow in flows:
-        given = (flow.id, flow.definition, flow.input, flow.queue, flow.priority, flow.key)
-        yield _ADD, (*given, flow.initial_status, flow.created_at, flow.start_at, flow.start_at)
+        yield _ADD, added_values(flow)
         holder = None
         if flow.key is not None:
             (row,) = yield _FIND_BY_KEY, (flow.key, flow.definition)

@@ -8,7 +8,8 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from redrive.flows.values.json_limits import LARGE_JSON
-from redrive.stores.records import Claimed, FlowRecord, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import Claimed, FlowRecord
 from redrive.stores.sqlite.leases import check_lease, update_definitions
 from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record, json_list
 

@@ -7,19 +7,19 @@ from msgspec.structs import astuple
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import StoreError
-from redrive.stores.records import NEVER_READS_AGAIN, Batch, FlowChange, Lease, NewFlow
+from redrive.stores.leases import Lease
+from redrive.stores.records import NEVER_READS_AGAIN, Batch, FlowChange, NewFlow
 from redrive.stores.refusals import lease_lost, queue_has_limit
 from redrive.stores.sqlite.leases import check_lease
-from redrive.stores.sqlite.rows import DEAD_FIELDS, RETRY_FIELDS, columns, placeholders
+from redrive.stores.sqlite.rows import DEAD_FIELDS, NEW_FLOW_FIELDS, RETRY_FIELDS, columns, placeholders
 
 _NUMBER = "UPDATE workers SET last_batch = ? WHERE epoch = ? AND expires_at_monotonic > ?"
 _LAST_BATCH = "SELECT last_batch FROM workers WHERE epoch = ?"
 _HAS_EVENT = "SELECT EXISTS (SELECT 1 FROM events WHERE flow_id = ? AND seq = ?)"
-_ADD_FLOW = """
-INSERT INTO flows (id, definition, input, queue, priority, status, created_at, start_at, wake_at, owner, claims,
-    traceparent)
-SELECT ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, 1, ? WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?)
-"""
+_ADD_FLOW = f"""
+INSERT INTO flows ({columns(NEW_FLOW_FIELDS)}, status, wake_at, owner, claims)
+SELECT {placeholders(NEW_FLOW_FIELDS)}, 'running', ?, ?, 1 WHERE NOT EXISTS (SELECT 1 FROM queue_limits WHERE name = ?)
+"""  # noqa: S608 - our own names
 _ADD_EVENT = "INSERT INTO events (flow_id, seq, at, body) VALUES (?, ?, ?, ?)"
 # A flow that was sent more messages than the first parameter says becomes ready instead.
 _CHANGE_FLOW = """
@@ -90,13 +90,7 @@ def committed(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> boo
 
 
 def _add_flows(connection: sqlite3.Connection, flows: list[NewFlow], epoch: int) -> None:
-    rows = [
-        (
-            *(flow.id, flow.definition, flow.input, flow.queue, flow.priority, flow.created_at, flow.start_at),
-            *(flow.start_at, epoch, flow.traceparent, flow.queue),
-        )
-        for flow in flows
-    ]
+    rows = [(*astuple(flow), flow.start_at, epoch, flow.queue) for flow in flows]
     if connection.executemany(_ADD_FLOW, rows).rowcount != len(rows):
         raise queue_has_limit(flows[0].queue)
 

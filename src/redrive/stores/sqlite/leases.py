@@ -7,7 +7,7 @@ from io import FileIO
 import msgspec
 
 from redrive.determinism.clock import SYSTEM_CLOCK
-from redrive.stores.records import Lease, NewWorker, Reaped, WorkerRecord
+from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.refusals import lease_lost
 from redrive.stores.sqlite.store_time import note_time
 from redrive.stores.sqlite.worker_locks import WorkerLocks

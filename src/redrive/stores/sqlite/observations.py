@@ -7,7 +7,8 @@ from msgspec.structs import astuple
 
 from redrive.stores.activity import LONGEST_ACTIVITY, ActivityQuery, ActivityRow
 from redrive.stores.counts import MOST_GROUPS, DeadGroup, FlowCount, RetryGroup
-from redrive.stores.records import DeadQuery, FlowQuery, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import DeadQuery, FlowQuery
 from redrive.stores.sqlite.selection import Conditions, of_dead_letters, of_flows
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
+from redrive.stores.leases import Lease
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     DeadLetter,
@@ -11,7 +12,6 @@ from redrive.stores.records import (
     FlowQuery,
     FlowRecord,
     HeartbeatRow,
-    Lease,
     Message,
     RetryQuery,
     RetryRow,

@@ -4,10 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
-from redrive.stores.records import DeadLetter, FlowRecord, RetryRow
+from redrive.stores.records import DeadLetter, FlowRecord, NewFlow, RetryRow
 
 FLOW_FIELDS = FlowRecord.__struct_fields__
+NEW_FLOW_FIELDS = NewFlow.__struct_fields__
+ADDED_FIELDS = (*NEW_FLOW_FIELDS, "status", "wake_at")
 RETRY_FIELDS = RetryRow.__struct_fields__
 DEAD_FIELDS = DeadLetter.__struct_fields__
 
@@ -19,6 +22,11 @@ def columns(fields: Iterable[str]) -> str:
 
 def placeholders(fields: Iterable[str]) -> str:
     return ", ".join("?" for _ in fields)
+
+
+def added_values(flow: NewFlow) -> tuple[Any, ...]:
+    """Return the values of ADDED_FIELDS."""
+    return (*astuple(flow), flow.initial_status, flow.start_at)
 
 
 def flow_record(row: tuple[Any, ...]) -> FlowRecord:

@@ -12,6 +12,7 @@ from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.caller_transaction import AddSteps, Database
 from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
 from redrive.stores.interface import EndListener, LeaseRenewer
+from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     Batch,
@@ -24,14 +25,10 @@ from redrive.stores.records import (
     FlowRecord,
     FlowStatus,
     HeartbeatRow,
-    Lease,
     Message,
     NewFlow,
-    NewWorker,
-    Reaped,
     RetryQuery,
     RetryRow,
-    WorkerRecord,
 )
 from redrive.stores.refusals import not_open
 from redrive.stores.registry_rows import KeyRow, StepRow

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from redrive.stores.queues import QueuePause
 from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
 from redrive.stores.refusals import flow_exists
-from redrive.stores.sqlite.rows import FLOW_FIELDS, columns, flow_record
+from redrive.stores.sqlite.rows import ADDED_FIELDS, FLOW_FIELDS, added_values, columns, flow_record, placeholders
 
-_ADD = """
-INSERT INTO flows (id, definition, input, queue, priority, key, status, created_at, start_at, wake_at, traceparent)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+_ADD = f"INSERT INTO flows ({columns(ADDED_FIELDS)}) VALUES ({placeholders(ADDED_FIELDS)})"  # noqa: S608 - our own names
 _FIND_BY_KEY = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE key = ? AND definition = ?"  # noqa: S608 - our own names
 _FIND_BY_ID = f"SELECT {columns(FLOW_FIELDS)} FROM flows WHERE id = ?"  # noqa: S608 - our own names
 _STATUS = "SELECT status FROM flows WHERE id = ?"
@@ -59,22 +56,7 @@ def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[
                 answers.append(flow_record(row))
                 continue
         try:
-            connection.execute(
-                _ADD,
-                (
-                    flow.id,
-                    flow.definition,
-                    flow.input,
-                    flow.queue,
-                    flow.priority,
-                    flow.key,
-                    flow.initial_status,
-                    flow.created_at,
-                    flow.start_at,
-                    flow.start_at,
-                    flow.traceparent,
-                ),
-            )
+            connection.execute(_ADD, added_values(flow))
         except sqlite3.IntegrityError:
             row = connection.execute(_FIND_BY_ID, (flow.id,)).fetchone()
             if row is None or not flow.was_added_as(flow_record(row)):

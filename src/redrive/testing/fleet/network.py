@@ -7,7 +7,8 @@ from typing import Any
 
 from redrive.errors import CommitUnknownError, StoreError, StoreUnavailableError, StoreUnusableError
 from redrive.stores.interface import EndListener
-from redrive.stores.records import Batch, Claimed, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import Batch, Claimed
 from redrive.testing.fleet.machine_loop import MachineLoop
 from redrive.testing.fleet.server import Server
 from redrive.testing.fleet.world import World

@@ -5,8 +5,9 @@ import asyncio
 from collections import Counter
 
 from redrive.stores.interface import Store
+from redrive.stores.leases import Lease
 from redrive.stores.queues import QueueRecord
-from redrive.stores.records import FlowStatus, Lease
+from redrive.stores.records import FlowStatus
 from redrive.testing.store_conformance.scenario import (
     NOW,
     WORK,

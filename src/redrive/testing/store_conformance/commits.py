@@ -8,13 +8,7 @@ import msgspec
 import pytest
 
 from redrive.errors import LeaseLostError, StoreError, StoreUnavailableError
-from redrive.stores.records import (
-    Batch,
-    DeadQuery,
-    FlowChange,
-    HeartbeatRow,
-    RetryQuery,
-)
+from redrive.stores.records import Batch, DeadQuery, FlowChange, HeartbeatRow, RetryQuery
 from redrive.testing.store_conformance.flows import letter, retry
 from redrive.testing.store_conformance.scenario import (
     NOW,

@@ -6,7 +6,8 @@ import asyncio
 import msgspec
 
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, DeadLetter, DeadQuery, FlowChange, Lease
+from redrive.stores.leases import Lease
+from redrive.stores.records import Batch, DeadLetter, DeadQuery, FlowChange
 from redrive.testing.store_conformance.flows import letter
 from redrive.testing.store_conformance.scenario import (
     NOW,

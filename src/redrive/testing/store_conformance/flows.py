@@ -60,6 +60,22 @@ class FlowConformance:
         assert await store.find_flows([]) == {}
 
     @scenario
+    async def test_what_a_flow_belongs_to_is_kept(self, stores: Stores) -> None:
+        store = await stores.open()
+        relations = {
+            "parent": "p",
+            "batch": "night",
+            "tags": '{"tenant":"acme"}',
+            "concurrency_key": "k",
+            "version": "2",
+        }
+        await add(store, new_flow("a", **relations), new_flow("b"))
+        flow, plain = await found(store, "a"), await found(store, "b")
+        assert {name: getattr(flow, name) for name in relations} == relations
+        assert [getattr(plain, name) for name in relations] == [None] * len(relations)
+        assert (flow.run_from, plain.run_from) == (0, 0)
+
+    @scenario
     async def test_bodies_are_returned_unchanged(self, stores: Stores) -> None:
         store, large = await stores.open(), '"' + "ü" * 2**19 + '"'
         bodies = [*TEXTS, large]

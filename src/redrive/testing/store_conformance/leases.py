@@ -9,7 +9,8 @@ import pytest
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import LeaseLostError
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, FlowChange, Lease, NewWorker
+from redrive.stores.leases import Lease, NewWorker
+from redrive.stores.records import Batch, FlowChange
 from redrive.testing.store_conformance.scenario import (
     LONG,
     NOW,

@@ -8,7 +8,8 @@ import msgspec
 from redrive.stores.activity import LONGEST_ACTIVITY, MINUTE, ActivityQuery, ActivityRow
 from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, DeadLetter, DeadQuery, FlowQuery, Lease, RetryQuery, RetryRow
+from redrive.stores.leases import Lease
+from redrive.stores.records import Batch, DeadLetter, DeadQuery, FlowQuery, RetryQuery, RetryRow
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 from redrive.testing.store_conformance.dead_letters import fail
 from redrive.testing.store_conformance.flows import letter

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, EventRow, FlowChange, FlowRecord, FlowStatus, Lease, NewFlow, NewWorker
+from redrive.stores.leases import Lease, NewWorker
+from redrive.stores.records import Batch, EventRow, FlowChange, FlowRecord, FlowStatus, NewFlow
 
 MakeStore = Callable[[], Awaitable[Store]]
 """Opens another store on the same data."""

@@ -3,7 +3,7 @@
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.errors import LeaseLostError, StoreUnavailableError
 from redrive.failures.redaction import redact
-from redrive.stores.records import Lease
+from redrive.stores.leases import Lease
 from redrive.stores.worker_reports import HeldLoop
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from redrive.determinism.clock import Clock
 from redrive.failures.traces import trace_of
 from redrive.stores.interface import Store
-from redrive.stores.records import Lease
+from redrive.stores.leases import Lease
 from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_factory import FlowFactory
 from redrive.worker.flow.flow_run import FlowRun
