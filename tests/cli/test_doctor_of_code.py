@@ -8,7 +8,7 @@ import pytest
 
 import redrive
 from redrive.cli import main
-from redrive.cli import second_owner_check as check
+from redrive.cli.commands.doctor import second_owners as check
 
 TWO_OWNERS = "import redrive\nimport openai\n\nclient = openai.OpenAI()\n"
 ONE_OWNER = TWO_OWNERS.replace("OpenAI()", "OpenAI(max_retries=0)")

@@ -10,7 +10,7 @@ import pytest
 from tests.http_handlers import handlers
 
 from redrive.cli import main
-from redrive.cli.flows.steps import _rows
+from redrive.cli.commands.flows.steps import _rows
 from redrive.client.step_views import ItemView, StepView
 
 GRAPH = """

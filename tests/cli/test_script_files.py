@@ -11,7 +11,7 @@ import pytest
 import redrive
 from redrive.cli import main
 from redrive.cli.bad_input import BadFile, BadInput
-from redrive.cli.definitions import load
+from redrive.cli.definitions.named import load
 from redrive.cli.processes import registered_definitions
 from redrive.flows.graphs.graph import GRAPHS
 from redrive.flows.graphs.notation.graph_reading import LARGEST_GRAPH

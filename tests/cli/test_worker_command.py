@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import pytest
 
 import redrive
-from redrive.cli.arguments import read_input
-from redrive.cli.definitions import find
+from redrive.cli.definitions.named import find
+from redrive.cli.options.inputs import read_input
 from redrive.cli.processes.worker_process import work
 from redrive.client.app import App
 from redrive.errors import StoreUnavailableError

@@ -11,7 +11,7 @@ from typing import Self
 import httpx
 from tests.ports import free_ports
 
-from redrive.server.api_keys import Role
+from redrive.server.access.api_keys import Role
 
 PATIENCE = 60.0
 

@@ -13,8 +13,8 @@ import httpx
 import redrive
 from redrive.client.app import App
 from redrive.runners.http.settings import HttpSettings
+from redrive.server.access.api_keys import Role, new_key
 from redrive.server.api import Api
-from redrive.server.api_keys import Role, new_key
 from redrive.server.http_server import HttpServer, bind, url_of, wait_until_started
 from redrive.server.settings import ServerSettings
 from redrive.stores.interface import Store

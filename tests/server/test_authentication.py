@@ -15,8 +15,8 @@ from redrive.client.app import App
 from redrive.errors import StoreUnavailableError
 from redrive.explain.explanation import Explanation
 from redrive.explain.parts import Note
-from redrive.server.api_keys import Role, new_key
-from redrive.server.closed_store import reopen
+from redrive.server.access.api_keys import Role, new_key
+from redrive.server.access.closed_store import reopen
 from redrive.server.http_server import bind
 
 WHY = {"why": "because"}

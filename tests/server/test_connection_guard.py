@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redrive.server.connection_guard import ConnectionGuard
+from redrive.server.transport.guard import ConnectionGuard
 
 LATE = 1e12
 

@@ -12,10 +12,10 @@ from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
 import redrive
-from redrive.server.api_keys import ApiKeys, Caller
-from redrive.server.event_streams import EventStreams
+from redrive.server.access.api_keys import ApiKeys, Caller
 from redrive.server.settings import ServerSettings
-from redrive.server.stream_places import StreamPlaces
+from redrive.server.streams.flow_events import EventStreams
+from redrive.server.streams.places import StreamPlaces
 from redrive.stores.records import EventRow
 
 STREAM = {"Accept": "text/event-stream"}

@@ -17,9 +17,9 @@ from tests.server.serving import Serving, problem, received, serving
 
 import redrive
 from redrive.server.api import Api
-from redrive.server.body_budget import BodyBudget
-from redrive.server.connections import Connections, peer_of
 from redrive.server.settings import ServerSettings
+from redrive.server.transport.body_budget import BodyBudget
+from redrive.server.transport.connections import Connections, peer_of
 
 pytestmark = pytest.mark.promise("X9")
 

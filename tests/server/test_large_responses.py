@@ -11,8 +11,8 @@ from redrive import Graph, action
 from redrive.explain import store_reader
 from redrive.explain.explain_flow import explain_flow
 from redrive.flows.graphs.graph import register_graph
-from redrive.server import large_responses
-from redrive.server.large_responses import encode_in_pieces
+from redrive.server.contract import large_responses
+from redrive.server.contract.large_responses import encode_in_pieces
 
 
 @action(name="srv_each")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from redrive.flows.values.json_limits import LARGE_JSON
-from redrive.server.large_inputs import LargeInputs
+from redrive.server.requests.large_inputs import LargeInputs
 
 
 @pytest.mark.promise("X8")

@@ -12,7 +12,7 @@ from schemathesis.config import SchemathesisConfig
 from tests.server import shop  # noqa: F401 - it registers what the flows run
 from tests.server.serving import Serving, serving
 
-from redrive.server.api_keys import ROLES, Role
+from redrive.server.access.api_keys import ROLES, Role
 
 EXAMPLES = 5
 ROLE_EXAMPLES = 3

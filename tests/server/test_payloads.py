@@ -11,7 +11,7 @@ from tests.server import shop  # noqa: F401 - it registers what the flows run
 from tests.server.serving import Serving, problem, serving
 
 import redrive
-from redrive.server.api_keys import Role
+from redrive.server.access.api_keys import Role
 from redrive.testing import FlakyServer, Reply
 
 CANARY = "kanarie-4711"

@@ -10,8 +10,8 @@ import pytest
 from tests.server import shop  # noqa: F401 - it registers what the flows run
 from tests.server.serving import Serving, problem, serving
 
-from redrive.server import sessions
-from redrive.server.api_keys import ApiKeys, Caller
+from redrive.server.access import sessions
+from redrive.server.access.api_keys import ApiKeys, Caller
 
 OWN = {"X-Redrive-Request": "1"}
 WHY = {"why": "a test"}

@@ -7,7 +7,7 @@ import pytest
 from tests.server import shop
 from tests.server.serving import NO_FLOW, Serving, problem, serving
 
-from redrive.server.cursors import encode_cursor
+from redrive.server.requests.cursors import encode_cursor
 from redrive.stores.audit import AuditQuery
 from redrive.stores.records import RetryQuery
 

@@ -1,4 +1,4 @@
-"""The command line: commands by what they work on, assembled in `app`, and loaded only when used."""
+"""The command line: each command in `commands`, assembled in `app`, and loaded only when used."""
 
 import os
 import sys

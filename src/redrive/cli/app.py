@@ -9,11 +9,11 @@ import typer
 from typer.core import TyperGroup
 
 import redrive
-from redrive.cli import (
+from redrive.cli.bad_input import BadFile, BadInput
+from redrive.cli.commands import (
     audit,
     dashboard,
     demo,
-    doctor,
     explain,
     keys,
     mcp,
@@ -25,15 +25,15 @@ from redrive.cli import (
     worker,
     workers,
 )
-from redrive.cli import run as run_flow
-from redrive.cli.bad_input import BadFile, BadInput
-from redrive.cli.dead import list as list_dead
-from redrive.cli.dead import settlement, show
+from redrive.cli.commands import run as run_flow
+from redrive.cli.commands.dead import list as list_dead
+from redrive.cli.commands.dead import settlement, show
+from redrive.cli.commands.doctor import command as doctor
+from redrive.cli.commands.flows import list as list_flows
+from redrive.cli.commands.flows import manual_resolution, requests, result
+from redrive.cli.commands.flows import steps as flow_steps
+from redrive.cli.commands.policy import convert, lint, preview
 from redrive.cli.exit_codes import BAD_INPUT
-from redrive.cli.flows import list as list_flows
-from redrive.cli.flows import manual_resolution, requests, result
-from redrive.cli.flows import steps as flow_steps
-from redrive.cli.policy import convert, lint, preview
 from redrive.errors import NotationError
 from redrive.near_names import near_name
 from redrive.notation.errors import printable

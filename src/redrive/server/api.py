@@ -6,15 +6,12 @@ from litestar import Litestar
 from litestar.datastructures import State
 
 from redrive.client.app import App
-from redrive.server import openapi
-from redrive.server.authentication import Authenticator, authorize
-from redrive.server.body_budget import BodyBudget
+from redrive.server.access.authentication import Authenticator, authorize
 from redrive.server.context import ServerContext
+from redrive.server.contract import openapi
+from redrive.server.contract.problems import problem_response
 from redrive.server.dashboard_files import DashboardFiles
-from redrive.server.live_endpoints import live_snapshots
 from redrive.server.middleware import Middleware
-from redrive.server.problems import problem_response
-from redrive.server.rate_limit import RateLimiter
 from redrive.server.resources import (
     audit,
     completions,
@@ -35,6 +32,9 @@ from redrive.server.resources import (
     workers,
 )
 from redrive.server.settings import ServerSettings
+from redrive.server.streams.live_endpoints import live_snapshots
+from redrive.server.transport.body_budget import BodyBudget
+from redrive.server.transport.rate_limit import RateLimiter
 
 
 class Api:

@@ -6,16 +6,16 @@ from litestar import Request
 
 from redrive.client.app import App
 from redrive.errors import FlowNotFoundError
-from redrive.server.api_keys import ApiKeys
-from redrive.server.authentication import caller_of
-from redrive.server.body_budget import BodyClaim
-from redrive.server.event_streams import EventStreams
-from redrive.server.large_inputs import LargeInputs
-from redrive.server.live_views import LiveViews
-from redrive.server.rate_limit import RateLimiter
-from redrive.server.sessions import Sessions
+from redrive.server.access.api_keys import ApiKeys
+from redrive.server.access.authentication import caller_of
+from redrive.server.access.sessions import Sessions
+from redrive.server.requests.large_inputs import LargeInputs
 from redrive.server.settings import ServerSettings
-from redrive.server.stream_places import StreamPlaces
+from redrive.server.streams.flow_events import EventStreams
+from redrive.server.streams.live_views import LiveViews
+from redrive.server.streams.places import StreamPlaces
+from redrive.server.transport.body_budget import BodyClaim
+from redrive.server.transport.rate_limit import RateLimiter
 from redrive.stores.records import FlowRecord
 
 CLIENT = "redrive.client"

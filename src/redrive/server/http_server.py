@@ -11,10 +11,10 @@ import uvicorn
 
 from redrive.determinism.clock import current_clock
 from redrive.server.api import Api
-from redrive.server.connection_gate import ConnectionGate
-from redrive.server.connections import Connections
-from redrive.server.file_descriptors import spare_descriptors
 from redrive.server.middleware import LARGEST_HEADERS
+from redrive.server.transport.connections import Connections
+from redrive.server.transport.file_descriptors import spare_descriptors
+from redrive.server.transport.gate import ConnectionGate
 
 GRACE = 5
 """Seconds that running requests may take to finish when the server stops."""

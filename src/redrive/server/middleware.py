@@ -7,15 +7,15 @@ from litestar import Litestar
 from litestar.types import Message, Receive, Send
 
 from redrive.errors import StoreError
-from redrive.server.api_keys import Caller
-from redrive.server.authentication import CALLER, Authenticator
-from redrive.server.body_budget import BodyBudget, BodyClaim
-from redrive.server.connections import peer_of
+from redrive.server.access.api_keys import Caller
+from redrive.server.access.authentication import CALLER, Authenticator
 from redrive.server.context import BODY_CLAIM, CLIENT
+from redrive.server.contract.problems import MEDIA_TYPE, ProblemError, problem_for
 from redrive.server.dashboard_files import DashboardFiles, send_file
-from redrive.server.http_protocol import RESERVED
-from redrive.server.problems import MEDIA_TYPE, ProblemError, problem_for
-from redrive.server.rate_limit import RateLimiter
+from redrive.server.transport.body_budget import BodyBudget, BodyClaim
+from redrive.server.transport.connections import peer_of
+from redrive.server.transport.http_protocol import RESERVED
+from redrive.server.transport.rate_limit import RateLimiter
 
 UNLIMITED_PATHS = frozenset({"/healthz", "/readyz"})
 HTTP_VERSIONS = ("1.1", "1.0")

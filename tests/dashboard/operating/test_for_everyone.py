@@ -12,7 +12,7 @@ from tests.dashboard.operating.dialogs import group
 from tests.dashboard.server_process import ServerProcess
 from tests.dashboard.test_everyone import violations
 
-from redrive.server.api_keys import Role
+from redrive.server.access.api_keys import Role
 
 VIEWS = {
     "/dead": ".group",

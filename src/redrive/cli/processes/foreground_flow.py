@@ -10,13 +10,13 @@ import msgspec
 import typer
 
 from redrive.assembly import open as open_app
-from redrive.cli.definitions import Call, Definition
+from redrive.cli.definitions.files import GRAPH_ENDINGS, SCRIPT_ENDING
+from redrive.cli.definitions.named import Call, Definition
 from redrive.cli.exit_codes import FAILED, INTERRUPTED, TIMED_OUT
+from redrive.cli.options.policies import PolicyOptions
 from redrive.cli.output import print_json
-from redrive.cli.policy_options import PolicyOptions
 from redrive.cli.processes.event_loop import stop_on_signals
 from redrive.cli.processes.progress import Progress
-from redrive.cli.source_files import GRAPH_ENDINGS, SCRIPT_ENDING
 from redrive.cli.stderr_logging import warnings_on_stderr
 from redrive.cli.store_access import store_option
 from redrive.explain.explanation import explain_text

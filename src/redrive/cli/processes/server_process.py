@@ -13,17 +13,17 @@ import typer
 from redrive.assembly import open as open_app
 from redrive.cli.bad_input import BadInput
 from redrive.cli.exit_codes import FAILED
-from redrive.cli.http_options import http_settings
+from redrive.cli.options.http import http_settings
 from redrive.cli.processes.event_loop import RELEASE_TIME, stop_on_signals
 from redrive.cli.processes.loop_watchdog import watch_loop
 from redrive.cli.processes.registered_definitions import count_definitions
 from redrive.errors import StoreError
 from redrive.formatting.text import format_count
+from redrive.server.access.closed_store import without_mark
+from redrive.server.access.loopback import is_loopback_address
 from redrive.server.api import Api
-from redrive.server.closed_store import without_mark
 from redrive.server.http_server import HttpServer, bind, url_of, wait_until_started
-from redrive.server.loopback import is_loopback_address
-from redrive.server.tls import TlsError, TlsFiles
+from redrive.server.transport.tls import TlsError, TlsFiles
 
 if TYPE_CHECKING:
     from redrive.client.app import App

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from redrive.server.models import ResponseModel
+from redrive.server.contract.models import ResponseModel
 from redrive.stores.activity import ActivityRow
 from redrive.stores.counts import DeadGroup, FlowCount
 from redrive.stores.leases import WorkerRecord

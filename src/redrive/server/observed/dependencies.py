@@ -5,7 +5,7 @@ from datetime import datetime
 
 from redrive.flows.waits import HELD_BACK
 from redrive.formatting.times import utc_datetime
-from redrive.server.models import ResponseModel
+from redrive.server.contract.models import ResponseModel
 from redrive.server.observed.series import Sparkline, minutes_until, sparkline
 from redrive.stores.activity import ActivityRow
 from redrive.stores.counts import DeadGroup, RetryGroup

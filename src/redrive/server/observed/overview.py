@@ -7,7 +7,7 @@ import msgspec
 
 from redrive.flows.waits import HELD_BACK
 from redrive.formatting.times import utc_datetime
-from redrive.server.models import ResponseModel
+from redrive.server.contract.models import ResponseModel
 from redrive.server.observed.dependencies import is_worse, named_states, recent_hold
 from redrive.server.observed.series import Sparkline, minutes_until, sparkline
 from redrive.server.observed.waits import group_in_words

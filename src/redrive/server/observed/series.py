@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redrive.server.models import ResponseModel
+from redrive.server.contract.models import ResponseModel
 from redrive.stores.activity import MINUTE, ActivityName, ActivityRow
 
 

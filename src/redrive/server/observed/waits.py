@@ -7,7 +7,7 @@ from typing import Literal
 from redrive.flows.waits import HELD_BACK, WaitsFor
 from redrive.formatting.text import format_count
 from redrive.formatting.times import format_duration, utc_datetime
-from redrive.server.models import ResponseModel
+from redrive.server.contract.models import ResponseModel
 from redrive.stores.records import FlowRecord, RetryRow
 
 FlowWaitsFor = (

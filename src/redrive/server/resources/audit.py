@@ -7,9 +7,9 @@ from litestar import Request, Response, Router, get
 from msgspec import Meta
 
 from redrive.server.context import app_of
-from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.request_parsing import read_query
+from redrive.server.contract.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.requests.parsing import read_query
 from redrive.stores.audit import AuditQuery
 
 _LARGEST_ID = 2**53

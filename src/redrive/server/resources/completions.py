@@ -6,12 +6,12 @@ from litestar import Request, Response, Router, post
 
 from redrive.client.reported_outcomes import OutcomeStatus, read_token
 from redrive.errors import InvalidOutcomeError
-from redrive.server.body_budget import FREE
 from redrive.server.context import app_of
-from redrive.server.models import ResponseModel, json_response
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import check_announced_body, path_parameter, read_bytes
+from redrive.server.contract.models import ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
+from redrive.server.requests.parsing import check_announced_body, path_parameter, read_bytes
+from redrive.server.transport.body_budget import FREE
 
 LONGEST_TOKEN = 300
 

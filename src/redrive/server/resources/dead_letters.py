@@ -14,12 +14,11 @@ from redrive.client.bulk_close import close_in_parts
 from redrive.client.definition_names import full_name
 from redrive.explain.hidden_payloads import hidden_text
 from redrive.flows.flow_end import DeadKind
-from redrive.server.api_keys import Caller
-from redrive.server.audit import audited
-from redrive.server.authentication import caller_of, operator_name
+from redrive.server.access.api_keys import Caller
+from redrive.server.access.audit import audited
+from redrive.server.access.authentication import caller_of, operator_name
 from redrive.server.context import app_of
-from redrive.server.cursors import decode_cursor, encode_cursor, invalid_cursor
-from redrive.server.models import (
+from redrive.server.contract.models import (
     Cursor,
     Limit,
     Name,
@@ -29,9 +28,10 @@ from redrive.server.models import (
     json_response,
     response_of,
 )
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import path_parameter, read_body, read_query
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
+from redrive.server.requests.cursors import decode_cursor, encode_cursor, invalid_cursor
+from redrive.server.requests.parsing import path_parameter, read_body, read_query
 from redrive.stores.records import DeadLetter, DeadQuery, DeadState
 
 TAG = "dead letters"

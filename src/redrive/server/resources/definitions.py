@@ -11,11 +11,11 @@ from redrive.flows.action import ACTIONS, Action
 from redrive.flows.stored_policy import DURABLE_DEFAULT
 from redrive.notation.write import write_policy
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, ResponseModel, json_response
+from redrive.server.contract.models import NoQuery, ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
 from redrive.server.observed.definitions import DefinitionResponse, KnownPolicy, definitions
 from redrive.server.observed.series import minutes_until
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.request_parsing import read_query
+from redrive.server.requests.parsing import read_query
 from redrive.stores.activity import ActivityQuery
 from redrive.stores.records import DeadQuery
 

@@ -6,15 +6,15 @@ from litestar import Request, Response, Router, get, post
 
 from redrive.client.dependency_orders import order_dependency
 from redrive.explain.store_reader import all_workers
-from redrive.server.audit import audited
-from redrive.server.authentication import operator_name
+from redrive.server.access.audit import audited
+from redrive.server.access.authentication import operator_name
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, OperatorRequest, ResponseModel, json_response
+from redrive.server.contract.models import NoQuery, OperatorRequest, ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
 from redrive.server.observed.dependencies import DependencyResponse, OrderResponse, dependencies, order_response
 from redrive.server.observed.series import minutes_until
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import path_parameter, read_body, read_query
+from redrive.server.requests.parsing import path_parameter, read_body, read_query
 from redrive.stores.activity import ActivityQuery
 from redrive.stores.records import DeadQuery
 from redrive.stores.worker_reports import read_report

@@ -11,16 +11,16 @@ from litestar import Request, Response, Router, post
 from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.errors import FlowFinishedError, FlowNotFoundError, InvalidStateError
-from redrive.server.api_keys import Caller
-from redrive.server.audit import audited
-from redrive.server.authentication import caller_of, operator_name
+from redrive.server.access.api_keys import Caller
+from redrive.server.access.audit import audited
+from redrive.server.access.authentication import caller_of, operator_name
 from redrive.server.context import app_of
-from redrive.server.cursors import decode_cursor, encode_cursor
-from redrive.server.flow_selection import FlowSelection, flow_query
-from redrive.server.models import Cursor, OperatorRequest, ResponseModel, json_response
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import read_body
+from redrive.server.contract.models import Cursor, OperatorRequest, ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
+from redrive.server.requests.cursors import decode_cursor, encode_cursor
+from redrive.server.requests.flow_selection import FlowSelection, flow_query
+from redrive.server.requests.parsing import read_body
 from redrive.stores.records import FlowQuery, FlowRecord, FlowStatus
 
 Action = Literal["cancel", "pause", "resume", "retry"]

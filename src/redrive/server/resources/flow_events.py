@@ -7,13 +7,13 @@ from litestar.response import Stream
 from msgspec import Meta
 
 from redrive.explain.log_line import read_id
-from redrive.server.authentication import caller_of
+from redrive.server.access.authentication import caller_of
 from redrive.server.context import client_of, context_of, visible_flow
-from redrive.server.event_streams import WHOLE, Place, events_after
-from redrive.server.models import Limit, RequestModel, ResponseModel, json_response
-from redrive.server.operations import EVENT_STREAM, ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import path_parameter, read_header, read_query
+from redrive.server.contract.models import Limit, RequestModel, ResponseModel, json_response
+from redrive.server.contract.operations import EVENT_STREAM, ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
+from redrive.server.requests.parsing import path_parameter, read_header, read_query
+from redrive.server.streams.flow_events import WHOLE, Place, events_after
 from redrive.stores.records import FINISHED
 
 _LARGEST_SEQ = 2**31 - 1

@@ -12,13 +12,13 @@ from redrive.determinism.off_loop import off_loop
 from redrive.errors import UnknownStepError
 from redrive.explain.hidden_payloads import hidden_error, hidden_text
 from redrive.flows.chunks import LONG_LOG
-from redrive.server.audit import audited
-from redrive.server.authentication import operator_name
+from redrive.server.access.audit import audited
+from redrive.server.access.authentication import operator_name
 from redrive.server.context import app_of, visible_flow
-from redrive.server.models import OperatorRequest, ResponseModel, json_response, response_of
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError, unprocessable
-from redrive.server.request_parsing import path_parameter, read_body
+from redrive.server.contract.models import OperatorRequest, ResponseModel, json_response, response_of
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError, unprocessable
+from redrive.server.requests.parsing import path_parameter, read_body
 
 LARGEST_INDEX = 2**31 - 1
 Index = Annotated[int, Meta(ge=0, le=LARGEST_INDEX)] | None

@@ -14,14 +14,11 @@ from redrive.explain.hidden_payloads import hidden_json, hidden_text
 from redrive.explain.shortened import shorten
 from redrive.explain.store_reader import explain_from_store
 from redrive.flows.events import FlowCompleted, FlowFailed
-from redrive.server.api_keys import Caller
-from redrive.server.audit import audited
-from redrive.server.authentication import caller_of, operator_name
+from redrive.server.access.api_keys import Caller
+from redrive.server.access.audit import audited
+from redrive.server.access.authentication import caller_of, operator_name
 from redrive.server.context import app_of, context_of, visible_flow
-from redrive.server.cursors import decode_cursor, encode_cursor
-from redrive.server.flow_selection import LONGEST_KEY, FlowSelection, flow_query
-from redrive.server.flow_start import StartRequest, start_flow
-from redrive.server.models import (
+from redrive.server.contract.models import (
     Cursor,
     Limit,
     OperatorRequest,
@@ -31,10 +28,13 @@ from redrive.server.models import (
     large_json_response,
     response_of,
 )
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
 from redrive.server.observed.waits import FlowWait, next_rows, wait_of
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import decode, path_parameter, read_body, read_bytes, read_header, read_query
+from redrive.server.requests.cursors import decode_cursor, encode_cursor
+from redrive.server.requests.flow_selection import LONGEST_KEY, FlowSelection, flow_query
+from redrive.server.requests.flow_start import StartRequest, start_flow
+from redrive.server.requests.parsing import decode, path_parameter, read_body, read_bytes, read_header, read_query
 from redrive.server.resources.flow_steps import StepResponse, steps_of
 from redrive.stores.records import FINISHED, FlowQuery, FlowRecord, FlowStatus, RetryQuery
 

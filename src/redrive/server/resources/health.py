@@ -7,8 +7,8 @@ import msgspec
 from litestar import Request, Response, get
 
 from redrive.server.context import app_of
-from redrive.server.models import ResponseModel, json_response
-from redrive.server.operations import ResponseSpec, operation
+from redrive.server.contract.models import ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
 from redrive.telemetry.queue_counts import refresh_counts
 
 METRICS = "text/plain; version=0.0.4"  # Litestar adds the charset

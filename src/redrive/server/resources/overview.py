@@ -7,11 +7,11 @@ from msgspec import Meta
 
 from redrive.explain.store_reader import all_workers
 from redrive.server.context import app_of
-from redrive.server.models import Name, NoQuery, RequestModel, ResponseModel, json_response
+from redrive.server.contract.models import Name, NoQuery, RequestModel, ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
 from redrive.server.observed.overview import SPARKLINE_MINUTES, Observed, Overview, overview
 from redrive.server.observed.series import Series, minutes_until, series_by
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.request_parsing import read_query
+from redrive.server.requests.parsing import read_query
 from redrive.stores.activity import LONGEST_ACTIVITY, MINUTE, ActivityName, ActivityQuery
 from redrive.stores.interface import Store
 from redrive.stores.records import DeadQuery, FlowQuery

@@ -20,10 +20,10 @@ from redrive.notation.read import read_policy
 from redrive.notation.reading import NamedWarning, Reading
 from redrive.notation.write import write_lossy
 from redrive.policies.preview import HORIZON, example_starts, preview, read_failure, usual_failure, usual_failures
-from redrive.server.models import RequestModel, ResponseModel, json_response
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import read_body
+from redrive.server.contract.models import RequestModel, ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
+from redrive.server.requests.parsing import read_body
 
 LONGEST_TEXT = 64 * 1024
 MOST_ATTEMPTS = 200

@@ -6,13 +6,20 @@ from typing import Annotated, Any, Literal
 from litestar import Request, Response, Router, get, post, put
 from msgspec import Meta
 
-from redrive.server.audit import audited
-from redrive.server.authentication import caller_of, operator_name
+from redrive.server.access.audit import audited
+from redrive.server.access.authentication import caller_of, operator_name
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, OperatorRequest, RequestModel, ResponseModel, json_response, response_of
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import path_parameter, read_body, read_query
+from redrive.server.contract.models import (
+    NoQuery,
+    OperatorRequest,
+    RequestModel,
+    ResponseModel,
+    json_response,
+    response_of,
+)
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
+from redrive.server.requests.parsing import path_parameter, read_body, read_query
 from redrive.stores.queue_names import LARGEST_LIMIT, QUEUE_NAME, is_queue
 from redrive.stores.queues import QueueRecord
 

@@ -7,11 +7,11 @@ from litestar import Request, Response, Router, get
 
 from redrive.determinism.clock import current_clock
 from redrive.flows.waits import WaitsFor
-from redrive.server.authentication import caller_of
+from redrive.server.access.authentication import caller_of
 from redrive.server.context import app_of
-from redrive.server.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.request_parsing import read_query
+from redrive.server.contract.models import Limit, Name, RequestModel, ResponseModel, json_response, response_of
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.requests.parsing import read_query
 from redrive.server.settings import LARGEST_PAGE
 from redrive.stores.records import RetryQuery, RetryRow, RetryStatus
 from redrive.stores.row_eligibility import eligibility_of

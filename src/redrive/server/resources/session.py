@@ -8,14 +8,14 @@ from litestar import Request, Response, Router, delete, get, post
 from msgspec import Meta
 
 import redrive
-from redrive.server.api_keys import Caller, Role
-from redrive.server.authentication import check_own_page, known_caller
+from redrive.server.access.api_keys import Caller, Role
+from redrive.server.access.authentication import check_own_page, known_caller
+from redrive.server.access.sessions import COOKIE
 from redrive.server.context import client_of, context_of
-from redrive.server.models import NoQuery, RequestModel, ResponseModel, json_response
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError
-from redrive.server.request_parsing import read_body, read_query
-from redrive.server.sessions import COOKIE
+from redrive.server.contract.models import NoQuery, RequestModel, ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError
+from redrive.server.requests.parsing import read_body, read_query
 
 log = logging.getLogger("redrive.server")
 TAG = "session"

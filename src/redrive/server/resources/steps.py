@@ -9,13 +9,13 @@ from redrive.client.catalogue import BrokenStep
 from redrive.explain.hidden_payloads import hidden_json
 from redrive.flows.graphs.notation.step_writing import step_as_data
 from redrive.flows.graphs.spec import StepSpec
-from redrive.server.audit import audited
-from redrive.server.authentication import caller_of
+from redrive.server.access.audit import audited
+from redrive.server.access.authentication import caller_of
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, ResponseModel, json_response
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.problems import ProblemError, unprocessable
-from redrive.server.request_parsing import path_parameter, read_body, read_query
+from redrive.server.contract.models import NoQuery, ResponseModel, json_response
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.contract.problems import ProblemError, unprocessable
+from redrive.server.requests.parsing import path_parameter, read_body, read_query
 
 TAG = "steps"
 EXAMPLE = {

@@ -8,9 +8,9 @@ from litestar import Request, Response, Router, get
 from redrive.explain.store_reader import all_workers
 from redrive.formatting.times import utc_datetime
 from redrive.server.context import app_of
-from redrive.server.models import NoQuery, ResponseModel, json_response, response_of
-from redrive.server.operations import ResponseSpec, operation
-from redrive.server.request_parsing import read_query
+from redrive.server.contract.models import NoQuery, ResponseModel, json_response, response_of
+from redrive.server.contract.operations import ResponseSpec, operation
+from redrive.server.requests.parsing import read_query
 from redrive.stores.worker_reports import WorkerReport, read_report
 
 

@@ -11,7 +11,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from redrive.assembly import store_at
 from redrive.cli.bad_input import BadInput
-from redrive.cli.options import read_health
+from redrive.cli.options.shared import read_health
 from redrive.cli.processes.event_loop import exit_code, run_in_loop
 from redrive.cli.processes.worker_process import work
 from redrive.errors import StoreError

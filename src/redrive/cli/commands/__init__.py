@@ -1,0 +1,1 @@
+"""The commands: a module for each, and a folder for each group with several."""

@@ -1,0 +1,1 @@
+"""`redrive doctor`: check a store, or Python files."""

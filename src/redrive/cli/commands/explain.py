@@ -1,0 +1,46 @@
+"""`redrive explain`: what happened to a flow and why, what it waits for, and what to do next."""
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redrive.cli.options.shared import FlowArgument, StoreOption
+from redrive.cli.output import JsonOption, print_json
+from redrive.cli.store_access import flow_id_of, store_option, with_app
+
+if TYPE_CHECKING:
+    from redrive.client.app import App
+    from redrive.explain.explanation import Explanation
+
+AllOption = Annotated[bool, typer.Option("--all", help="Show every step and attempt of a long flow.")]
+
+
+def explain_command(
+    flow: FlowArgument, everything: AllOption = False, store: StoreOption = "", as_json: JsonOption = False
+) -> None:
+    """Explain a flow: where it stands, why each attempt failed and what was decided, and what to do next.
+
+    \b
+    redrive explain 0197f2a4-6c1e-7b3a-9d55-0c8f4be0a1d2
+    redrive explain 0197f2a4 --json
+    redrive explain order-17
+    """
+    import msgspec
+
+    async def explain(app: "App") -> "Explanation":
+        return await app.explain(await flow_id_of(app, flow))
+
+    explanation = with_app(store, explain)
+    if as_json:
+        print_json(msgspec.to_builtins(explanation))
+    else:
+        print_explanation(explanation, store, everything)
+
+
+def print_explanation(explanation: "Explanation", store: str, everything: bool = False) -> None:
+    from redrive.explain.explanation import explain_text
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    typer.echo(explain_text(explanation, everything=everything, options=store_option(store), width=width))

@@ -1,0 +1,1 @@
+"""Find and load the definitions that the command line names."""

@@ -1,0 +1,1 @@
+"""Read requests: bodies, queries, cursors, and the flows that they start or select."""

@@ -1,0 +1,1 @@
+"""Server-sent events: the events of a flow, and live snapshots of resources."""

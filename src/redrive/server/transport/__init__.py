@@ -1,0 +1,1 @@
+"""Connections and what they may take: HTTP, TLS, deadlines, room for bodies, rates."""
