@@ -714,6 +714,36 @@ def test_a_log_can_be_explained_at_every_point(
     assert explanation.headline in explain_text(explanation)
 
 
+@given(data=st.data(), most=st.integers(2, 12))
+@pytest.mark.promise("V6")
+def test_a_shortened_explanation_is_the_whole_one_without_its_middle(
+    data: st.DataObject, most: int, stories: list[tuple[FlowRecord, list[Line]]]
+) -> None:
+    record, lines = data.draw(st.sampled_from(stories))
+    known = lines[: data.draw(st.integers(0, len(lines)))]
+    now = record.created_at + data.draw(st.floats(0, 10_000))
+    whole = explain_flow(record, known, None, [], [], now, ahead=True)
+    short = explain_flow(record, known, None, [], [], now, ahead=True, most=most)
+
+    def ends(found: list[Any]) -> list[Any]:
+        return found if len(found) <= most else found[: most // 2] + found[-(most - most // 2) :]
+
+    timeline = ends(whole.timeline)
+    for entry in timeline:
+        if isinstance(entry, ItemEntry):
+            entry.elided = max(0, len(entry.attempts) - most)
+            entry.elided_held_back = max(0, len(entry.held_back) - most)
+            entry.attempts, entry.held_back = ends(entry.attempts), ends(entry.held_back)
+    assert short == msgspec.structs.replace(
+        whole,
+        timeline=timeline,
+        events=ends(whole.events),
+        waits_for=whole.waits_for[:most],
+        elided=max(0, len(whole.timeline) - most),
+        elided_events=max(0, len(whole.events) - most),
+    )
+
+
 @given(st.floats(0, 1e9))
 def test_spans_are_short_and_close(seconds: float) -> None:
     text = format_duration(seconds)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from redrive.flows.events import AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, StepSettled
-from redrive.flows.history import Item, fold
+from redrive.flows.history import FlowHistory, Item, fold
 from redrive.flows.rewind import Rewind, drop_rewound
 
 
@@ -27,13 +27,14 @@ def describe_compensation(uncompensated: Sequence[str]) -> str:
     return f"its completed steps were compensated, except {', '.join(uncompensated)}, whose compensation failed"
 
 
-def failure_handling_steps(lines: list[Line]) -> list[str]:
+def failure_handling_steps(history: FlowHistory, lines: list[Line]) -> list[str]:
     """List the steps that ran only because of the failure that ended the flow, such as compensation in its own code.
 
     A redrive rewinds the log to before them, but does not take back what they did.
     """
-    history = fold(lines)
-    item = history.ending.item if isinstance(history.ending, FlowFailed) else None
+    if not isinstance(history.ending, FlowFailed):
+        return []
+    item = history.ending.item
     failed = [
         line.seq for line in lines if isinstance(line.event, AttemptFailed | ItemGaveUp) and line.event.item == item
     ]

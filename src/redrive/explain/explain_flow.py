@@ -8,6 +8,7 @@ from redrive.explain.explanation import Explanation
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.log_line import lifecycle_lines
 from redrive.explain.schedule import add_schedules
+from redrive.explain.shortened import ends
 from redrive.explain.timeline import build_timeline
 from redrive.flows.events import Line
 from redrive.flows.history import fold
@@ -27,10 +28,12 @@ def explain_flow(
     queues: Sequence[QueueRecord],
     now: float,
     ahead: bool = False,
+    most: int | None = None,
 ) -> Explanation:
     """Say everything that happened to a flow and why, what it waits for, and what to do next.
 
     `live_workers` and `queues` tell why a flow that could go on does not. `ahead`: also the attempts still to come.
+    `most`: leave out the middle of a longer timeline, of items with more attempts, and of longer lists of events.
     """
     history = fold(lines)
     has_ended = history.ending is not None
@@ -38,18 +41,20 @@ def explain_flow(
     facts = FlowFacts(
         record=record,
         history=history,
-        timeline=build_timeline(lines, has_ended=has_ended, has_owner=has_owner),
+        timeline=build_timeline(lines, has_ended=has_ended, has_owner=has_owner, most=most),
         dead=dead,
         live_workers=live_workers,
         queues=queues,
         uncompensated=uncompensated_steps(lines),
-        failure_handling=failure_handling_steps(lines),
+        failure_handling=failure_handling_steps(history, lines),
         now=now,
         began=lines[0].at if lines else record.start_at,
     )
     if ahead:
         add_schedules(facts)
     state = describe_current_state(facts)
+    timeline = ends(facts.timeline, most)
+    events, elided_events = lifecycle_lines(lines, most)
     return Explanation(
         flow_id=record.id,
         definition=record.definition,
@@ -64,8 +69,10 @@ def explain_flow(
         start_at=utc_datetime(record.start_at),
         began_at=utc_datetime(lines[0].at) if lines else None,
         finished_at=None if record.finished_at is None else utc_datetime(record.finished_at),
-        timeline=facts.timeline,
-        events=lifecycle_lines(lines),
-        waits_for=state.waits_for,
+        timeline=timeline,
+        events=events,
+        waits_for=state.waits_for[:most],
         next_steps=state.next_steps,
+        elided=len(facts.timeline) - len(timeline),
+        elided_events=elided_events,
     )

@@ -75,6 +75,15 @@ def lifecycle_events(at: float, event: AnyEvent) -> list[Lifecycle]:
     return [_gave_up(event, event.decision.because.attempt)] if isinstance(event, ItemGaveUp) else []
 
 
+def lifecycle_count(event: AnyEvent) -> int:
+    """Return how many events `lifecycle_events` has for a line."""
+    if isinstance(event, AttemptFailed):
+        return 2 if isinstance(event.decision, RetryAt) else 1
+    if isinstance(event, AttemptReturned):
+        return 2
+    return 1 if isinstance(event, AttemptStarted | ItemStarted | ItemGaveUp) else 0
+
+
 def _failed(at: float, event: AttemptFailed) -> list[Lifecycle]:
     failure, decision = event.failure, event.decision
     if not isinstance(decision, RetryAt):

@@ -1,10 +1,11 @@
 """The public form of a flow's log: what `app.log()` returns and what `/v1/flows/{id}/events` shows."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
-from redrive.explain.lifecycle_events import Lifecycle, lifecycle_events
+from redrive.explain.lifecycle_events import Lifecycle, lifecycle_count, lifecycle_events
 from redrive.flows.events import AnyEvent, AttemptStarted, ItemStarted, Line
 
 
@@ -61,11 +62,24 @@ class LifecycleLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which event of the line it is, as in the log."""
 
 
-def lifecycle_lines(lines: Sequence[Line]) -> list[LifecycleLine]:
-    """Return only the events about the lifecycle of work items."""
+def lifecycle_lines(lines: Sequence[Line], most: int | None = None) -> tuple[list[LifecycleLine], int]:
+    """Return only the events about the lifecycle of work items, and how many in the middle are left out.
+
+    most: return at most so many.
+    """
+    left_out = 0 if most is None else max(0, sum(lifecycle_count(line.event) for line in lines) - most)
+    if most is None or not left_out:
+        return [one for line in lines for one in _lifecycle_of(line)], 0
+    # The reasons are put into words for those only that are shown.
+    first = islice((one for line in lines for one in _lifecycle_of(line)), most // 2)
+    last = islice((one for line in reversed(lines) for one in reversed(_lifecycle_of(line))), most - most // 2)
+    return [*first, *reversed(list(last))], left_out
+
+
+def _lifecycle_of(line: Line) -> list[LifecycleLine]:
+    seq, at, event = line
     return [
         LifecycleLine(seq, at, one, 0 if isinstance(event, AttemptStarted) else part)
-        for seq, at, event in lines
         for part, one in enumerate(lifecycle_events(at, event), start=1)
     ]
 

@@ -1,39 +1,49 @@
-"""Shorten an explanation to what can be looked at: the first and the last of what there is very much of."""
+"""Shorten a log to what can be looked at: the first and the last of what there is very much of."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
-import msgspec
-
-from redrive.explain.explanation import Explanation
-from redrive.explain.parts import ItemEntry
+from redrive.flows.events import AttemptStarted, ItemAdded, ItemDeferred, ItemStarted, Line
 
 T = TypeVar("T")
 
 
-def shorten(explanation: Explanation, most: int) -> Explanation:
-    """Return it with at most so many entries, attempts of each item, and events; it says how many it leaves out."""
-    timeline = _ends(explanation.timeline, most)
-    for entry in timeline:
-        if isinstance(entry, ItemEntry):
-            attempts, held_back = entry.attempts, entry.held_back
-            entry.attempts, entry.held_back = _ends(attempts, most), _ends(held_back, most)
-            entry.elided = len(attempts) - len(entry.attempts)
-            entry.elided_held_back = len(held_back) - len(entry.held_back)
-    events = _ends(explanation.events, most)
-    return msgspec.structs.replace(
-        explanation,
-        timeline=timeline,
-        events=events,
-        waits_for=explanation.waits_for[:most],
-        elided=len(explanation.timeline) - len(timeline),
-        elided_events=len(explanation.events) - len(events),
-    )
+def ends(found: Sequence[T], most: int | None) -> list[T]:
+    """Return the first and the last of them, at most so many."""
+    middle = _middle(len(found), most)
+    return [*found[: middle.start], *found[middle.stop :]]
 
 
-def _ends(found: Sequence[T], most: int) -> list[T]:
-    """The first and the last of them."""
-    if len(found) <= most:
-        return list(found)
+def elided_lines(lines: Sequence[Line], most: int | None) -> set[int]:
+    """Return the numbers of the lines that begin an attempt, or a wait, in the middle of those of its item."""
+    elided: set[int] = set()
+    if most is None or len(lines) <= most:
+        return elided
+    begun: defaultdict[int, list[int]] = defaultdict(list)
+    held: defaultdict[int, list[int]] = defaultdict(list)
+
+    def elide(numbers: list[int]) -> None:
+        middle = _middle(len(numbers), most)
+        elided.update(numbers[middle.start : middle.stop])
+
+    for seq, _, event in lines:
+        if isinstance(event, ItemAdded):
+            # After a redrive a number may be used again, by another item.
+            elide(begun.pop(event.item, []))
+            elide(held.pop(event.item, []))
+        if isinstance(event, AttemptStarted | ItemStarted):
+            begun[event.item].append(seq)
+        elif isinstance(event, ItemDeferred):
+            held[event.item].append(seq)
+    for numbers in (*begun.values(), *held.values()):
+        elide(numbers)
+    return elided
+
+
+def _middle(count: int, most: int | None) -> range:
+    """Return which places of so many are left out."""
+    if most is None or count <= most:
+        return range(count, count)
     first = most // 2
-    return [*found[:first], *found[len(found) - (most - first) :]]
+    return range(first, count - (most - first))

@@ -16,9 +16,18 @@ from redrive.stores.records import DeadQuery, FlowRecord
 
 
 async def explain_from_store(
-    store: Store, record: FlowRecord, lines: list[Line], now: float, payloads: bool = True, ahead: bool = False
+    store: Store,
+    record: FlowRecord,
+    lines: list[Line],
+    now: float,
+    payloads: bool = True,
+    ahead: bool = False,
+    most: int | None = None,
 ) -> Explanation:
-    """Explain a flow, given its record and its log; with or without what it works with, and what lies ahead."""
+    """Explain a flow, given its record and its log; with or without what it works with, and what lies ahead.
+
+    most: leave out the middle of what there is more of.
+    """
     letters = await store.list_dead_letters(DeadQuery(flow_ids=(record.id,), state=None))
     alive = await live_workers(store)
     queues = await store.list_queues(now, record.queue)
@@ -30,7 +39,7 @@ async def explain_from_store(
     shown = lines if payloads else await off_loop(len(lines) > LONG_LOG, hide_lines, lines)
     # To foresee attempts takes longer than to tell of them.
     is_long = ahead or len(lines) > LONG_LOG
-    explained = await off_loop(is_long, explain_flow, record, shown, letter, alive, queues, now, ahead)
+    explained = await off_loop(is_long, explain_flow, record, shown, letter, alive, queues, now, ahead, most)
     if payloads:
         return explained
     return msgspec.structs.replace(explained, input=hidden_text(start_arguments(record.definition, record.input)))

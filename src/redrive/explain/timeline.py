@@ -18,6 +18,7 @@ from redrive.explain.parts import (
     Outcome,
     TimerEntry,
 )
+from redrive.explain.shortened import elided_lines
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -66,9 +67,12 @@ _SETTLED = {
 _GRAPH_CANCELLED = "redrive.flows.graphs.driver.GraphCancelled"
 
 
-def build_timeline(lines: list[Line], *, has_ended: bool, has_owner: bool) -> list[Entry]:
-    """Return the log as entries, in the order in which they began."""
-    entries = _TimelineBuilder(lines).entries
+def build_timeline(lines: list[Line], *, has_ended: bool, has_owner: bool, most: int | None = None) -> list[Entry]:
+    """Return the log as entries, in the order in which they began.
+
+    most: of an item with more attempts or waits the middle is left out; its entry counts them.
+    """
+    entries = _TimelineBuilder(lines, most).entries
     if has_ended:
         _abandon(entries)
     elif not has_owner:
@@ -100,15 +104,19 @@ def _mark_left_behind(timeline: list[Entry]) -> None:
 
 
 class _TimelineBuilder:
-    def __init__(self, lines: list[Line]) -> None:
+    def __init__(self, lines: list[Line], most: int | None) -> None:
         self.entries: list[Entry] = []
         self._began = lines[0].at if lines else 0.0
         self._items: dict[int, ItemEntry] = {}
         """By number. After a redrive a number may be used again: the last item counts."""
+        self._attempts: dict[int, AttemptSummary] = {}
+        """The latest attempt of each item; none while that is one that is left out."""
         self._timers: dict[int, TimerEntry] = {}
+        elided = elided_lines(lines, most)
         kept = {line.seq for line in drop_rewound(lines)}
         for line in lines:
             self._rewound = line.seq not in kept
+            self._elided = line.seq in elided
             add_entry = _ADD_ENTRY.get(type(line.event))
             if add_entry is not None:
                 add_entry(self, self._moment(line.at), line.event)
@@ -141,6 +149,7 @@ class _TimelineBuilder:
             rewound=self._rewound,
         )
         self._items[event.item] = item
+        self._attempts.pop(event.item, None)
         self.entries.append(item)
         if isinstance(event, ItemStarted):
             self._begin(item, when, 1, event.timeout_at)
@@ -149,15 +158,19 @@ class _TimelineBuilder:
         self._begin(self._items[event.item], when, event.attempt, event.timeout_at)
 
     def _begin(self, item: ItemEntry, when: Moment, number: int, timeout_at: float | None) -> None:
-        timeout = None if timeout_at is None else self._moment(timeout_at)
         item.state = "running"
-        item.attempts.append(AttemptSummary(number=number, began=when, timeout=timeout))
+        if self._elided:
+            item.elided += 1
+            self._attempts.pop(item.number, None)
+            return
+        timeout = None if timeout_at is None else self._moment(timeout_at)
+        attempt = self._attempts[item.number] = AttemptSummary(number=number, began=when, timeout=timeout)
+        item.attempts.append(attempt)
 
     def _end(self, number: int, when: Moment, outcome: Outcome) -> AttemptSummary | None:
-        item = self._items[number]
-        if not item.attempts:
+        attempt = self._attempts.get(number)
+        if attempt is None:
             return None
-        attempt = item.attempts[-1]
         attempt.outcome = outcome
         attempt.ended = when
         if outcome != "lost":
@@ -228,8 +241,9 @@ class _TimelineBuilder:
             item.state = "waiting"
 
     def _attempt_accepted(self, when: Moment, event: AttemptAccepted) -> None:
-        item = self._items[event.item]
-        item.attempts[-1].outcome = "accepted"
+        attempt = self._attempts.get(event.item)
+        if attempt is not None:
+            attempt.outcome = "accepted"
 
     def _completion_refused(self, when: Moment, event: CompletionRefused) -> None:
         self._note(when, event, f"a late outcome for item {event.item} was refused")
@@ -237,6 +251,9 @@ class _TimelineBuilder:
     def _item_deferred(self, when: Moment, event: ItemDeferred) -> None:
         item = self._items[event.item]
         item.state = "waiting"
+        if self._elided:
+            item.elided_held_back += 1
+            return
         item.held_back.append(HeldBack(when=when, until=self._moment(event.until), why=summarize(event.reason)))
 
     def _step_settled(self, when: Moment, event: StepSettled) -> None:

@@ -11,7 +11,6 @@ from redrive.client.app import App
 from redrive.client.handle import Handle
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_json, hidden_text
-from redrive.explain.shortened import shorten
 from redrive.explain.store_reader import explain_from_store
 from redrive.flows.events import FlowCompleted, FlowFailed
 from redrive.server.access.api_keys import Caller
@@ -286,9 +285,7 @@ async def explain(request: Request[Any, Any, Any]) -> Response[Any]:
     record = await visible_flow(request, flow_id)
     lines = await app.read_lines(flow_id)
     payloads = caller_of(request.scope).sees_payloads
-    explanation = await explain_from_store(app.store, record, lines, app.now(), payloads, ahead=True)
-    if wanted.most is not None:
-        explanation = shorten(explanation, wanted.most)
+    explanation = await explain_from_store(app.store, record, lines, app.now(), payloads, ahead=True, most=wanted.most)
     return await large_json_response(explanation, len(explanation.timeline))
 
 
