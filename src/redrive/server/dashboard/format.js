@@ -70,13 +70,18 @@ export const minute = (when) => clockOfMinute.format(new Date(epoch(when)));
 /** The whole time in the reader's zone and in UTC, for a title. */
 export function fullTime(when) {
   const date = new Date(epoch(when));
-  return `${whole.format(date)}\n${date.toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC")}`;
+  return `${whole.format(date)}\n${date
+    .toISOString()
+    .replace("T", " ")
+    .replace(/\.\d+Z$/, " UTC")}`;
 }
 
 /** "workflow:Billing" as its kind and its name. */
 export function definitionParts(definition) {
   const colon = definition.indexOf(":");
-  return colon < 0 ? { kind: "", name: definition } : { kind: definition.slice(0, colon), name: definition.slice(colon + 1) };
+  return colon < 0
+    ? { kind: "", name: definition }
+    : { kind: definition.slice(0, colon), name: definition.slice(colon + 1) };
 }
 
 /** An error type without its modules: "ConnectionError" for "builtins.ConnectionError". */

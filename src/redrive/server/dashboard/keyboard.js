@@ -34,7 +34,10 @@ export function listenToKeys(destinations) {
 }
 
 function isTyping(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || target.matches("input:not([type=checkbox]), textarea, select"));
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || target.matches("input:not([type=checkbox]), textarea, select"))
+  );
 }
 
 function search() {

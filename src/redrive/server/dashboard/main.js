@@ -17,17 +17,7 @@ import { route as policies } from "./views/policies.js";
 import { route as definitions } from "./views/definitions.js";
 import { route as signIn } from "./views/signin.js";
 
-const ROUTES = [
-  now,
-  flows,
-  flow,
-  dead,
-  dependencies,
-  queues,
-  definitions,
-  policies,
-  signIn,
-];
+const ROUTES = [now, flows, flow, dead, dependencies, queues, definitions, policies, signIn];
 
 const failure = signal(null);
 
@@ -35,7 +25,9 @@ function Page() {
   if (failure.value) return html`<main class="starting"><${ErrorNotice} error=${failure.value} /></main>`;
   if (!session.value) return html`<p class="starting">Loading the dashboard …</p>`;
   if (keyNeeded.value) return html`<${signIn.View} />`;
-  const found = ROUTES.map((route) => ({ route, parameters: match(route.path, path.value) })).find((one) => one.parameters);
+  const found = ROUTES.map((route) => ({ route, parameters: match(route.path, path.value) })).find(
+    (one) => one.parameters,
+  );
   document.title = found ? `${found.route.title} · redrive` : "Not found · redrive";
   return html`<${Shell} routes=${ROUTES} current=${found?.route}>
     ${

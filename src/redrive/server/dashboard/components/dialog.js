@@ -125,7 +125,9 @@ function valuesOf(form, fields) {
       try {
         values[name] = text ? JSON.parse(text) : null;
       } catch (error) {
-        throw new Error(`${label} is not JSON: ${error.message}. Write for instance {"reservation": "r-17"}.`, { cause: error });
+        throw new Error(`${label} is not JSON: ${error.message}. Write for instance {"reservation": "r-17"}.`, {
+          cause: error,
+        });
       }
     } else values[name] = sent.get(name).trim();
   }

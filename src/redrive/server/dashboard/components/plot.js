@@ -11,7 +11,9 @@ export function Plot({ data, options, label, height = 220 }) {
   useEffect(() => {
     let plot = null;
     let gone = false;
-    const resized = new ResizeObserver(([entry]) => plot?.setSize({ width: Math.floor(entry.contentRect.width), height }));
+    const resized = new ResizeObserver(([entry]) =>
+      plot?.setSize({ width: Math.floor(entry.contentRect.width), height }),
+    );
     import("../vendor/uplot.js").then(({ default: uPlot }) => {
       if (gone) return;
       plot = new uPlot({ ...options, width: frame.current.clientWidth, height }, data, frame.current);

@@ -32,7 +32,9 @@ export function Ramp({ one }) {
   if (!points.length) return null;
   const recovering = points.some((point) => point.rate > 0);
   // A budget that nothing draws on says nothing.
-  const budgeted = points.some((point) => point.budget !== null && (one.phase !== "closed" || point.budget !== points[0].budget));
+  const budgeted = points.some(
+    (point) => point.budget !== null && (one.phase !== "closed" || point.budget !== points[0].budget),
+  );
   if (!recovering && !budgeted) return null;
   return html`<div class="ramps">
     ${recovering && html`<${Line} title="Calls a second in the recovery" points=${points} of=${(point) => point.rate} tone="busy" digits=${1} />`}

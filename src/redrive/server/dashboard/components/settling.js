@@ -82,7 +82,10 @@ export function settleMatching(verb, filter, what) {
         for (const id of flows) taken.add(id);
         seen += flows.length;
         settled += (await post(`/v1/dead-letters/${verb}`, { ...words_, flows })).settled.length;
-        progress(`${count(settled)} of ${count(expected ?? seen)} ${words.done}`, expected ? Math.min(1, settled / expected) : null);
+        progress(
+          `${count(settled)} of ${count(expected ?? seen)} ${words.done}`,
+          expected ? Math.min(1, settled / expected) : null,
+        );
       }
       refreshAll();
       return told(settled, seen, words.done);

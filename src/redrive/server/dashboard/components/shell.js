@@ -49,7 +49,8 @@ export function Shell({ routes, current, children }) {
 }
 
 /** A flow's view belongs to the list of flows. */
-const isCurrent = (route, current) => current === route || (current?.within !== undefined && current.within === route.path);
+const isCurrent = (route, current) =>
+  current === route || (current?.within !== undefined && current.within === route.path);
 
 const CONNECTIONS = {
   live: ["good", "Live"],
@@ -101,7 +102,9 @@ function Help({ routes }) {
     ["/", "search"],
     ["j k", "next and previous row"],
     ["Enter", "open the row"],
-    ...routes.filter((route) => route.nav?.key).map((route) => [`g ${route.nav.key}`, `go to ${route.nav.title ?? route.title}`]),
+    ...routes
+      .filter((route) => route.nav?.key)
+      .map((route) => [`g ${route.nav.key}`, `go to ${route.nav.title ?? route.title}`]),
     ["Esc", "close a dialog"],
     ["?", "these keys"],
   ];

@@ -12,7 +12,9 @@ export function Sparkline({ minutes, series, label, tall = false }) {
   const totals = minutes.map((_, place) => series.reduce((sum, one) => sum + (one.values[place] ?? 0), 0));
   const highest = Math.max(1, ...totals);
   const height = tall ? HEIGHT * 2 : HEIGHT;
-  const sums = series.map((one) => `${one.name} ${count(one.values.reduce((sum, value) => sum + value, 0))}`).join(", ");
+  const sums = series
+    .map((one) => `${one.name} ${count(one.values.reduce((sum, value) => sum + value, 0))}`)
+    .join(", ");
   return html`<figure class="sparkline">
     <svg viewBox=${`0 0 ${minutes.length * 4} ${height}`} preserveAspectRatio="none" role="img" aria-label=${`${label}: ${sums}`}>
       ${minutes.map((at, place) => html`<${Bar} key=${at} at=${at} place=${place} series=${series} scale=${(height - 1) / highest} height=${height} />`)}

@@ -26,7 +26,9 @@ export function Table({ columns, rows, id, caption, empty, chosen, label = id, t
       </thead>
       <tbody>
         ${rows.map(
-          (row) => html`<tr key=${id(row)} class=${tone?.(row) ?? ""} aria-selected=${chosen?.value.has(id(row)) || undefined}>
+          (
+            row,
+          ) => html`<tr key=${id(row)} class=${tone?.(row) ?? ""} aria-selected=${chosen?.value.has(id(row)) || undefined}>
             ${chosen && html`<td class="check"><${Choose} one=${id(row)} name=${label(row)} chosen=${chosen} /></td>`}
             ${columns.map((column, place) => bodyCell(column, row, place === 0))}
           </tr>`,

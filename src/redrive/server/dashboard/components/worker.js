@@ -10,7 +10,13 @@ import { Status } from "./status.js";
 import { Ago } from "./time.js";
 
 const RECENT = 600_000;
-const SLOTS = { loop: "Coroutines", thread: "Threads", process: "Processes", http: "HTTP steps", alone: "Suspects, one at a time" };
+const SLOTS = {
+  loop: "Coroutines",
+  thread: "Threads",
+  process: "Processes",
+  http: "HTTP steps",
+  alone: "Suspects, one at a time",
+};
 
 export function Worker({ one }) {
   const report = one.report ?? null;
@@ -33,7 +39,9 @@ export function Worker({ one }) {
 function Report({ report }) {
   const held = report.held_loop;
   // What may take the worker down runs alone; that is worth a line only when something does.
-  const slots = Object.entries(report.slots ?? {}).filter(([name, slot]) => name !== "alone" || slot.busy + (slot.waiting ?? 0) > 0);
+  const slots = Object.entries(report.slots ?? {}).filter(
+    ([name, slot]) => name !== "alone" || slot.busy + (slot.waiting ?? 0) > 0,
+  );
   return html`
     ${held && html`<${HeldLoop} held=${held} />`}
     <div class="slots">

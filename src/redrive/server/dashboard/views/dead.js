@@ -22,7 +22,19 @@ const FILTERS = [
   {
     name: "kind",
     label: "Kind",
-    options: ["exhausted", "permanent", "unmatched", "unknown", "deadline", "poison", "retry_after", "not_idempotent", "workflow", "graph", "compensated"],
+    options: [
+      "exhausted",
+      "permanent",
+      "unmatched",
+      "unknown",
+      "deadline",
+      "poison",
+      "retry_after",
+      "not_idempotent",
+      "workflow",
+      "graph",
+      "compensated",
+    ],
   },
   { name: "dependency", label: "Dependency" },
   { name: "queue", label: "Queue" },
@@ -188,13 +200,15 @@ function columns(acts, state) {
     {
       title: "Error",
       wide: true,
-      cell: (one) => html`<bdi>${cut(one.message, 160)}</bdi>${one.payload && html`<span class="cell-note mono"><bdi>${cut(one.payload, 120)}</bdi></span>`}`,
+      cell: (one) =>
+        html`<bdi>${cut(one.message, 160)}</bdi>${one.payload && html`<span class="cell-note mono"><bdi>${cut(one.payload, 120)}</bdi></span>`}`,
     },
     { title: "Attempts", number: true, cell: (one) => count(one.attempts) },
     { title: "Died", cell: (one) => html`<${Ago} at=${one.at} />` },
     state !== "dead" && {
       title: "Settled",
-      cell: (one) => html`<${Status} of=${one.state} /> by <bdi>${one.by || "someone"}</bdi><span class="cell-note"><bdi>${one.why}</bdi></span>`,
+      cell: (one) =>
+        html`<${Status} of=${one.state} /> by <bdi>${one.by || "someone"}</bdi><span class="cell-note"><bdi>${one.why}</bdi></span>`,
     },
     acts && {
       title: "Actions",

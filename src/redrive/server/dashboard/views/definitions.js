@@ -36,7 +36,9 @@ function matches(one, wanted) {
 const isIdle = (one) => !one.steps.length && !one.flows.active && !one.flows.dead;
 
 function Found({ found }) {
-  const busy = found.filter((one) => !isIdle(one)).sort((one, other) => other.flows.active - one.flows.active || one.name.localeCompare(other.name));
+  const busy = found
+    .filter((one) => !isIdle(one))
+    .sort((one, other) => other.flows.active - one.flows.active || one.name.localeCompare(other.name));
   const idle = found.filter(isIdle);
   return html`
     ${busy.map((one) => html`<${Card} key=${one.name} one=${one} />`)}
@@ -75,13 +77,18 @@ function Card({ one }) {
 const COLUMNS = [
   {
     title: "Step",
-    cell: (step) => html`<bdi>${step.name}</bdi>${step.dependency && html`<span class="cell-note">calls <a href="/dependencies"><bdi>${step.dependency}</bdi></a></span>`}`,
+    cell: (step) =>
+      html`<bdi>${step.name}</bdi>${step.dependency && html`<span class="cell-note">calls <a href="/dependencies"><bdi>${step.dependency}</bdi></a></span>`}`,
   },
   { title: "Policy", wide: true, cell: (step) => html`<${PolicyOf} step=${step} />` },
   { title: "Failed", cell: (step) => html`<${Failed} step=${step} />` },
   { title: "Succeeded", number: true, cell: (step) => count(step.succeeded) },
   { title: "Retried", number: true, cell: (step) => count(step.retried) },
-  { title: "Gave up", number: true, cell: (step) => html`<span class=${step.gave_up ? "bad-text" : ""}>${count(step.gave_up)}</span>` },
+  {
+    title: "Gave up",
+    number: true,
+    cell: (step) => html`<span class=${step.gave_up ? "bad-text" : ""}>${count(step.gave_up)}</span>`,
+  },
   { title: "Takes", number: true, cell: (step) => duration(step.mean_seconds) },
 ];
 
@@ -98,7 +105,10 @@ function PolicyOf({ step }) {
 
 /** The settings of a policy in redrive's own notation that matter most: "attempts 3, backoff exponential 1s, 2 rules". */
 function inShort(policy) {
-  const said = ["attempts", "backoff", "deadline"].map((key) => [key, new RegExp(`^${key}: (.+)$`, "m").exec(policy)?.[1]]);
+  const said = ["attempts", "backoff", "deadline"].map((key) => [
+    key,
+    new RegExp(`^${key}: (.+)$`, "m").exec(policy)?.[1],
+  ]);
   const rules = policy.match(/^\s*- match:/gm)?.length ?? 0;
   const words = said.filter(([, value]) => value && value !== "none").map(([key, value]) => `${key} ${value}`);
   return [...words, rules && plural(rules, "rule")].filter(Boolean).join(", ") || "a policy";
@@ -113,4 +123,9 @@ function Failed({ step }) {
   return html`<label class="meter ${share > 0.1 ? "full" : ""}"><span>${words} of ${count(all)}</span><meter min="0" max="1" value=${share}></meter></label>`;
 }
 
-export const route = { path: "/definitions", title: "Steps and definitions", nav: { key: "s", title: "Definitions" }, View };
+export const route = {
+  path: "/definitions",
+  title: "Steps and definitions",
+  nav: { key: "s", title: "Definitions" },
+  View,
+};

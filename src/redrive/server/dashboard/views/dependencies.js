@@ -20,7 +20,10 @@ function View() {
   const live = useLive("/v1/dependencies");
   const overview = useLive("/v1/overview");
   const found = [...(live.data?.dependencies ?? [])].sort(
-    (one, other) => WORST_FIRST.indexOf(one.phase) - WORST_FIRST.indexOf(other.phase) || other.waiting - one.waiting || one.name.localeCompare(other.name),
+    (one, other) =>
+      WORST_FIRST.indexOf(one.phase) - WORST_FIRST.indexOf(other.phase) ||
+      other.waiting - one.waiting ||
+      one.name.localeCompare(other.name),
   );
   for (const one of found) remembered(one, live.data);
   return html`
@@ -84,7 +87,10 @@ const flowsOf = (one) => `/flows?${new URLSearchParams({ dependency: one.name })
 /** What its worst circuit does, and what happens next without the reader. */
 function Sentence({ one }) {
   const worst = one.workers.filter((worker) => worker.phase === one.phase);
-  const where = worst.length === one.workers.length ? "on every worker" : `on ${count(worst.length)} of ${plural(one.workers.length, "worker")}`;
+  const where =
+    worst.length === one.workers.length
+      ? "on every worker"
+      : `on ${count(worst.length)} of ${plural(one.workers.length, "worker")}`;
   const since = earliest(worst.map((worker) => worker.since));
   const probe = earliest(worst.map((worker) => worker.probe_at));
   if (one.order?.order === "open") {
@@ -96,7 +102,8 @@ function Sentence({ one }) {
     ${probe ? html` <strong><${Countdown} to=${probe} due="now" /></strong>` : " when a step asks"}; if it succeeds, the waiting steps go on by themselves, slowly
     at first; if it fails, they wait again.`;
   }
-  if (one.phase === "half_open") return html`One probe is under way ${where}. If it succeeds, the waiting steps go on; if it fails, the circuit opens again.`;
+  if (one.phase === "half_open")
+    return html`One probe is under way ${where}. If it succeeds, the waiting steps go on; if it fails, the circuit opens again.`;
   if (one.phase === "recovering") {
     const rate = Math.max(0, ...worst.map((worker) => worker.rate ?? 0));
     return html`Back${since && html` for <${Ago} at=${since} suffix="" />`}, and taken up slowly ${where}: now ${rate.toFixed(rate < 10 ? 1 : 0)} calls a second, more with
@@ -139,10 +146,24 @@ function Workers({ one }) {
     empty=${html`<p class="quiet">No worker that is alive has called it.</p>`}
     columns=${[
       { title: "Worker", cell: (worker) => html`<bdi>${worker.worker}</bdi>` },
-      { title: "Circuit", cell: (worker) => html`<${Status} of=${worker.phase} /> ${worker.since && html`<span class="quiet">for <${Ago} at=${worker.since} suffix="" /></span>`}` },
+      {
+        title: "Circuit",
+        cell: (worker) =>
+          html`<${Status} of=${worker.phase} /> ${worker.since && html`<span class="quiet">for <${Ago} at=${worker.since} suffix="" /></span>`}`,
+      },
       { title: "Failures in a row", number: true, cell: (worker) => count(worker.failures) },
-      { title: "Probe", cell: (worker) => (worker.probe_at && worker.phase === "open" ? html`<${Countdown} to=${worker.probe_at} />` : html`<span class="quiet">–</span>`) },
-      { title: "Calls a second", number: true, cell: (worker) => (worker.rate ? worker.rate.toFixed(1) : html`<span class="quiet">no limit</span>`) },
+      {
+        title: "Probe",
+        cell: (worker) =>
+          worker.probe_at && worker.phase === "open"
+            ? html`<${Countdown} to=${worker.probe_at} />`
+            : html`<span class="quiet">–</span>`,
+      },
+      {
+        title: "Calls a second",
+        number: true,
+        cell: (worker) => (worker.rate ? worker.rate.toFixed(1) : html`<span class="quiet">no limit</span>`),
+      },
       { title: "In line", number: true, cell: (worker) => count(worker.in_line) },
       { title: "Retries left", number: true, cell: (worker) => count(worker.budget_left) },
     ]}

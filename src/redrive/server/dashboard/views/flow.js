@@ -29,7 +29,8 @@ function Flow({ id }) {
   useEffect(() => {
     if (!version) return;
     get(path).then(setDetails, () => setDetails(null));
-    if (explanation.status === "failed") get(`/v1/dead-letters/${encodeURIComponent(id)}`).then(setDead, () => setDead(null));
+    if (explanation.status === "failed")
+      get(`/v1/dead-letters/${encodeURIComponent(id)}`).then(setDead, () => setDead(null));
     else setDead(null);
   }, [path, version]);
   useEffect(() => {
@@ -148,7 +149,7 @@ function Happened({ explanation }) {
   <//>`;
 }
 
-function Values({ explanation, details }) {
+function Values({ details }) {
   if (!details || (details.result === null && !details.error)) return null;
   return html`<${Section} title=${details.error ? "Error" : "Result"}>
     ${

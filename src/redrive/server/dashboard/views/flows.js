@@ -81,7 +81,10 @@ const COLUMNS = [
   { title: "Waits for", wide: true, cell: (flow) => html`<${WaitsFor} flow=${flow} />` },
   {
     title: "Last error",
-    cell: (flow) => (flow.waits?.error_type ? html`<code title=${flow.waits.error_type}>${shortType(flow.waits.error_type)}</code>` : ""),
+    cell: (flow) =>
+      flow.waits?.error_type
+        ? html`<code title=${flow.waits.error_type}>${shortType(flow.waits.error_type)}</code>`
+        : "",
   },
   { title: "Queue", cell: (flow) => html`<bdi>${flow.queue}</bdi>` },
   { title: "Started", number: true, cell: (flow) => html`<${Ago} at=${flow.created_at} />` },
@@ -91,7 +94,8 @@ const FINISHED = ["completed", "failed", "cancelled"];
 
 function WaitsFor({ flow }) {
   const { waits } = flow;
-  if (FINISHED.includes(flow.status)) return flow.finished_at && html`<span class="quiet">ended <${Ago} at=${flow.finished_at} /></span>`;
+  if (FINISHED.includes(flow.status))
+    return flow.finished_at && html`<span class="quiet">ended <${Ago} at=${flow.finished_at} /></span>`;
   if (!waits) return flow.wake_at && flow.status === "waiting" ? html`until <${Countdown} to=${flow.wake_at} />` : "";
   return html`<span class="wait-line">
       ${capital(waitName(waits.waits_for))}${waits.dependency && html` of <bdi>${waits.dependency}</bdi>`}

@@ -58,7 +58,8 @@ function Now() {
 function leadOf(seen, needs) {
   const { retrying } = seen;
   if (retrying) {
-    const them = retrying === 1 ? "1 step is being retried; it goes" : `${count(retrying)} steps are being retried; they go`;
+    const them =
+      retrying === 1 ? "1 step is being retried; it goes" : `${count(retrying)} steps are being retried; they go`;
     return `${them} on without you.`;
   }
   return needs.length ? "Nothing else is failing." : "No step is failing, and no flow waits for anybody.";

@@ -15,13 +15,33 @@ const PAUSE = 250;
 // A longer text is not put into the URL: some proxies refuse long ones.
 const LONGEST_IN_URL = 4000;
 // Seconds between two lines of the plot.
-const ROUND_TIMES = [0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000, 31536000];
-const NOTATIONS = ["native", "brackets", "work_config", "template", "stage", "temporal", "step_functions", "tenacity", "stamina", "litellm", "backoff", "celery", "python"];
+const ROUND_TIMES = [
+  0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800,
+  2592000, 31536000,
+];
+const NOTATIONS = [
+  "native",
+  "brackets",
+  "work_config",
+  "template",
+  "stage",
+  "temporal",
+  "step_functions",
+  "tenacity",
+  "stamina",
+  "litellm",
+  "backoff",
+  "celery",
+  "python",
+];
 const EXAMPLES = [
   ["Brackets", "[RateLimitError -> retry: 10, backoff: 1m] [retry: 3, backoff: 2s, jitter: full]"],
   ["tenacity", "@retry(stop=stop_after_attempt(5), wait=wait_exponential(multiplier=1, max=30))"],
   ["Temporal", '{"initialInterval": "1s", "backoffCoefficient": 2.0, "maximumInterval": "60s", "maximumAttempts": 8}'],
-  ["Step Functions", '[{"ErrorEquals": ["States.TaskFailed"], "IntervalSeconds": 2, "MaxAttempts": 5, "BackoffRate": 2.0}]'],
+  [
+    "Step Functions",
+    '[{"ErrorEquals": ["States.TaskFailed"], "IntervalSeconds": 2, "MaxAttempts": 5, "BackoffRate": 2.0}]',
+  ],
   ["Celery", "@app.task(autoretry_for=(ConnectionError,), retry_backoff=2, retry_backoff_max=600, max_retries=7)"],
   ["work_config", '{"max_retries": 5, "backoff": 1000, "backoff_type": "exponential"}'],
 ];
@@ -79,10 +99,11 @@ function View() {
         <div class="examples" role="group" aria-label="Examples">
           <span class="quiet">Examples:</span>
           ${EXAMPLES.map(
-            ([name, example]) => html`<button key=${name} type="button" class="plain" onClick=${() => {
-              setNotation("");
-              setText(example);
-            }}>${name}</button>`,
+            ([name, example]) =>
+              html`<button key=${name} type="button" class="plain" onClick=${() => {
+                setNotation("");
+                setText(example);
+              }}>${name}</button>`,
           )}
         </div>
       </div>
@@ -123,7 +144,13 @@ function Read({ read }) {
 }
 
 /** What redrive understands otherwise than the notation means it is worth as much as a finding. */
-const asFinding = (warning) => ({ rule: warning.id, severity: "warning", message: warning.message, where: warning.key, instead: "" });
+const asFinding = (warning) => ({
+  rule: warning.id,
+  severity: "warning",
+  message: warning.message,
+  where: warning.key,
+  instead: "",
+});
 
 function Failures({ cases, value, choose }) {
   return html`<label class="failures">for
@@ -150,10 +177,17 @@ function Says({ one }) {
 function Waits({ waits }) {
   const data = useMemo(() => {
     const latest = waits.map((one) => one.latest ?? one.earliest);
-    return [waits.map((one) => one.attempt), waits.map((one) => one.earliest), latest, waits.map((one) => one.example ?? null)];
+    return [
+      waits.map((one) => one.attempt),
+      waits.map((one) => one.earliest),
+      latest,
+      waits.map((one) => one.example ?? null),
+    ];
   }, [JSON.stringify(waits)]);
   const options = useMemo(plotOptions, []);
-  const words = waits.map((one) => `attempt ${one.attempt} after ${duration(one.earliest)} to ${duration(one.latest ?? one.earliest)}`).join(", ");
+  const words = waits
+    .map((one) => `attempt ${one.attempt} after ${duration(one.earliest)} to ${duration(one.latest ?? one.earliest)}`)
+    .join(", ");
   return html`<div class="policy-waits">
     <figure class="card">
       <${Plot} data=${data} options=${options} label=${`When each attempt begins: ${words}`} height=${260} />
@@ -173,7 +207,9 @@ function waitColumns(waits) {
   const isSpread = waits.some((one) => one.latest !== one.earliest);
   return [
     { title: "Attempt", cell: (one) => count(one.attempt) },
-    ...(isSpread ? [begins("Earliest", "earliest"), begins("Latest", "latest"), begins("For example", "example")] : [begins("Begins", "earliest")]),
+    ...(isSpread
+      ? [begins("Earliest", "earliest"), begins("Latest", "latest"), begins("For example", "example")]
+      : [begins("Begins", "earliest")]),
     waits.some((one) => one.timeout) && { title: "May take", number: true, cell: (one) => duration(one.timeout) },
   ].filter(Boolean);
 }
@@ -187,10 +223,18 @@ function plotOptions() {
   return {
     legend: { show: false },
     cursor: { y: false },
-    scales: { x: { time: false, range: (_, low, high) => [low - 0.2, high + 0.2] }, y: { range: (_, __, high) => [0, high * 1.05 || 1] } },
+    scales: {
+      x: { time: false, range: (_, low, high) => [low - 0.2, high + 0.2] },
+      y: { range: (_, __, high) => [0, high * 1.05 || 1] },
+    },
     axes: [
       { ...axis, label: "attempt", labelSize: 18, size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 500, 1000] },
-      { ...axis, size: 78, incrs: ROUND_TIMES, values: (_, ticks) => ticks.map((one) => (one === 0 ? "0" : duration(one))) },
+      {
+        ...axis,
+        size: 78,
+        incrs: ROUND_TIMES,
+        values: (_, ticks) => ticks.map((one) => (one === 0 ? "0" : duration(one))),
+      },
     ],
     series: [
       { label: "attempt" },

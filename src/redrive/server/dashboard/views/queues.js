@@ -47,11 +47,20 @@ function Queues({ queues }) {
     id=${(one) => one.name}
     empty=${html`<${Empty} title="No flow was started yet"><p>A queue appears with its first flow.</p><//>`}
     columns=${[
-      { title: "Queue", cell: (one) => html`<a data-row href=${`/flows?${new URLSearchParams({ queue: one.name })}`}><bdi>${one.name}</bdi></a>` },
+      {
+        title: "Queue",
+        cell: (one) =>
+          html`<a data-row href=${`/flows?${new URLSearchParams({ queue: one.name })}`}><bdi>${one.name}</bdi></a>`,
+      },
       { title: "State", wide: true, cell: (one) => html`<${State} one=${one} />` },
       { title: "Running", cell: (one) => html`<${Running} one=${one} />` },
       { title: "Ready", number: true, cell: (one) => count(one.ready) },
-      { title: "Waiting", number: true, cell: (one) => html`${count(one.waiting)}${one.due > 0 && html`<span class="cell-note">${count(one.due)} due</span>`}` },
+      {
+        title: "Waiting",
+        number: true,
+        cell: (one) =>
+          html`${count(one.waiting)}${one.due > 0 && html`<span class="cell-note">${count(one.due)} due</span>`}`,
+      },
       { title: "Paused", number: true, cell: (one) => count(one.paused) },
       { title: "Parked", number: true, cell: (one) => count(one.parked) },
       admin && {
@@ -83,7 +92,8 @@ function State({ one }) {
 }
 
 function Running({ one }) {
-  if (one.limit === null) return html`<span class="number">${count(one.running)}</span> <span class="quiet">no limit</span>`;
+  if (one.limit === null)
+    return html`<span class="number">${count(one.running)}</span> <span class="quiet">no limit</span>`;
   return html`<label class="meter">
     <span>${count(one.running)} of ${count(one.limit)}</span>
     <meter min="0" max=${one.limit} value=${Math.min(one.running, one.limit)}></meter>
@@ -134,10 +144,13 @@ function limit(one) {
     verb: "Set the limit",
     fields: [{ name: "limit", label: "Limit", hint: "empty: no limit", value: one.limit ?? "", optional: true }],
     run: async ({ limit: text }) => {
-      if (text !== "" && !/^[1-9]\d*$/.test(text)) throw new Error(`${text} is not a limit; write a whole number from 1, or nothing for no limit.`);
+      if (text !== "" && !/^[1-9]\d*$/.test(text))
+        throw new Error(`${text} is not a limit; write a whole number from 1, or nothing for no limit.`);
       await send("PUT", pathOf(one), { limit: text === "" ? null : Number(text) });
       refresh("/v1/queues");
-      return text === "" ? `The queue ${one.name} has no limit.` : `The queue ${one.name} runs ${count(Number(text))} of its flows at once.`;
+      return text === ""
+        ? `The queue ${one.name} has no limit.`
+        : `The queue ${one.name} runs ${count(Number(text))} of its flows at once.`;
     },
   });
 }

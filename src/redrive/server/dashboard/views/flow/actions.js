@@ -21,13 +21,24 @@ const CONTROLS = {
     says: "No further attempt begins until it is resumed. Running attempts may finish.",
     done: "The flow will pause.",
   },
-  resume: { title: "Resume this flow?", verb: "Resume", says: "It goes on where it stopped.", done: "The flow goes on." },
+  resume: {
+    title: "Resume this flow?",
+    verb: "Resume",
+    says: "It goes on where it stopped.",
+    done: "The flow goes on.",
+  },
   cancel: {
     title: "Cancel this flow?",
     verb: "Cancel the flow",
     danger: true,
     says: "Its waits end, and its code may clean up. A cancelled flow cannot be taken up again.",
-    fields: [{ name: "force", kind: "check", label: "End it at once: none of its code runs any more, and nothing is compensated" }],
+    fields: [
+      {
+        name: "force",
+        kind: "check",
+        label: "End it at once: none of its code runs any more, and nothing is compensated",
+      },
+    ],
     done: "The flow will be cancelled.",
   },
 };
@@ -74,7 +85,8 @@ export function FlowActions({ explanation, isDead }) {
   }
   if (FINISHED.includes(status)) return null;
   const held = status === "paused" || status === "parked";
-  const waits = !held && explanation.timeline.some((entry) => entry.type === "item" && entry.state === "waiting" && !entry.rewound);
+  const waits =
+    !held && explanation.timeline.some((entry) => entry.type === "item" && entry.state === "waiting" && !entry.rewound);
   return html`
     ${waits && html`<button class="button main" onClick=${() => control(flow, "retry")}>Retry now</button>`}
     ${
@@ -97,7 +109,15 @@ const STEP_ACTIONS = {
     title: (step) => `Complete ${step} by hand?`,
     verb: "Complete it",
     says: "The flow goes on as if the step had succeeded with these outputs. Nothing is called.",
-    fields: [{ name: "outputs", kind: "json", label: "Outputs", hint: 'as JSON, such as {"reservation": "r-17"}', value: "{}" }],
+    fields: [
+      {
+        name: "outputs",
+        kind: "json",
+        label: "Outputs",
+        hint: 'as JSON, such as {"reservation": "r-17"}',
+        value: "{}",
+      },
+    ],
     done: "The step will be completed.",
   },
   resolve: {
@@ -117,7 +137,10 @@ export function StepActions({ flow, step, index }) {
       title: action.title(step),
       says: html`<p>${action.says}</p>`,
       run: async (values) => {
-        await post(`/v1/flows/${encodeURIComponent(flow)}/steps/${encodeURIComponent(step)}/${name}`, { ...values, index });
+        await post(`/v1/flows/${encodeURIComponent(flow)}/steps/${encodeURIComponent(step)}/${name}`, {
+          ...values,
+          index,
+        });
         refresh("/v1/flows");
         return action.done;
       },

@@ -31,7 +31,9 @@ export function Attempts({ explanation }) {
 function attemptRows({ timeline }) {
   const rows = timeline
     .filter((entry) => entry.type === "item")
-    .flatMap((item) => (item.attempts ?? []).map((attempt, place) => ({ item, attempt, place, held: heldAfter(item, place) })));
+    .flatMap((item) =>
+      (item.attempts ?? []).map((attempt, place) => ({ item, attempt, place, held: heldAfter(item, place) })),
+    );
   return rows.sort((one, other) => other.attempt.began.after - one.attempt.began.after);
 }
 
@@ -44,7 +46,8 @@ function heldAfter(item, place) {
 const COLUMNS = [
   {
     title: "Step",
-    cell: ({ item, attempt }) => html`<bdi>${item.step}</bdi> <span class="cell-note">attempt ${attempt.number}, item ${item.number}</span>`,
+    cell: ({ item, attempt }) =>
+      html`<bdi>${item.step}</bdi> <span class="cell-note">attempt ${attempt.number}, item ${item.number}</span>`,
   },
   { title: "Outcome", cell: ({ attempt }) => html`<${Outcome} of=${attempt.outcome ?? "running"} />` },
   { title: "Began", cell: ({ attempt }) => html`<${Time} at=${attempt.began.at} />` },

@@ -1,7 +1,9 @@
 // The time axis of a waterfall: what happened is linear; what is still to come has a scale of its own beside it.
 
 const PAST_SHARE = 68;
-const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
+const STEPS = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800,
+];
 
 /**
  * from, now: epoch milliseconds; ahead: the times still to come. They get a part of the width, in which each is as far
@@ -24,6 +26,7 @@ function ticksOf(from, now, past) {
   const step = (STEPS.find((one) => past / 1000 / one <= 5) ?? Math.ceil(past / 5 / 86_400_000) * 86_400) * 1000;
   const ticks = [];
   const zone = new Date(from).getTimezoneOffset() * 60_000;
-  for (let at = Math.ceil((from - zone) / step) * step + zone; at <= now && ticks.length < 12; at += step) ticks.push(at);
+  for (let at = Math.ceil((from - zone) / step) * step + zone; at <= now && ticks.length < 12; at += step)
+    ticks.push(at);
   return past < 1000 ? [] : ticks;
 }

@@ -83,7 +83,9 @@ export function StepGraph({ steps, timeline }) {
       place.set(name, { x: PAD + column * (WIDTH + GAP_X), y: top + row * (HEIGHT + GAP_Y) });
     }
   }
-  const rowOf = new Map(timeline.filter((entry) => entry.type === "item").map((entry) => [entry.step, `item-${entry.number}`]));
+  const rowOf = new Map(
+    timeline.filter((entry) => entry.type === "item").map((entry) => [entry.step, `item-${entry.number}`]),
+  );
   return html`<${Section} title="Graph" aside=${plural(steps.length, "step")}>
     <div class="card graph" role="region" aria-label="The graph of the steps" tabindex="0">
       <svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`}>
@@ -113,7 +115,9 @@ function lineThrough(places) {
 /** The state of a step's items says more than that the step is under way. */
 function stateOf(step) {
   const states = step.items.map((item) => item.state);
-  return step.state === "running" ? (["failed", "running", "waiting"].find((one) => states.includes(one)) ?? step.state) : step.state;
+  return step.state === "running"
+    ? (["failed", "running", "waiting"].find((one) => states.includes(one)) ?? step.state)
+    : step.state;
 }
 
 function Node({ step, at, row }) {

@@ -77,7 +77,9 @@ const decided = (decision) =>
 function Wait({ segment }) {
   const { attempt, planned } = segment;
   if (!attempt) {
-    const text = segment.lastWait ? "the last wait before it would give up" : `backoff before attempt ${planned.number}`;
+    const text = segment.lastWait
+      ? "the last wait before it would give up"
+      : `backoff before attempt ${planned.number}`;
     return html`<${Title} segment=${segment} text=${text} />
       <p>Planned: it happens only if every attempt before it fails.</p>`;
   }

@@ -29,7 +29,13 @@ function timerRow(timer, now, ended) {
   const from = at(timer.set);
   const to = timer.fired ? at(timer.fired) : (ended ?? at(timer.until));
   const segments = split({ kind: "timer", tone: "held", from, to, timer }, now);
-  return { id: `timer-${timer.number}`, name: "timer", state: timer.fired ? "completed" : ended ? "abandoned" : "waiting", segments, entry: timer };
+  return {
+    id: `timer-${timer.number}`,
+    name: "timer",
+    state: timer.fired ? "completed" : ended ? "abandoned" : "waiting",
+    segments,
+    entry: timer,
+  };
 }
 
 function itemRow(item, now, ended) {
@@ -55,7 +61,15 @@ function attemptSegment(item, attempt, now, ended) {
   const from = at(attempt.began);
   const isRunning = outcome === "running" || outcome === "accepted" || outcome === "left behind";
   const to = attempt.ended ? at(attempt.ended) : isRunning ? now : (ended ?? from);
-  return { kind: "attempt", tone: ATTEMPT_TONES[outcome] ?? "quiet", from, to: Math.max(from, to), item, attempt, outcome };
+  return {
+    kind: "attempt",
+    tone: ATTEMPT_TONES[outcome] ?? "quiet",
+    from,
+    to: Math.max(from, to),
+    item,
+    attempt,
+    outcome,
+  };
 }
 
 /** The waits between an attempt and the next: what was decided, and then what its dependency held back. */
@@ -86,7 +100,8 @@ function heldSegments(item, held, end, now) {
   });
 }
 
-const toneOfWait = (attempt) => (attempt.decision?.because?.retry_after ? "busy" : attempt.outcome === "returned" ? "quiet" : "warn");
+const toneOfWait = (attempt) =>
+  attempt.decision?.because?.retry_after ? "busy" : attempt.outcome === "returned" ? "quiet" : "warn";
 
 /** A segment that reaches past now, as two: what has passed, and what is to come. */
 function split(segment, now) {
@@ -103,13 +118,23 @@ function future(item, schedule, now) {
   let from = null;
   for (const planned of schedule.attempts ?? []) {
     const earliest = at(planned.at);
-    if (from !== null && earliest > from) segments.push({ kind: "wait", tone: "warn", ahead: true, from, to: earliest, item, planned });
-    segments.push({ kind: "future", tone: "quiet", ahead: true, from: Math.max(now, earliest), to: Math.max(now, earliest), item, planned });
+    if (from !== null && earliest > from)
+      segments.push({ kind: "wait", tone: "warn", ahead: true, from, to: earliest, item, planned });
+    segments.push({
+      kind: "future",
+      tone: "quiet",
+      ahead: true,
+      from: Math.max(now, earliest),
+      to: Math.max(now, earliest),
+      item,
+      planned,
+    });
     from = Math.max(now, earliest);
   }
   const end = schedule.gives_up_at ? at(schedule.gives_up_at) : null;
   if (end !== null) {
-    if (from !== null && end > from) segments.push({ kind: "wait", tone: "warn", ahead: true, from, to: end, item, lastWait: true });
+    if (from !== null && end > from)
+      segments.push({ kind: "wait", tone: "warn", ahead: true, from, to: end, item, lastWait: true });
     segments.push({ kind: "giveUp", tone: "bad", ahead: true, from: end, to: end, item, schedule });
   }
   return segments;

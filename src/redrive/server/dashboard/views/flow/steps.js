@@ -15,7 +15,9 @@ const DONE = ["completed", "skipped", "compensated", "cancelled", "abandoned"];
 export function Steps({ details, explanation }) {
   const [most, setMost] = useState(AT_ONCE);
   if (!details) return null;
-  const policies = new Map(explanation.timeline.filter((entry) => entry.type === "item").map((entry) => [entry.number, entry]));
+  const policies = new Map(
+    explanation.timeline.filter((entry) => entry.type === "item").map((entry) => [entry.number, entry]),
+  );
   const rows = details.steps.flatMap((step) => rowsOf(step, policies));
   const byHand = may("operate") && !["completed", "cancelled"].includes(details.status);
   // What needs a look stands first; the sort is stable otherwise.
@@ -49,14 +51,21 @@ function columns(details, byHand) {
   return [
     {
       title: "Step",
-      cell: ({ step, item, items }) => html`<bdi>${step.name}</bdi>${step.items.length > 1 && html` <span class="quiet">${items > 1 ? plural(items, "item") : `item ${item.index + 1} of ${step.items.length}`}</span>`}
+      cell: ({
+        step,
+        item,
+        items,
+      }) => html`<bdi>${step.name}</bdi>${step.items.length > 1 && html` <span class="quiet">${items > 1 ? plural(items, "item") : `item ${item.index + 1} of ${step.items.length}`}</span>`}
         ${item?.compensates && html`<span class="cell-note">compensates <bdi>${item.compensates}</bdi></span>`}`,
     },
     { title: "State", cell: (row) => html`<${Status} of=${stateOf(row)} />` },
     {
       title: "Attempts",
       number: true,
-      cell: ({ item, items }) => (item && items === 1 ? html`${count(item.attempts)}<span class="quiet"> of ${item.max_attempts ?? "∞"}</span>` : ""),
+      cell: ({ item, items }) =>
+        item && items === 1
+          ? html`${count(item.attempts)}<span class="quiet"> of ${item.max_attempts ?? "∞"}</span>`
+          : "",
     },
     {
       title: "What is next",

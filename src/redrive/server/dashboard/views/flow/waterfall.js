@@ -86,7 +86,9 @@ function Axis({ axis }) {
 function Row({ row, axis, current, choose }) {
   const [focus, setFocus] = useState(0);
   useEffect(() => setFocus(Math.max(0, row.segments.length - 1)), [row.segments.length]);
-  const visible = row.segments.map((segment, place) => ({ segment, place })).filter(({ segment }) => segment.to >= axis.from);
+  const visible = row.segments
+    .map((segment, place) => ({ segment, place }))
+    .filter(({ segment }) => segment.to >= axis.from);
   const move = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
@@ -146,4 +148,5 @@ function Legend({ rows }) {
 }
 
 /** How long the whole took or takes, for the header. */
-export const spanText = (explanation, at) => duration((at - Date.parse(explanation.began_at ?? explanation.created_at)) / 1000);
+export const spanText = (explanation, at) =>
+  duration((at - Date.parse(explanation.began_at ?? explanation.created_at)) / 1000);

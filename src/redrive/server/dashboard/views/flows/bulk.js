@@ -11,11 +11,21 @@ import { isFiltered } from "./selection.js";
 const AT_ONCE = 4;
 
 const ACTIONS = {
-  retry: { verb: "Retry now", says: "Attempts that wait begin at once. Flows that wait for nothing are left as they are." },
+  retry: {
+    verb: "Retry now",
+    says: "Attempts that wait begin at once. Flows that wait for nothing are left as they are.",
+  },
   pause: { verb: "Pause", says: "No further attempt of them begins until they are resumed." },
   resume: { verb: "Resume", says: "Paused and parked flows go on where they stopped." },
-  cancel: { verb: "Cancel", danger: true, says: "Their waits end, and their code may clean up. A cancelled flow cannot be taken up again." },
-  redrive: { verb: "Redrive", says: "Flows that failed for good go on at the step that failed, with a fresh allowance of attempts." },
+  cancel: {
+    verb: "Cancel",
+    danger: true,
+    says: "Their waits end, and their code may clean up. A cancelled flow cannot be taken up again.",
+  },
+  redrive: {
+    verb: "Redrive",
+    says: "Flows that failed for good go on at the step that failed, with a fresh allowance of attempts.",
+  },
 };
 
 export function BulkBar({ chosen, selection, total, flows }) {
@@ -23,8 +33,13 @@ export function BulkBar({ chosen, selection, total, flows }) {
   if (!may("operate") || !chosen.value.size) return null;
   const everyOne = all && chosen.value.size === flows.length && isFiltered(selection);
   const canAll = isFiltered(selection) && chosen.value.size === flows.length && total && total.count > flows.length;
-  const shown = everyOne ? `All ${count(total?.count)}${total?.more ? " or more" : ""} that match` : `${count(chosen.value.size)} selected`;
-  const names = namesFor(flows.filter((flow) => everyOne || chosen.value.has(flow.id)), everyOne);
+  const shown = everyOne
+    ? `All ${count(total?.count)}${total?.more ? " or more" : ""} that match`
+    : `${count(chosen.value.size)} selected`;
+  const names = namesFor(
+    flows.filter((flow) => everyOne || chosen.value.has(flow.id)),
+    everyOne,
+  );
   const act = (name) => (everyOne ? askAll(name, selection, chosen) : askChosen(name, [...chosen.value], chosen));
   return html`<div class="bulk" role="region" aria-label="Actions on the selected flows">
     <strong>${shown}</strong>
@@ -61,7 +76,10 @@ function askChosen(name, ids, chosen) {
       const rest = [...ids];
       const turn = async () => {
         for (let id = rest.shift(); id !== undefined; id = rest.shift()) {
-          const path = name === "redrive" ? `/v1/dead-letters/${encodeURIComponent(id)}/redrive` : `/v1/flows/${encodeURIComponent(id)}/${name}`;
+          const path =
+            name === "redrive"
+              ? `/v1/dead-letters/${encodeURIComponent(id)}/redrive`
+              : `/v1/flows/${encodeURIComponent(id)}/${name}`;
           try {
             await post(path, values);
           } catch (error) {
@@ -104,7 +122,10 @@ function askAll(name, filter, chosen) {
         done += answer.done;
         seen += answer.count;
         cursor = answer.next;
-        progress(`${count(seen)} of ${count(Math.max(expected, seen))}`, expected ? Math.min(1, seen / expected) : null);
+        progress(
+          `${count(seen)} of ${count(Math.max(expected, seen))}`,
+          expected ? Math.min(1, seen / expected) : null,
+        );
       } while (cursor);
       chosen.value = new Set();
       refresh("/v1/flows");

@@ -22,7 +22,12 @@ export function Filters({ parameters }) {
     <${Search} text=${parameters.get("text") ?? ""} focus=${parameters.get("focus") === "search"} />
     <ul class="tabs" aria-label="By state">
       ${TABS.map(([name, filter]) => {
-        const url = urlWith({ status: filter.status ?? null, retrying: filter.retrying ?? null, cursor: null, focus: null });
+        const url = urlWith({
+          status: filter.status ?? null,
+          retrying: filter.retrying ?? null,
+          cursor: null,
+          focus: null,
+        });
         return html`<li key=${name}><a href=${url} aria-current=${isShown(filter, parameters) ? "true" : undefined}>${name}</a></li>`;
       })}
     </ul>
@@ -39,7 +44,10 @@ export function Filters({ parameters }) {
 
 function isShown(filter, parameters) {
   const same = (one, other) => one.length === other.length && one.every((each) => other.includes(each));
-  return same(parameters.getAll("status"), filter.status ?? []) && (parameters.get("retrying") ?? "") === (filter.retrying ?? "");
+  return (
+    same(parameters.getAll("status"), filter.status ?? []) &&
+    (parameters.get("retrying") ?? "") === (filter.retrying ?? "")
+  );
 }
 
 function Search({ text, focus }) {
@@ -85,7 +93,9 @@ function More({ parameters }) {
   const apply = (event) => {
     event.preventDefault();
     const sent = new FormData(event.target);
-    const changes = Object.fromEntries([...FIELDS.map(([name]) => name), "waits_for", "since"].map((name) => [name, sent.get(name).trim()]));
+    const changes = Object.fromEntries(
+      [...FIELDS.map(([name]) => name), "waits_for", "since"].map((name) => [name, sent.get(name).trim()]),
+    );
     setQuery({ ...changes, cursor: null, focus: null });
     setOpen(false);
   };
@@ -93,7 +103,8 @@ function More({ parameters }) {
     <summary class="button">Filters</summary>
     <form key=${parameters.toString()} class="card" onSubmit=${apply}>
       ${FIELDS.map(
-        ([name, title, hint]) => html`<label key=${name} class="field"><span>${title}</span><input name=${name} maxlength="200" placeholder=${hint} defaultValue=${parameters.get(name) ?? ""} /></label>`,
+        ([name, title, hint]) =>
+          html`<label key=${name} class="field"><span>${title}</span><input name=${name} maxlength="200" placeholder=${hint} defaultValue=${parameters.get(name) ?? ""} /></label>`,
       )}
       <label class="field"><span>Waits for</span>
         <select name="waits_for">

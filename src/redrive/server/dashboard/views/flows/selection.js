@@ -30,7 +30,8 @@ export function inWords(parameters) {
   const selection = selectionOf(parameters);
   const words = [];
   if (selection.waits_for) words.push({ name: "waits_for", text: `waits for ${waitName(selection.waits_for)}` });
-  if (SPANS[parameters.get("since")]) words.push({ name: "since", text: `started in the last ${parameters.get("since")}` });
+  if (SPANS[parameters.get("since")])
+    words.push({ name: "since", text: `started in the last ${parameters.get("since")}` });
   for (const name of ["definition", "dependency", "error", "queue", "key"]) {
     if (selection[name]) words.push({ name, text: `${name}: ${selection[name]}` });
   }

@@ -66,7 +66,11 @@ export function outagesOf(seen) {
 export function heldOf(seen) {
   const held = seen.queues
     .filter((one) => one.paused)
-    .map((one) => ({ id: one.name, text: `the queue ${one.name}, with ${plural(one.depth, "flow")}`, href: "/queues" }));
+    .map((one) => ({
+      id: one.name,
+      text: `the queue ${one.name}, with ${plural(one.depth, "flow")}`,
+      href: "/queues",
+    }));
   if (seen.counts.paused) held.push({ id: "", text: plural(seen.counts.paused, "flow"), href: "/flows?status=paused" });
   return held;
 }
@@ -76,7 +80,8 @@ export function headlineOf(seen) {
   const needs = needsOf(seen).length;
   if (needs) return needs === 1 ? "1 thing needs you" : `${count(needs)} things need you`;
   const outages = outagesOf(seen);
-  if (outages.length) return `${outages.map((one) => one.name).join(" and ")} ${isAre(outages.length)} failing; nothing needs you`;
+  if (outages.length)
+    return `${outages.map((one) => one.name).join(" and ")} ${isAre(outages.length)} failing; nothing needs you`;
   return seen.retrying ? "Nothing needs you" : "Everything is fine";
 }
 

@@ -65,13 +65,18 @@ function reasonColumns(waits) {
     {
       title: "Waits for",
       wide: true,
-      cell: (row) => html`<a data-row href=${withQuery("/flows", { waits_for: row.waits_for, error: row.error_type, retrying: row.waits_for ? "" : "true" })}>
+      cell: (
+        row,
+      ) => html`<a data-row href=${withQuery("/flows", { waits_for: row.waits_for, error: row.error_type, retrying: row.waits_for ? "" : "true" })}>
         ${row.waits_for ? capital(waitName(row.waits_for)) : "Is being tried right now"}
       </a>`,
     },
     {
       title: "After",
-      cell: (row) => (row.error_type ? html`<code title=${row.error_type}>${shortType(row.error_type)}</code>` : html`<span class="quiet">no failure</span>`),
+      cell: (row) =>
+        row.error_type
+          ? html`<code title=${row.error_type}>${shortType(row.error_type)}</code>`
+          : html`<span class="quiet">no failure</span>`,
     },
     {
       title: "The first goes on",
@@ -88,7 +93,8 @@ const DEFINITION = [
   {
     title: "Definition",
     wide: true,
-    cell: (row) => html`<a data-row href=${withQuery("/flows", { definition: row.definition })}><${Definition} of=${row.definition} /></a>`,
+    cell: (row) =>
+      html`<a data-row href=${withQuery("/flows", { definition: row.definition })}><${Definition} of=${row.definition} /></a>`,
   },
   { title: "Retrying", number: true, cell: (row) => number(row.retrying) },
   { title: "Dead", number: true, cell: (row) => number(row.dead, "strong-bad") },

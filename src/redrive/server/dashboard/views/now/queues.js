@@ -17,7 +17,12 @@ const COLUMNS = [
       ${row.paused && html` <${Status} of="paused" />`}`,
   },
   { title: "Unfinished", number: true, cell: (row) => count(row.depth) },
-  { title: "Running", number: true, cell: (row) => html`${count(row.running)}${row.limit !== null && html`<span class="quiet"> of ${count(row.limit)}</span>`}` },
+  {
+    title: "Running",
+    number: true,
+    cell: (row) =>
+      html`${count(row.running)}${row.limit !== null && html`<span class="quiet"> of ${count(row.limit)}</span>`}`,
+  },
 ];
 
 export function Queues({ queues }) {
