@@ -1,41 +1,13 @@
 """`redrive dashboard`: the page and the API over a store, without a worker, and read-only unless told otherwise."""
 
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
+from tests.cli.running_command import RunningCommands
 from tests.cli.test_serve import SHOP, Command, run  # noqa: F401 - a fixture
 
-PATIENCE = 30.0
 WHY = {"why": "a test"}
-
-
-class Dashboard:
-    def __init__(self, process: "subprocess.Popen[str]", output: Path) -> None:
-        self.process = process
-        self._output = output
-        found = self.until(lambda: re.search(r"redrive dashboard: (http://\S+)/ \(", self.said))
-        self.client = httpx.Client(base_url=found[1], timeout=PATIENCE)
-
-    @property
-    def said(self) -> str:
-        return self._output.read_text()
-
-    def until(self, look: Callable[[], Any]) -> Any:
-        limit = time.monotonic() + PATIENCE
-        while not (found := look()):
-            assert time.monotonic() < limit, self.said
-            assert self.process.poll() is None, self.said
-            time.sleep(0.02)
-        return found
 
 
 @pytest.fixture
@@ -46,34 +18,12 @@ def flow(run: Command) -> str:  # noqa: F811 - a fixture
 
 
 @pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Callable[..., Dashboard]]:
-    processes: list[subprocess.Popen[str]] = []
-    opened: list[Dashboard] = []
-
-    def begin(*arguments: str, **environ: str) -> Dashboard:
-        output = tmp_path / f"output-{len(processes)}"
-        with output.open("w") as file:
-            process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-m", "redrive.cli", "dashboard", "--port", "0", *arguments],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                text=True,
-                env={**os.environ, "REDRIVE_STORE": f"sqlite:///{tmp_path}/app.db", **environ},
-            )
-        processes.append(process)
-        opened.append(Dashboard(process, output))
-        return opened[-1]
-
-    yield begin
-    for one in opened:
-        one.client.close()
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+def dashboard(tmp_path: Path) -> Iterator[RunningCommands]:
+    with RunningCommands(tmp_path, "dashboard", r"redrive dashboard: (http://\S+)/ \(") as begin:
+        yield begin
 
 
-def test_it_shows_and_changes_nothing(dashboard: Callable[..., Dashboard], flow: str) -> None:
+def test_it_shows_and_changes_nothing(dashboard: RunningCommands, flow: str) -> None:
     shown = dashboard()
     assert "read-only; --operate allows changes; no API keys, for this machine only; store sqlite:///" in shown.said
     assert shown.client.get(f"/v1/flows/{flow}").json()["status"] == "ready"
@@ -96,11 +46,10 @@ def test_it_shows_and_changes_nothing(dashboard: Callable[..., Dashboard], flow:
         assert "read-only; redrive dashboard --operate" in answer.json()["detail"]
     assert shown.client.post("/v1/policies", json={"text": "[retry: 3]"}).status_code == 200
     assert shown.client.get(f"/v1/flows/{flow}").json()["status"] == "ready"
-    shown.process.send_signal(signal.SIGTERM)
-    assert shown.process.wait(PATIENCE) == 0
+    assert shown.stop() == 0
 
 
-def test_with_operate_it_may(dashboard: Callable[..., Dashboard], flow: str) -> None:
+def test_with_operate_it_may(dashboard: RunningCommands, flow: str) -> None:
     shown = dashboard("--operate")
     assert "flows can be changed" in shown.said
     assert shown.client.get("/v1/session").json()["read_only"] is False
@@ -109,7 +58,7 @@ def test_with_operate_it_may(dashboard: Callable[..., Dashboard], flow: str) -> 
     assert shown.client.get(f"/v1/flows/{flow}").json()["status"] == "ready"
 
 
-def test_with_keys_it_asks_for_one(dashboard: Callable[..., Dashboard], flow: str, run: Command) -> None:  # noqa: F811 - a fixture
+def test_with_keys_it_asks_for_one(dashboard: RunningCommands, flow: str, run: Command) -> None:  # noqa: F811 - a fixture
     key = run("keys", "add", "--role", "operate", "--name", "anna").out.strip().splitlines()[-1].split()[-1]
     shown = dashboard()
     assert shown.client.get("/v1/flows").status_code == 401
@@ -118,7 +67,7 @@ def test_with_keys_it_asks_for_one(dashboard: Callable[..., Dashboard], flow: st
     assert shown.client.delete("/v1/session", headers={"X-Redrive-Request": "1"}).status_code == 204
 
 
-def test_it_opens_in_the_browser(dashboard: Callable[..., Dashboard], flow: str, tmp_path: Path) -> None:
+def test_it_opens_in_the_browser(dashboard: RunningCommands, flow: str, tmp_path: Path) -> None:
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" > "{opened}"\n')
     browser.chmod(0o755)

@@ -2,26 +2,23 @@
 
 import getpass
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 import pytest
+from tests.cli.running_command import RunningCommand, RunningCommands
 
 from redrive.cli import main
 from redrive.flows.graphs.graph import GRAPHS
 
 SHOP = str(Path(__file__).with_name("durable_shop.py"))
-PATIENCE = 30.0
 GRAPH = """
 graph: {name}
 steps:
@@ -64,60 +61,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return run_command
 
 
-class Server:
-    def __init__(self, process: "subprocess.Popen[str]", output: Path) -> None:
-        self.process = process
-        self._output = output
-        found = self.until(lambda: re.search(r"redrive serves (http://\S+):", self.said))
-        self.client = httpx.Client(base_url=found[1], timeout=PATIENCE)
-
-    @property
-    def said(self) -> str:
-        return self._output.read_text()
-
-    def until(self, look: Callable[[], Any]) -> Any:
-        limit = time.monotonic() + PATIENCE
-        while not (found := look()):
-            assert time.monotonic() < limit, self.said
-            assert self.process.poll() is None, self.said
-            time.sleep(0.02)
-        return found
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
-
-
 class Serve(Protocol):
-    def __call__(self, *arguments: str) -> Server: ...
+    def __call__(self, *arguments: str) -> RunningCommand: ...
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    processes: list[subprocess.Popen[str]] = []
-    servers: list[Server] = []
-
-    def begin(*arguments: str) -> Server:
-        output = tmp_path / f"output-{len(processes)}"
-        with output.open("w") as file:
-            process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-m", "redrive.cli", "serve", "--port", "0", *arguments],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                text=True,
-                env={**os.environ, "REDRIVE_STORE": f"sqlite:///{tmp_path}/app.db"},
-            )
-        processes.append(process)
-        servers.append(Server(process, output))
-        return servers[-1]
-
-    yield begin
-    for server in servers:
-        server.client.close()
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    with RunningCommands(tmp_path, "serve", r"redrive serves (http://\S+):") as begin:
+        yield begin
 
 
 def graph_file(folder: Path, name: str, action: str = "cli_pay") -> str:
