@@ -17,6 +17,7 @@ import redrive
 from redrive import Graph, RetryPolicy, Workflow, action, current_attempt, workflow
 from redrive.client.app import App
 from redrive.client.flow_inputs import FlowInput
+from redrive.errors import FlowFinishedError
 from redrive.flows.events import AttemptFailed, AttemptReturned, CancelRequested, Paused, Redriven, Resumed
 from redrive.flows.messages import Cancel, read_message
 from redrive.flows.scripts.script import Script
@@ -352,6 +353,51 @@ def test_cancelling_by_force_leaves_nothing_of_a_flow_that_is_in_no_workers_memo
             with pytest.raises(redrive.FlowCancelledError):
                 await handle.result(timeout=10)
             assert await app.retries() == []
+
+    asyncio.run(scenario())
+
+
+def test_a_flow_that_no_worker_knows_is_ended_by_force_without_its_code(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address, worker=False) as app:
+            handle = await app.start(Patient.call())
+            await handle.cancel(by="ops", why="its code is gone", force=True)
+            assert await handle.status() == "cancelled"
+            with pytest.raises(redrive.FlowCancelledError):
+                await handle.result(timeout=10)
+            assert (await app.explain(handle.id)).headline == "cancelled at once by ops (its code is gone)"
+            with pytest.raises(FlowFinishedError):
+                await handle.cancel(force=True)
+            assert await app.store.list_workers() == []
+
+    asyncio.run(scenario())
+
+
+def test_what_is_ended_without_its_code_leaves_no_retries_and_keeps_its_log(address: str) -> None:
+    if address == "memory://":
+        pytest.skip("a store in memory ends with its worker")
+
+    async def scenario() -> None:
+        async with opened(address) as app:
+            handle = await app.start(Patient.call())
+            await eventually(app.retries)
+            await eventually(lambda: _status_is(handle, "waiting"))
+            before = await app.log(handle.id)
+        async with opened(address, worker=False) as app:
+            await app.handle(handle.id).cancel(by="ops", why="its code is gone", force=True)
+            assert await app.retries() == []
+            assert (await app.log(handle.id))[: len(before)] == before
+
+    asyncio.run(scenario())
+
+
+def test_a_flow_in_a_paused_queue_is_ended_by_force_at_once(address: str) -> None:
+    async def scenario() -> None:
+        async with opened(address) as app:
+            await app.pause_queue("default", by="ops", why="x")
+            handle = await app.start(Patient.call())
+            await handle.cancel(by="ops", why="not needed", force=True)
+            assert await handle.status() == "cancelled"
 
     asyncio.run(scenario())
 

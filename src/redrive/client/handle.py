@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from redrive.client.flow_access import FlowAccess
+from redrive.client.forced_end import end_if_nobody_would
 from redrive.client.results import Results
 from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
@@ -55,9 +56,13 @@ class Handle(Generic[T_co]):
     async def cancel(self, by: str = "", why: str = "", force: bool = False) -> None:
         """Ask the flow to stop: its waits end at once, running coroutines are cancelled, and its code may clean up.
 
-        force: end the flow without running any more of its code; nothing is compensated.
+        force: end the flow without running any more of its code; nothing is compensated. Where no live worker would
+        claim the flow, it is ended here.
         """
-        await self._send(Cancel(by=by, why=why, force=force))
+        request = Cancel(by=by, why=why, force=force)
+        await self._send(request)
+        if force:
+            await end_if_nobody_would(self._flows, self.id, request)
 
     async def pause(self, by: str = "", why: str = "") -> None:
         """Start no more attempts until the flow is resumed; running attempts may finish."""

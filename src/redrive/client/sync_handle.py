@@ -41,7 +41,8 @@ class SyncHandle(Generic[T_co]):
     def cancel(self, by: str = "", why: str = "", force: bool = False) -> None:
         """Ask the flow to stop: its waits end at once, running coroutines are cancelled, and its code may clean up.
 
-        force: end the flow without running any more of its code; nothing is compensated.
+        force: end the flow without running any more of its code; nothing is compensated. Where no live worker would
+        claim the flow, it is ended here.
         """
         self._run(lambda app: self._in(app).cancel(by, why, force))
 

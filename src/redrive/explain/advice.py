@@ -32,15 +32,17 @@ def start_worker(facts: FlowFacts) -> list[Advice]:
     kind, _, name = facts.record.definition.partition(":")
     missing = facts.eligibility.missing_actions
     if not facts.is_script and not missing:
-        text = f"start a worker with the module that defines {name}"
-        return [Advice(text, f"redrive worker MODULE{_queue_option(facts)}")]
-    modules = f"{name}.rd MODULE" if facts.is_script else "MODULE..."
-    text = f"start a worker with the {kind}, and with the modules that register its actions"
-    advice = [Advice(text, f"redrive worker {modules}{_queue_option(facts)}")]
-    if missing:
-        command = f"redrive flows cancel {facts.record.id} --force --why WHY"
-        advice.append(Advice("or end it without them, without compensation", command))
-    return advice
+        text, modules = f"start a worker with the module that defines {name}", "MODULE"
+    else:
+        text = f"start a worker with the {kind}, and with the modules that register its actions"
+        modules = f"{name}.rd MODULE" if facts.is_script else "MODULE..."
+    return [
+        Advice(text, f"redrive worker {modules}{_queue_option(facts)}"),
+        Advice(
+            "or end it without its code, without compensation",
+            f"redrive flows cancel {facts.record.id} --force --why WHY",
+        ),
+    ]
 
 
 def after_failure(facts: FlowFacts) -> list[Advice]:

@@ -6,7 +6,7 @@ from redrive.determinism.off_loop import off_loop
 from redrive.explain.explain_flow import explain_flow
 from redrive.explain.explanation import Explanation
 from redrive.explain.hidden_payloads import hidden_text, hide_lines
-from redrive.explain.worker_eligibility import DOCTOR
+from redrive.explain.worker_eligibility import DOCTOR, ENDER
 from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
 from redrive.flows.stored_inputs import start_arguments
@@ -47,7 +47,7 @@ async def explain_from_store(
 
 async def all_workers(store: Store) -> list[WorkerRecord]:
     """List the workers that hold a lease, and those whose lease has expired."""
-    return [worker for worker in await store.list_workers() if worker.name != DOCTOR]
+    return [worker for worker in await store.list_workers() if worker.name not in (DOCTOR, ENDER)]
 
 
 async def live_workers(store: Store) -> list[WorkerRecord]:

@@ -11,6 +11,9 @@ from redrive.stores.records import FlowRecord
 DOCTOR = "doctor"
 """The worker name that `redrive doctor` registers to test whether the store is writable. It claims no flows."""
 
+ENDER = "forced end"
+"""The worker name under which a flow is ended that no worker knows."""
+
 
 class WorkerEligibility:
     """Which of the live workers can run a flow."""

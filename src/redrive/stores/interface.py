@@ -173,6 +173,13 @@ class Store(Registry, Observations, Protocol):
         """
         ...
 
+    async def take_flow(self, lease: Lease, flow_id: str) -> FlowRecord | None:
+        """Take ownership of a flow that has not finished and that nobody owns, whatever it waits for.
+
+        None when there is no such flow; LeaseLostError without a lease.
+        """
+        ...
+
     async def commit(self, lease: Lease, batch: Batch) -> None:
         """Write the batch if the lease is valid in the same transaction, else raise LeaseLostError. Extends no lease.
 

@@ -179,6 +179,15 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
         next_wake = min((wake for wake in wakes if wake is not None), default=None)
         return Claimed(claimed, next_wake, len(claimed) == limit, bool(room), frozenset(data.pauses))
 
+    async def take_flow(self, lease: Lease, flow_id: str) -> FlowRecord | None:
+        data = self._data
+        data.valid_holder(lease)
+        flow = data.flows.get(flow_id)
+        if flow is None or flow.owner is not None or flow.status in FINISHED:
+            return None
+        data.put(msgspec.structs.replace(flow, status="running", owner=lease.epoch, claims=flow.claims + 1))
+        return data.flows[flow_id]
+
     async def commit(self, lease: Lease, batch: Batch) -> None:
         data = self._data
         worker = data.valid_holder(lease)

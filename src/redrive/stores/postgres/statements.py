@@ -50,6 +50,18 @@ SELECT owner, count(*) AS flows, (SELECT count(pg_notify($2, '')) FROM (SELECT F
 FROM released GROUP BY owner
 """
 
+# One row if the lease is valid, with a flow or without one; the lock keeps it from ending meanwhile.
+TAKE_FLOW = f"""
+WITH lease AS MATERIALIZED (SELECT epoch FROM workers WHERE epoch = $1 AND expires_at > now() FOR KEY SHARE),
+taken AS (
+    UPDATE flows SET
+        status = 'running', owner = lease.epoch, claims = claims + 1, wake_at = coalesce(wake_at, created_at)
+    FROM lease
+    WHERE id = $2 AND flows.owner IS NULL AND flows.finished_at IS NULL RETURNING flows.*
+)
+SELECT {selected(FLOW, "taken")} FROM lease LEFT JOIN taken ON true
+"""
+
 LAST_BATCH = "SELECT last_batch, commit_fence FROM workers WHERE epoch = $1 FOR SHARE"
 
 # Waits for a commit that is running, and rejects one that has yet to arrive.

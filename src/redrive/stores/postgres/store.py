@@ -215,6 +215,17 @@ class PostgresStore(PostgresObservations, PostgresRegistry):
     ) -> Claimed:
         return await self._claimer.claim(lease, definitions, queues, limit, now, skipped)
 
+    async def take_flow(self, lease: Lease, flow_id: str) -> FlowRecord | None:
+        async def take(connection: Any) -> list[Any]:
+            self._check_timeline(lease)
+            rows: list[Any] = await connection.fetch(statements.TAKE_FLOW, lease.epoch, flow_id)
+            return rows
+
+        rows = await self._claims.run(take)
+        if not rows:
+            raise lease_lost(lease)
+        return None if rows[0][0] is None else flow_record(rows[0])
+
     async def commit(self, lease: Lease, batch: Batch) -> None:
         statement, parameters = commit_statement(batch, self._channel_literal)
         fence = self._fences.get(lease.epoch, 0)

@@ -58,6 +58,11 @@ _IS_LARGE = "SELECT length(CAST(input AS BLOB)) > ? FROM flows WHERE number = ?"
 _TAKE = "UPDATE flows SET status = 'running', owner = ?, claims = claims + 1 WHERE number = ?"
 _TAKEN = f"SELECT number, {columns(FLOW_FIELDS)} FROM flows WHERE number IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
 
+_TAKE_ONE = f"""
+UPDATE flows SET status = 'running', owner = ?, claims = claims + 1
+WHERE id = ? AND owner IS NULL AND finished_at IS NULL RETURNING {columns(FLOW_FIELDS)}
+"""  # noqa: S608 - our own names
+
 MAX_MADE_READY = 5_000
 """How many due flows of a partition one claim makes ready: other writers must get their turn."""
 
@@ -95,6 +100,12 @@ def claim(
     limited = connection.execute(_LIMITS).fetchone() is not None
     more = len(chosen) == limit or large_left or not all_ready
     return Claimed([rows[number] for number in chosen], next_wake, more, limited, paused)
+
+
+def take_flow(connection: sqlite3.Connection, lease: Lease, flow_id: str) -> FlowRecord | None:
+    check_lease(connection, lease)
+    row = connection.execute(_TAKE_ONE, (lease.epoch, flow_id)).fetchone()
+    return None if row is None else flow_record(row)
 
 
 def _make_due_ready(connection: sqlite3.Connection, matches: _Matches, now: float) -> tuple[float | None, bool]:

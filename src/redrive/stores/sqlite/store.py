@@ -34,7 +34,7 @@ from redrive.stores.refusals import not_open
 from redrive.stores.registry_rows import KeyRow, StepRow
 from redrive.stores.sqlite import leases, observations, reads, registry, writes
 from redrive.stores.sqlite.add_flows_on import add_flows_steps_on
-from redrive.stores.sqlite.claims import claim
+from redrive.stores.sqlite.claims import claim, take_flow
 from redrive.stores.sqlite.commits import commit, committed
 from redrive.stores.sqlite.connection import connect, preallocate_wal
 from redrive.stores.sqlite.database_thread import DatabaseThread
@@ -197,6 +197,9 @@ class SqliteStore:
         skipped: Collection[str] = (),
     ) -> Claimed:
         return await self._writer.do_unflushed(claim, lease, definitions, queues, limit, now, skipped)
+
+    async def take_flow(self, lease: Lease, flow_id: str) -> FlowRecord | None:
+        return await self._writer.do_unflushed(take_flow, lease, flow_id)
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         await self._writer.do(commit, lease, batch)

@@ -4,6 +4,9 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
+from redrive.errors import LeaseLostError
 from redrive.stores.interface import Store
 from redrive.stores.leases import Lease
 from redrive.stores.queues import QueueRecord
@@ -41,6 +44,26 @@ class ClaimConformance:
         await release(store, lease, 1, "a", "ready")
         (again,) = (await store.claim(lease, [WORK], None, 10, NOW)).flows
         assert (again.id, again.claims) == ("a", 2)
+
+    @scenario
+    async def test_a_flow_that_nobody_owns_can_be_taken_whatever_it_waits_for(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        await add(store, *(new_flow(one, start_at=NOW + 99) for one in ("waits", "parked", "done")))
+        lease, others = await acquire(store), await acquire(other)
+        assert await store.take_flow(lease, "parked") is not None
+        await release(store, lease, 1, "parked", "parked")
+        assert await store.take_flow(lease, "done") is not None
+        await finish(store, lease, 2, "done", "completed")
+        for one in ("waits", "parked"):
+            flow = await store.take_flow(lease, one)
+            assert flow is not None
+            assert flow == await other.find_flow(one)
+            assert (flow.status, flow.owner) == ("running", lease.epoch)
+        assert [await other.take_flow(others, one) for one in ("waits", "done", "none")] == [None] * 3
+        await store.release_lease(lease)
+        with pytest.raises(LeaseLostError):
+            await store.take_flow(lease, "waits")
+        assert await other.take_flow(others, "waits") is not None
 
     @scenario
     async def test_the_highest_priority_goes_first_then_the_oldest_wake_up(self, stores: Stores) -> None:

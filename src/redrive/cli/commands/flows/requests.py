@@ -34,7 +34,7 @@ def cancel_command(
         typer.Option(
             "--force",
             help="End the flow at once: none of its code runs any more, and nothing is compensated. "
-            "This needs a live worker that knows the definition.",
+            "A flow that no live worker would claim is ended without one.",
         ),
     ] = False,
     why: WhyOption = "",
@@ -126,6 +126,8 @@ def _send(verb: str, flow: str, why: str, by: str, store: str, as_json: bool, **
         }
         async with audited(app, f"flow.{verb}", flow_id, by=name, detail=reason):
             await requests[verb](by=name, why=reason, **settings)
+        if settings and (await app.find(flow_id)).status == "cancelled":
+            return "it has ended"
         if any(queue.pause for queue in await app.store.list_queues(app.now(), record.queue)):
             resume = f"redrive queues resume {shlex.quote(record.queue)}"
             return f"but its queue is paused, so nothing happens until you resume it: {resume}"
