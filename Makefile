@@ -40,7 +40,8 @@ test: $(STAMP) ## all tests
 screenshots: $(STAMP) ## the pictures of the dashboard in docs/images, from a demo in the middle of an outage
 	@$(BIN)/python -m tests.dashboard.screenshots
 
-chaos: $(STAMP) ## long storms against real processes; a finding names the seed that repeats it
+chaos: $(STAMP) ## many simulated fleets, and long storms against real processes; a finding names its seed
+	@$(BIN)/python -m tests.chaos.simulate --histories 10000 --processes 2
 	@$(BIN)/python -m tests.chaos
 
 lint: lint-style lint-dashboard lint-mypy lint-pyright ## style, types and the layers of the house

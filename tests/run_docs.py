@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import redrive.assembly
-import redrive.cli.app
+import redrive.cli.app  # noqa: F401 - before the forks
 from redrive.cli import main as redrive_command
 from redrive.testing import no_waits
 

@@ -140,7 +140,7 @@ def databases_of(kind: str, folder: Path, template: str = "template0") -> dict[s
 
 
 class Migrated(NamedTuple):
-    """A database that `manage.py migrate` has made. Tests begin with copies: migrating takes longer than most of them."""
+    """A database made by `manage.py migrate`, which takes longer than most tests: they begin with copies of it."""
 
     kind: str
     folder: Path
