@@ -179,7 +179,7 @@ asyncio.run(main())
 async def test_after_a_crash_in_the_middle_it_can_be_repeated(address: str) -> None:
     if address == "memory://":
         pytest.skip("nothing of a store in memory is left after a crash")
-    killed = subprocess.run([sys.executable, "-c", KILLED, address], capture_output=True, timeout=60)  # noqa: S603, ASYNC221
+    killed = subprocess.run([sys.executable, "-c", KILLED, address], capture_output=True, timeout=60)  # noqa: S603, ASYNC221 - our own command; nothing else runs in this loop
     assert killed.returncode == 9, killed.stderr
     async with opened(address) as app:
         kept = await app.store.count_matching_flows(FlowQuery(limit=100_000))
