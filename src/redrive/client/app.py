@@ -1,7 +1,7 @@
 """`App`: starts flows, waits for them, inspects them, and redrives dead letters."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 import msgspec
 
 from redrive.client.flow_inputs import FlowInput, goals_input, input_of, job_input
-from redrive.client.flow_settings import FlowSettings, new_flow
+from redrive.client.flow_settings import FlowSettings, SharedSettings, new_flow
 from redrive.client.handle import Handle
 from redrive.client.running_app import RunningApp
 from redrive.determinism.off_loop import off_loop
@@ -34,6 +34,7 @@ from redrive.stores.refusals import not_open
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import BrokenStep, Catalogue
+    from redrive.client.many_starts import CallToStart, ManyStarts
     from redrive.client.reported_outcomes import OutcomeStatus, ReportedOutcomes
     from redrive.client.step_resolution import StepResolution
     from redrive.client.step_views import StepView
@@ -73,6 +74,7 @@ class App(RunningApp):
         delay: Timeout | datetime | None = None,
         connection: Any = None,
         traceparent: str | None = None,
+        tags: Mapping[str, str] | None = None,
         **unknown: Any,
     ) -> Handle[T]:
         """Start a flow: `await app.start(Checkout.call(order), key="order-17")`.
@@ -85,6 +87,7 @@ class App(RunningApp):
         connection: your own connection to the store's database (SQLAlchemy, Django, psycopg, asyncpg, sqlite3,
         aiosqlite): the flow exists only if your transaction commits.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
+        tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
         """
         if arguments:
@@ -100,8 +103,36 @@ class App(RunningApp):
         if unknown:
             raise unknown_setting("app.start", unknown, (*FlowSettings.__annotations__, "retry", "timeout"))
         return await self._start(
-            given, key=key, queue=queue, priority=priority, delay=delay, connection=connection, traceparent=traceparent
+            given,
+            key=key,
+            queue=queue,
+            priority=priority,
+            delay=delay,
+            connection=connection,
+            traceparent=traceparent,
+            tags=tags,
         )
+
+    async def start_many(
+        self,
+        calls: "Iterable[CallToStart]",
+        *,
+        keys: Iterable[str] | None = None,
+        progress: Callable[[int], None] | None = None,
+        **settings: Unpack[SharedSettings],
+    ) -> list[Handle[Any]]:
+        """Start many flows, a few thousand in each transaction: `await app.start_many(resize(one) for one in images)`.
+
+        calls: as `start` takes them; one that has settings of its own is a pair: `(charge(order), {"priority": 5})`.
+        keys: a key for each call. With keys, an interrupted `start_many` can be repeated: what was started is returned.
+        progress: called after each transaction with the number of flows started by then.
+        settings: those of all the flows, as for `start`.
+
+        A call that is refused raises its error; the flows of earlier transactions are started.
+        """
+        self._check_open()
+        started = await self._many_starts.start(calls, keys, progress, settings)
+        return [Handle(one.id, self._flows, self._results, one.given.read_result, one.is_new) for one in started]
 
     async def start_goals(
         self, goals: Sequence[str], inputs: Mapping[str, Any] = NO_INPUTS, **settings: Unpack[FlowSettings]
@@ -110,15 +141,24 @@ class App(RunningApp):
         return await self._start(goals_input(await self.steps(), goals, inputs), **settings)
 
     async def _start(self, given: FlowInput, *, connection: Any = None, **settings: Any) -> Handle[Any]:
-        self._affinity.check()
-        if not self._affinity.is_bound:
-            # A store in memory would accept the flow, and nothing would run it.
-            raise not_open(self.store.address)
+        self._check_open()
         now = self.now()
         flow = new_flow(self._new_id(now), now, given.definition, given.text, **settings)
         flow_id = await self._starter.start(flow, connection)
         is_new, on_connection = flow_id == flow.id, connection is not None
         return Handle(flow_id, self._flows, self._results, given.read_result, is_new, on_connection)
+
+    def _check_open(self) -> None:
+        self._affinity.check()
+        if not self._affinity.is_bound:
+            # A store in memory would accept the flow, and nothing would run it.
+            raise not_open(self.store.address)
+
+    @functools.cached_property
+    def _many_starts(self) -> "ManyStarts":
+        from redrive.client.many_starts import ManyStarts
+
+        return ManyStarts(self.store, self.now, self._new_id)
 
     def handle(self, flow_id: str) -> Handle[Any]:
         """The flow with this id."""

@@ -1,5 +1,6 @@
 """Checks the settings that a flow is started with, and makes the row that is stored."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -9,27 +10,35 @@ from redrive.flows.values.json_form import is_storable
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.queue_names import check_queue
 from redrive.stores.records import NewFlow
+from redrive.stores.tags import write_tags
 from redrive.telemetry.traceparent import read_traceparent
 from redrive.telemetry.tracing import current_traceparent
 
 LARGEST_PRIORITY = 2**31 - 1
 
 
-class FlowSettings(TypedDict, total=False):
-    """How a flow is started, whatever it runs."""
+class SharedSettings(TypedDict, total=False):
+    """How flows are started, whatever they run; many flows can share them."""
 
-    key: str | None
-    """Starting again with the same key and input returns the same flow; with another input it is a KeyTakenError."""
     queue: str
     """Which workers take the flow."""
     priority: int
     """Flows with a higher priority go first."""
     delay: Timeout | datetime | None
     """Begin later: seconds, a timedelta, text such as "2h", or a datetime."""
-    connection: Any
-    """Your own connection to the store's database: the flow exists only if your transaction commits."""
     traceparent: str | None
     """The W3C trace context that the flow's spans belong to; by default that of the current OpenTelemetry span."""
+    tags: Mapping[str, str] | None
+    """Names and texts to find flows by: {"tenant": "acme"}."""
+
+
+class FlowSettings(SharedSettings, total=False):
+    """How a flow is started, whatever it runs."""
+
+    key: str | None
+    """Starting again with the same key and input returns the same flow; with another input it is a KeyTakenError."""
+    connection: Any
+    """Your own connection to the store's database: the flow exists only if your transaction commits."""
 
 
 def new_flow(
@@ -43,6 +52,8 @@ def new_flow(
     priority: int = 0,
     delay: Any = None,
     traceparent: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    batch: str | None = None,
 ) -> NewFlow:
     """Return the row of a new flow; ValueError when a setting is invalid."""
     if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
@@ -67,6 +78,8 @@ def new_flow(
         priority=priority,
         key=key,
         traceparent=current_traceparent() if traceparent is None else traceparent,
+        batch=batch,
+        tags=write_tags(tags),
     )
 
 

@@ -2,13 +2,13 @@
 
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from redrive.client.app import NO_INPUTS, App
-from redrive.client.flow_settings import FlowSettings
+from redrive.client.flow_settings import FlowSettings, SharedSettings
 from redrive.client.handle import Handle
 from redrive.client.loop_thread import LoopThread, refuse_in_event_loop
 from redrive.client.sync_handle import SyncHandle
@@ -24,6 +24,7 @@ from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord,
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import BrokenStep
+    from redrive.client.many_starts import CallToStart
     from redrive.client.reported_outcomes import OutcomeStatus
     from redrive.client.step_views import StepView
     from redrive.flows.graphs.spec import StepSpec
@@ -136,6 +137,7 @@ class SyncApp:
         delay: Timeout | datetime | None = None,
         connection: Any = None,
         traceparent: str | None = None,
+        tags: Mapping[str, str] | None = None,
         **unknown: Any,
     ) -> SyncHandle[T]:
         """Start a flow: `app.start(Checkout.call(order), key="order-17")`.
@@ -148,18 +150,42 @@ class SyncApp:
         connection: your own connection to the store's database (SQLAlchemy, Django, psycopg, sqlite3): the flow exists
         only if your transaction commits.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
+        tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
         """
         if isinstance(call, ActionCall):
             # Read here, so that a call which is refused before it reaches the app does not count as forgotten.
             _ = call.action
-        settings: Any = {"key": key, "queue": queue, "priority": priority, "delay": delay, "traceparent": traceparent}
+        settings: Any = {"key": key, "queue": queue, "priority": priority, "delay": delay}
+        settings |= {"traceparent": traceparent, "tags": tags}
         settings |= unknown  # which the app refuses
         given: Any = call
         return self._start(
             connection,
             lambda app, on: app.start(given, *arguments, retry=retry, timeout=timeout, connection=on, **settings),
         )
+
+    def start_many(
+        self,
+        calls: "Iterable[CallToStart]",
+        *,
+        keys: Iterable[str] | None = None,
+        progress: Callable[[int], None] | None = None,
+        **settings: Unpack[SharedSettings],
+    ) -> list[SyncHandle[Any]]:
+        """Start many flows, a few thousand in each transaction: `app.start_many(resize(one) for one in images)`.
+
+        calls: as `start` takes them; one that has settings of its own is a pair: `(charge(order), {"priority": 5})`.
+        keys: a key for each call. With keys, an interrupted `start_many` can be repeated: what was started is returned.
+        progress: called after each transaction with the number of flows started by then.
+        settings: those of all the flows, as for `start`.
+
+        A call that is refused raises its error; the flows of earlier transactions are started.
+        """
+        # Made in this thread: a generator may use the app itself.
+        given = list(calls)
+        handles = self._run(lambda app: app.start_many(given, keys=keys, progress=progress, **settings))
+        return [SyncHandle(handle, self._run) for handle in handles]
 
     def start_goals(
         self, goals: Sequence[str], inputs: Mapping[str, Any] = NO_INPUTS, **settings: Unpack[FlowSettings]

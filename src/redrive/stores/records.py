@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from redrive.flows.waits import WaitsFor
+from redrive.stores.tags import check_tags
 
 FlowStatus = Literal[
     "ready",  # can be claimed
@@ -325,6 +326,9 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     definition: str | None = None
     queue: str | None = None
     key: str | None = None
+    batch: str | None = None
+    tags: dict[str, str] = {}
+    """Only flows that have all of these."""
     prefix: str | None = None
     """How their ids begin."""
     before: str | None = None
@@ -346,6 +350,10 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     created_before: float | None = None
     """Only flows created earlier than this."""
     limit: int = 100
+
+    def __post_init__(self) -> None:
+        if self.tags:
+            check_tags(self.tags)
 
 
 class RetryQuery(msgspec.Struct, frozen=True, kw_only=True):

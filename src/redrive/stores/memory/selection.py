@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord
+from redrive.stores.tags import has_tags
 
 
 def matching_flows(data: MemoryData, query: FlowQuery) -> Iterator[FlowRecord]:
@@ -20,6 +21,8 @@ def matching_flows(data: MemoryData, query: FlowQuery) -> Iterator[FlowRecord]:
         and query.definition in (None, flow.definition)
         and query.queue in (None, flow.queue)
         and query.key in (None, flow.key)
+        and query.batch in (None, flow.batch)
+        and has_tags(flow.tags, query.tags)
         and (query.prefix is None or flow.id.startswith(query.prefix))
         and (query.created_after is None or flow.created_at >= query.created_after)
         and (query.created_before is None or flow.created_at < query.created_before)

@@ -6,6 +6,7 @@ from redrive.stores.id_range import id_range
 from redrive.stores.postgres.columns import DEAD_LETTER, FLOW, RETRY, selected
 from redrive.stores.postgres.identifiers import literal
 from redrive.stores.records import DeadQuery, FlowQuery, RetryQuery
+from redrive.stores.tags import write_tags
 
 # ruff: noqa: S608 - values that are not parameters are quoted
 
@@ -72,7 +73,9 @@ def of_dead_letters(query: DeadQuery) -> Conditions:
 
 
 def _of_flows(query: FlowQuery) -> Conditions:
-    conditions = Conditions().equal(query, "definition", "queue", "key")
+    conditions = Conditions().equal(query, "definition", "queue", "key", "batch")
+    if query.tags:
+        conditions.add("tags::jsonb @> {}::text::jsonb", write_tags(query.tags))
     if query.status:
         # Literals, so that the partial indexes on these statuses can be used.
         conditions.texts.append(f"status IN ({', '.join(map(literal, query.status))})")

@@ -44,7 +44,12 @@ class Conditions:
 
 
 def of_flows(query: FlowQuery) -> Conditions:
-    found = Conditions().equal(query, "definition", "queue", "key")
+    found = Conditions().equal(query, "definition", "queue", "key", "batch")
+    if query.tags:
+        found.add("tags IS NOT NULL")
+    for name, text in query.tags.items():
+        # Names are plain; a quoted one is taken as it is.
+        found.add("json_extract(tags, ?) = ?", f'$."{name}"', text)
     if query.status:
         for condition, statuses in _PARTIAL.items():
             if statuses.issuperset(query.status):
