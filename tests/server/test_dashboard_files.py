@@ -14,7 +14,8 @@ PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 SCRIPT = b"export const answer = 42;\n" * 50
 LOAD = DashboardFiles.__dict__["load"]
 CONTENTS = {
-    "index.html": b"<!doctype html><title>redrive</title>",
+    "index.html": b"<!doctype html><head><title>redrive</title></head>",
+    "theme.js": b"document.title;",
     "main.js": SCRIPT,
     "views/now.js": b"export const route = {};",
     "vendor/preact/LICENSE": b"MIT " * 100,
@@ -24,6 +25,12 @@ CONTENTS = {
     ".hidden.js": b"no",
     "notes.sqlite": b"no",
 }
+
+PRELOADING = (
+    b'<!doctype html><head><title>redrive</title><link rel="modulepreload" href="/assets/main.js" />'
+    b'<link rel="modulepreload" href="/assets/views/now.js" /></head>'
+)
+"""The browser asks for all modules at once, and for nothing else."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +47,7 @@ def server() -> Iterator[Serving]:
 def test_every_view_is_the_same_page(server: Serving, path: str) -> None:
     answer = server.client.get(path, headers=PAGE)
     assert answer.status_code == 200
-    assert answer.content == CONTENTS["index.html"]
+    assert answer.content == PRELOADING
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 

@@ -13,6 +13,8 @@ from litestar.types import Send
 
 FOLDER = "dashboard"
 INDEX = "index.html"
+NO_MODULES = ("theme.js",)
+"""Scripts that the index page runs at once."""
 ASSETS = "/assets/"
 NOT_PAGES = ("/v1", "/assets", "/metrics", "/openapi.json", "/healthz", "/readyz")
 """What these paths answer is never the page."""
@@ -60,7 +62,10 @@ class DashboardFiles:
     """The files by their URL; without an index page nothing is served."""
 
     def __init__(self, contents: dict[str, bytes]) -> None:
-        self._files = {ASSETS + path: _file(path, body) for path, body in contents.items() if _is_sent(path)}
+        sent = {path: body for path, body in contents.items() if _is_sent(path)}
+        if INDEX in sent:
+            sent[INDEX] = _with_preloads(sent[INDEX], sorted(path for path in sent if path.endswith(".js")))
+        self._files = {ASSETS + path: _file(path, body) for path, body in sent.items()}
         self._index = self._files.pop(ASSETS + INDEX, None)
 
     @classmethod
@@ -108,6 +113,12 @@ def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
             yield from _read(entry, f"{prefix}{entry.name}/")
         else:
             yield prefix + entry.name, entry.read_bytes()
+
+
+def _with_preloads(index: bytes, scripts: list[str]) -> bytes:
+    """Have the browser ask for all modules at once, instead of for those that a module imports once it has read it."""
+    links = "".join(f'<link rel="modulepreload" href="{ASSETS}{path}" />' for path in scripts if path not in NO_MODULES)
+    return index.replace(b"</head>", links.encode() + b"</head>", 1)
 
 
 def _is_sent(path: str) -> bool:

@@ -8,6 +8,7 @@ const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15000;
 const WITHOUT_STREAM = 2000;
 const SILENCE = 40000;
+const SHOWN_EVERY = 100;
 
 /** The state of the streams of this page, as a signal: "live", "connecting", "reconnecting" or "paused". */
 export const connection = signal("connecting");
@@ -49,6 +50,10 @@ class Live {
     this.failures = 0;
     this.abort = null;
     this.timer = 0;
+    /** The latest snapshot that came, while it waits to be shown. */
+    this.latest = null;
+    this.turn = 0;
+    this.shownAt = -SHOWN_EVERY;
     this.current = signal({ data: null, error: null, state: "connecting" });
   }
 
@@ -82,6 +87,9 @@ class Live {
 
   stop() {
     clearTimeout(this.timer);
+    clearTimeout(this.turn);
+    this.turn = 0;
+    this.latest = null;
     this.abort?.abort();
     this.abort = null;
   }
@@ -101,7 +109,7 @@ class Live {
       const response = await reach(this.path, { headers, signal: abort.signal });
       if (!response.ok) throw await errorOf(response);
       if ((response.headers.get("Content-Type") ?? "").startsWith("text/event-stream")) {
-        await readEvents(response.body, (event) => this.take(event), abort);
+        await readEvents(response.body, (event) => this.take(event), abort).finally(() => this.catchUp());
       } else {
         this.show(await response.json());
         pause = WITHOUT_STREAM;
@@ -138,9 +146,27 @@ class Live {
   }
 
   take(event) {
-    if (event.id) this.lastId = event.id;
-    if (event.type === "snapshot") this.show(JSON.parse(event.data));
-    else if (event.type === "problem") this.set({ state: "reconnecting" });
+    if (event.type === "problem") {
+      this.catchUp();
+      this.set({ state: "reconnecting" });
+    }
+    if (event.type !== "snapshot") return;
+    // Each is whole, so of many that come together the last one is enough: nobody reads faster than this.
+    this.latest = event;
+    const wait = this.shownAt + SHOWN_EVERY - performance.now();
+    if (wait <= 0) this.catchUp();
+    else if (!this.turn) this.turn = setTimeout(() => this.catchUp(), wait);
+  }
+
+  catchUp() {
+    clearTimeout(this.turn);
+    this.turn = 0;
+    const event = this.latest;
+    if (!event) return;
+    this.latest = null;
+    this.shownAt = performance.now();
+    this.lastId = event.id || this.lastId;
+    this.show(JSON.parse(event.data));
   }
 
   show(data) {

@@ -63,7 +63,7 @@ function Search({ text, focus }) {
   const search = (event) => {
     clearTimeout(timer.current);
     const wanted = event.target.value.trim();
-    timer.current = setTimeout(() => setQuery({ text: wanted, cursor: null, focus: null }, { replace: true }), 200);
+    timer.current = setTimeout(() => setQuery({ text: wanted, cursor: null, focus: null }, { replace: true }), 100);
   };
   const leave = (event) => event.key === "Escape" && field.current.blur();
   return html`<input
