@@ -92,3 +92,13 @@ def test_of_snapshots_that_come_together_the_last_one_is_shown(night: Night, ope
     send(1004, then="event: problem\ndata: {}\n\n")
     expect(shown).to_contain_text("1,004 flows failed for good")
     expect(page.locator("[data-connection]")).to_have_text("Reconnecting")
+
+
+def test_a_view_that_needs_no_stream_says_nothing_about_one(night: Night, open_page: OpenPage) -> None:
+    page = open_page(f"{night.url}/policies")
+    expect(page.locator("h1")).to_have_text(re.compile("."))
+    expect(page.locator("[data-connection]")).to_have_text("")
+    page.get_by_role("link", name="Flows", exact=True).click()
+    expect(page.locator("[data-connection]")).to_have_text("Live")
+    page.get_by_role("link", name="Policies", exact=True).click()
+    expect(page.locator("[data-connection]")).to_have_text("")

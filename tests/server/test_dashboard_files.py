@@ -1,7 +1,9 @@
 """The page of the dashboard: sent without a key, with its own policy, and never in place of the API."""
 
 import gzip
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,3 +163,16 @@ def test_without_files_the_api_is_served_alone() -> None:
         with serving(worker=False) as server:
             problem(server.client.get("/", headers=PAGE), 404)
             assert server.client.get("/v1/flows").status_code == 200
+
+
+def test_the_page_is_small_and_its_rules_lie_where_they_belong() -> None:
+    """A new view is a script, its rules beside it, and a route."""
+    folder = Path(dashboard_files.__file__).parent / dashboard_files.FOLDER
+    sent = [one for one in folder.rglob("*") if one.suffix in (".js", ".css", ".html", ".svg")]
+    assert sum(len(gzip.compress(one.read_bytes())) for one in sent) <= 150_000
+    rules = {one.relative_to(folder).as_posix(): one for one in sent if one.suffix == ".css"}
+    assert max(len(one.read_text().splitlines()) for one in rules.values()) <= 400
+    imported = re.findall(r'@import url\("(.+)"\);', rules.pop("style.css").read_text())
+    assert sorted(imported) == sorted(rules)
+    views = {f"views/{one.stem}.css" for one in (folder / "views").glob("*.js")}
+    assert views == {name for name in rules if re.fullmatch("views/[^/]+", name)}

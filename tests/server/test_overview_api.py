@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -244,3 +245,14 @@ def test_explain_foresees_attempts_and_leaves_out_the_middle(server: Serving) ->
     short = look(server, f"flows/{flow_id}/explain", most=2)
     assert (len(short["events"]), short["elided_events"]) == (2, whole - 2)
     problem(server.client.get(f"/v1/flows/{flow_id}/explain", params={"most": 1}), 400)
+
+
+def test_a_dependency_with_a_slash_in_its_name_is_opened_by_its_path(server: Serving) -> None:
+    for name in ("eu/payments", "100%2F/a?b#c"):
+        path = f"/v1/dependencies/{quote(name, safe='')}"
+        answer = server.client.post(f"{path}/open", json={"why": "a test"})
+        assert (answer.status_code, answer.json()["name"]) == (202, name)
+        assert name in {one["name"] for one in look(server, "dependencies")["dependencies"]}
+        assert server.client.post(f"{path}/close", json={"why": "a test"}).status_code == 202
+    # A slash that is sent as one still parts the path.
+    problem(server.client.post("/v1/dependencies/eu/payments/open", json={"why": "a test"}), 404)

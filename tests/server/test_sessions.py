@@ -33,6 +33,10 @@ def browser(server: Serving, key: str) -> Iterator[httpx.Client]:
         yield client
 
 
+def cookie(server: Serving) -> str:
+    return f"redrive_session_{httpx.URL(server.url).port}"
+
+
 def session(client: httpx.Client, **headers: str) -> Any:
     return client.get("/v1/session", headers=headers).json()
 
@@ -82,8 +86,19 @@ def test_the_cookie_is_for_this_site_alone_and_not_for_scripts(server: Serving) 
 def test_no_two_sessions_have_the_same_cookie(server: Serving) -> None:
     key = server.key("read")
     with browser(server, key) as one, browser(server, key) as two:
-        assert one.cookies[sessions.COOKIE] != two.cookies[sessions.COOKIE]
-        assert len(one.cookies[sessions.COOKIE]) == 64
+        assert one.cookies[cookie(server)] != two.cookies[cookie(server)]
+        assert len(one.cookies[cookie(server)]) == 64
+
+
+def test_two_servers_on_one_host_leave_each_other_signed_in(server: Serving) -> None:
+    """Browsers send a cookie to every port of its host."""
+    with serving(worker=False) as other, browser(server, server.key("read", "one")) as client:
+        entered = client.post(f"{other.url}/v1/session", json={"key": other.key("operate", "two")})
+        assert entered.status_code == 200
+        assert session(client)["name"] == "one"
+        assert client.get(f"{other.url}/v1/session").json()["name"] == "two"
+        assert client.delete(f"{other.url}/v1/session", headers=OWN).status_code == 204
+        assert session(client)["name"] == "one"
 
 
 @pytest.mark.parametrize("key", ["nonsense", "rdk_000000000000_" + "0" * 64, " "])
@@ -95,17 +110,17 @@ def test_a_wrong_key_begins_none(server: Serving, key: str) -> None:
 
 def test_a_cookie_that_is_not_known_opens_nothing(server: Serving) -> None:
     for value in ("0" * 64, "", "x" * 3000):
-        answer = server.client.get("/v1/flows", headers={"Cookie": f"{sessions.COOKIE}={value}"})
+        answer = server.client.get("/v1/flows", headers={"Cookie": f"{cookie(server)}={value}"})
         assert problem(answer, 401)
 
 
 def test_signing_out_ends_the_session_and_no_other(server: Serving) -> None:
     key = server.key("read")
     with browser(server, key) as one, browser(server, key) as two:
-        value = one.cookies[sessions.COOKIE]
+        value = one.cookies[cookie(server)]
         assert one.delete("/v1/session", headers=OWN).status_code == 204
-        assert sessions.COOKIE not in one.cookies
-        again = one.get("/v1/flows", headers={"Cookie": f"{sessions.COOKIE}={value}"})
+        assert cookie(server) not in one.cookies
+        again = one.get("/v1/flows", headers={"Cookie": f"{cookie(server)}={value}"})
         assert "has ended" in problem(again, 401)["detail"]
         assert two.get("/v1/flows").status_code == 200
 
@@ -120,8 +135,8 @@ def test_a_session_ends_with_its_key(server: Serving) -> None:
 
 def test_a_session_ends_after_its_time() -> None:
     with serving(worker=False, session_lifetime=0.3) as server, browser(server, server.key("read")) as client:
-        value = client.cookies[sessions.COOKIE]
-        sent = {"Cookie": f"{sessions.COOKIE}={value}"}
+        value = client.cookies[cookie(server)]
+        sent = {"Cookie": f"{cookie(server)}={value}"}
         assert server.client.get("/v1/flows", headers=sent).status_code == 200
         server.until(lambda: server.client.get("/v1/flows", headers=sent).status_code, lambda code: code == 401)
 
@@ -165,7 +180,7 @@ def test_the_own_page_may(server: Serving) -> None:
 
 
 def test_a_key_in_the_header_needs_no_other_header(server: Serving) -> None:
-    sent = {"Authorization": f"Bearer {server.key('operate')}", "Cookie": f"{sessions.COOKIE}=stale"}
+    sent = {"Authorization": f"Bearer {server.key('operate')}", "Cookie": f"{cookie(server)}=stale"}
     problem(server.client.post("/v1/flows/none/cancel", json=WHY, headers=sent), 404)
 
 

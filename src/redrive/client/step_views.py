@@ -12,6 +12,7 @@ from redrive.flows.graphs.driver import GraphDriver
 from redrive.flows.graphs.edges import edges_of, given_by
 from redrive.flows.graphs.stored_graph import read_graph_input
 from redrive.flows.history import FlowHistory, Item, fold
+from redrive.flows.next_tries import next_tries
 from redrive.flows.registry import GRAPH
 from redrive.flows.replay import replay
 from redrive.flows.rewind import drop_rewound
@@ -59,8 +60,9 @@ def steps_of(record: FlowRecord, lines: Sequence[Line], now: float) -> list[Step
     by_step: dict[str, list[ItemView]] = {}
     history = fold(list(lines))
     index_of = indexes_of(record.definition, history.items.values())
+    tries = next_tries(history.items.values(), record.wake_at, now)
     for item in history.items.values():
-        view = _item(item, index_of[item.number], now, ended=history.ending is not None)
+        view = _item(item, index_of[item.number], tries.get(item.number), now, ended=history.ending is not None)
         by_step.setdefault(item.step, []).append(view)
     if not record.definition.startswith(GRAPH):
         return [
@@ -118,7 +120,7 @@ def _state_of_items(items: Sequence[ItemView]) -> str:
     return "abandoned"
 
 
-def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
+def _item(item: Item, index: int, next_try: float | None, now: float, ended: bool) -> ItemView:
     policy = item.policy
     state = "abandoned" if item.state == "cancelled" or (ended and item.is_open) else item.state
     running = state == "running"
@@ -127,7 +129,7 @@ def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
         attempts=item.attempt,
         max_attempts=most,
         retryable=policy.attempts != 1,
-        next_retry_at=item.retry_at,
+        next_retry_at=item.retry_at if next_try is None else next_try,
         dependencies_satisfied=True,
         now=now,
         running=running,
@@ -140,7 +142,7 @@ def _item(item: Item, index: int, now: float, ended: bool) -> ItemView:
         state=state,
         attempts=item.attempt,
         max_attempts=most,
-        next_retry_at=item.retry_at if state == "waiting" else None,
+        next_retry_at=next_try if state == "waiting" else None,
         retry_eligible=answer.retry_eligible and not done and item.state != "failed",
         ready=answer.ready and item.is_open and not ended,
         reason="it is done" if done else "it failed for good" if item.state == "failed" else answer.reason,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.parts import AttemptSummary, ItemEntry, TimerEntry, Wait
+from redrive.flows.next_tries import next_tries
 from redrive.formatting.text import format_attempt_number, format_count, summarize
 
 # Stored times are rounded to microseconds, so a timer and the wake-up that it set may differ slightly.
@@ -33,6 +34,7 @@ def name_item(item: ItemEntry) -> str:
 
 
 def _open_items(facts: FlowFacts) -> Iterator[Wait]:
+    tries = next_tries(facts.history.items.values(), facts.record.wake_at, facts.now)
     for item in facts.items:
         last = item.attempts[-1] if item.attempts else None
         if item.state == "queued":
@@ -45,10 +47,8 @@ def _open_items(facts: FlowFacts) -> Iterator[Wait]:
             yield Wait(what=f"the end of attempt {last.number} of {name_item(item)}", until=last.timeout)
         elif item.state == "waiting":
             waiting = facts.history.items[item.number]
-            retry_at, why = waiting.retry_at, summarize(waiting.deferred)
-            # An item that its dependency still holds back at that time begins when it has its turn.
-            is_known = retry_at is not None and not (why and retry_at < facts.now)
-            until = facts.moment(retry_at) if retry_at is not None and is_known else None
+            retry_at, why = tries.get(item.number), summarize(waiting.deferred)
+            until = None if retry_at is None else facts.moment(retry_at)
             yield Wait(what=f"attempt {_next_attempt(last)} of {name_item(item)}", until=until, why=why)
 
 

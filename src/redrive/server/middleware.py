@@ -2,6 +2,7 @@
 
 import math
 from typing import Any
+from urllib.parse import unquote
 
 from litestar import Litestar
 from litestar.types import Message, Receive, Send
@@ -12,6 +13,7 @@ from redrive.server.access.authentication import CALLER, Authenticator
 from redrive.server.context import BODY_CLAIM, CLIENT
 from redrive.server.contract.problems import MEDIA_TYPE, ProblemError, problem_for
 from redrive.server.dashboard_files import DashboardFiles, send_file
+from redrive.server.requests.parsing import SLASH_IN_NAME
 from redrive.server.transport.body_budget import BodyBudget, BodyClaim
 from redrive.server.transport.connections import peer_of
 from redrive.server.transport.http_protocol import RESERVED
@@ -75,6 +77,7 @@ class Middleware:
         except ProblemError as error:
             await _send_problem(error, send_with_headers)
             return
+        scope = _with_slashes_in_names(scope)
         if scope["method"] == "HEAD" and scope["path"] in MONITORED_PATHS:
             # In a copy: the server still knows that the method was HEAD, and sends no body.
             scope = {**scope, "method": "GET"}
@@ -107,6 +110,15 @@ class Middleware:
 def _address(scope: Any) -> str:
     # As connections are counted: one host may own many addresses.
     return peer_of(scope.get("client")) or "?"
+
+
+def _with_slashes_in_names(scope: Any) -> Any:
+    """Tell a slash that a name contains, sent as %2F, from those that part the path: servers decode both alike."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2f" not in raw.lower():
+        return scope
+    parts = [unquote(part).replace("/", SLASH_IN_NAME) for part in raw.partition(b"?")[0].decode("latin-1").split("/")]
+    return {**scope, "path": "/".join(parts)}
 
 
 def _is_health_check(scope: Any) -> bool:

@@ -8,7 +8,7 @@ from litestar.handlers.base import BaseRouteHandler
 
 from redrive.server.access.api_keys import ApiKeys, Caller
 from redrive.server.access.loopback import is_loopback_host, is_own_origin
-from redrive.server.access.sessions import COOKIE, Sessions
+from redrive.server.access.sessions import Sessions, cookie_name
 from redrive.server.contract.operations import Operation
 from redrive.server.contract.problems import ProblemError
 
@@ -35,7 +35,7 @@ class Authenticator:
         """Return the caller; ProblemError 401 or 403 if the request is not allowed."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if await self._keys.are_required():
-            if "authorization" not in headers and (value := cookie_of(headers)):
+            if "authorization" not in headers and (value := cookie_of(headers, cookie_name(scope))):
                 return await self._by_session(value, scope["method"], headers)
             return await self._by_key(headers.get("authorization", ""))
         if not self._on_loopback:
@@ -79,11 +79,11 @@ class Authenticator:
         return caller
 
 
-def cookie_of(headers: Mapping[str, str]) -> str:
-    """Return the value of the session's cookie; empty if there is none."""
+def cookie_of(headers: Mapping[str, str], wanted: str) -> str:
+    """Return the value of a cookie; empty if there is none."""
     for pair in headers.get("cookie", "").split(";"):
         name, _, value = pair.strip().partition("=")
-        if name == COOKIE:
+        if name == wanted:
             return value
     return ""
 

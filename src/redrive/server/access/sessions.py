@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,13 @@ from redrive.server.access.api_keys import ApiKeys, Caller
 COOKIE = "redrive_session"
 MOST_SESSIONS = 2000
 MOST_PER_KEY = 100
+
+
+def cookie_name(scope: Any) -> str:
+    """Return the name of the cookie: with the port, as browsers send a cookie to every port of its host."""
+    server = scope.get("server")
+    port = None if server is None else server[1]
+    return COOKIE if port is None else f"{COOKIE}_{port}"
 
 
 class _Session(msgspec.Struct, frozen=True):

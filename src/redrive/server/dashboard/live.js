@@ -10,8 +10,9 @@ const WITHOUT_STREAM = 2000;
 const SILENCE = 40000;
 const SHOWN_EVERY = 100;
 
-/** The state of the streams of this page, as a signal: "live", "connecting", "reconnecting" or "paused". */
-export const connection = signal("connecting");
+/** The state of the streams of this page, as a signal: "live", "connecting", "reconnecting", "paused",
+ * or "none" while the view needs no stream. */
+export const connection = signal("none");
 
 /** @type {Map<string, Live>} */
 const open = new Map();
@@ -203,7 +204,8 @@ function parseEvent(block) {
 
 function report() {
   const states = [...open.values()].filter((one) => one.readers > 0).map((one) => one.current.value.state);
-  connection.value = ["reconnecting", "connecting", "paused"].find((one) => states.includes(one)) ?? "live";
+  connection.value =
+    ["reconnecting", "connecting", "paused"].find((one) => states.includes(one)) ?? (states.length ? "live" : "none");
 }
 
 // A hidden page gives its connections back: browsers have few for each server.

@@ -18,6 +18,9 @@ from redrive.server.transport.body_budget import FREE
 T = TypeVar("T")
 AnyRequest = Request[Any, Any, Any]
 
+SLASH_IN_NAME = "\x00"
+"""Stands for a slash within a name in a path; the middleware refuses paths that contain it."""
+
 _WHERE = re.compile(r" - at (?:key in )?`(\$[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
 _FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
@@ -121,7 +124,7 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
 
 def path_parameter(request: AnyRequest, name: str) -> str:
     value: str = request.path_params[name]
-    return value
+    return value.replace(SLASH_IN_NAME, "/")
 
 
 def read_header(request: AnyRequest, name: str, longest: int) -> str | None:

@@ -10,7 +10,7 @@ from msgspec import Meta
 import redrive
 from redrive.server.access.api_keys import Caller, Role
 from redrive.server.access.authentication import check_own_page, known_caller
-from redrive.server.access.sessions import COOKIE
+from redrive.server.access.sessions import cookie_name
 from redrive.server.context import client_of, context_of
 from redrive.server.contract.models import NoQuery, RequestModel, ResponseModel, json_response
 from redrive.server.contract.operations import ResponseSpec, operation
@@ -131,7 +131,7 @@ async def _described(request: Request[Any, Any, Any], caller: Caller | None) -> 
 
 
 def _cookie(request: Request[Any, Any, Any], value: str, seconds: int) -> str:
-    parts = [f"{COOKIE}={value}", "Path=/", "HttpOnly", "SameSite=Strict", f"Max-Age={seconds}"]
+    parts = [f"{cookie_name(request.scope)}={value}", "Path=/", "HttpOnly", "SameSite=Strict", f"Max-Age={seconds}"]
     # A proxy in front that speaks TLS says so; whoever else says it only loses their own cookie.
     if "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto")):
         parts.append("Secure")

@@ -57,11 +57,12 @@ const CONNECTIONS = {
   connecting: ["quiet", "Connecting"],
   reconnecting: ["warn", "Reconnecting"],
   paused: ["quiet", "Paused"],
+  none: ["quiet", ""],
 };
 
 function Connection() {
   const [tone, word] = CONNECTIONS[connection.value];
-  return html`<span class="connection ${tone}" data-connection=${connection.value} role="status"><i aria-hidden="true"></i>${word}</span>`;
+  return html`<span class="connection ${tone}" data-connection=${connection.value} role="status">${word && html`<i aria-hidden="true"></i>`}${word}</span>`;
 }
 
 function About() {
