@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from redrive.flows.graphs.notation.graph_reading import read_graph
     from redrive.flows.retry_policy import RetryPolicy
     from redrive.flows.scripts.script import Script, register_script
+    from redrive.flows.workflows.handlers import signal
     from redrive.flows.workflows.workflow import Workflow, workflow
     from redrive.handlers.steps import serve_steps
     from redrive.pipeline.durable import register_pipeline
@@ -116,6 +117,7 @@ __all__ = [
     "report_of",
     "retry",
     "serve_steps",
+    "signal",
     "time_left",
     "workflow",
 ]
@@ -145,6 +147,7 @@ _LAZY = {
     "register_pipeline": "pipeline.durable",
     "register_script": "flows.scripts.script",
     "serve_steps": "handlers.steps",
+    "signal": "flows.workflows.handlers",
     "workflow": "flows.workflows.workflow",
 }
 _MODULES = (

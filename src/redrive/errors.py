@@ -42,6 +42,7 @@ RedriveError
 │   ├── UnknownStepError            the flow has no such step or item (LookupError)
 │   ├── FlowCancelledError          the flow was cancelled, so it has no result
 │   ├── FlowFinishedError           the flow has ended and accepts no more messages
+│   ├── SignalRefusedError          the flow has no use for such a signal (ValueError)
 │   ├── InvalidStateError           the flow or step is not in a state that allows this
 │   ├── GraphFailedError            a goal of the graph can no longer be reached
 │   ├── NondeterminismError         the workflow's code no longer matches its log
@@ -113,6 +114,7 @@ __all__ = [
     "ScriptError",
     "ScriptLimitError",
     "SerializationError",
+    "SignalRefusedError",
     "SignatureError",
     "Snooze",
     "StoreError",
@@ -519,6 +521,10 @@ class FlowFinishedError(FlowError, RuntimeError):
         super().__init__(f"flow {flow_id} is {status}{hint}")
         self.flow_id = flow_id
         self.status = status
+
+
+class SignalRefusedError(FlowError, ValueError):
+    """The flow has no use for such a signal, or its arguments do not fit the handler."""
 
 
 class InvalidStateError(FlowError, RuntimeError):

@@ -50,7 +50,7 @@ class RunningApp:
         self._dependencies = dependencies_of_steps()
         self._affinity = LoopAffinity()
         self._lost_lease = False
-        self._flows = FlowAccess(store, self._affinity, self._clock)
+        self._flows = FlowAccess(store, self._affinity, self._clock, new_id)
         self._queues = QueueControl(self._flows)
         self._dead_letters = DeadLetters(self._flows)
         self._results = Results(store, self._runs_here)

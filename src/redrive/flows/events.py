@@ -12,6 +12,7 @@ import msgspec
 from redrive.failures.failure import Failure
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
+from redrive.flows.message_events import MessageEvent, SignalReceived
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 
@@ -301,6 +302,7 @@ AnyEvent = (
     | RetriedNow
     | FlowParked
     | Redriven
+    | MessageEvent
 )
 
 COMMANDS = (
@@ -343,4 +345,4 @@ read_turn: Callable[[str], list[AnyEvent]] = _DECODER.decode
 def is_activation(event: AnyEvent) -> bool:
     if isinstance(event, AttemptFailed):
         return isinstance(event.decision, GiveUp)
-    return isinstance(event, ItemCompleted | ItemGaveUp | TimerFired | TurnContinued | CancelRequested)
+    return isinstance(event, ItemCompleted | ItemGaveUp | TimerFired | TurnContinued | SignalReceived | CancelRequested)

@@ -1,7 +1,7 @@
 """A flow's history: its events folded into its current state."""
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -33,6 +33,8 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
+from redrive.flows.message_events import MessageEvent
+from redrive.flows.message_history import MessageHistory
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.waits import WaitsFor
@@ -161,6 +163,7 @@ class FlowHistory:
         "last_item",
         "last_timer",
         "long_turn",
+        "messages",
         "parked",
         "paused",
         "round",
@@ -187,6 +190,7 @@ class FlowHistory:
         """How often the flow was redriven after it had ended."""
         self.waits: Sequence[Wait] = ()
         """What the flow itself waited for: timers and operators."""
+        self.messages = MessageHistory()
 
     def apply(self, at: float, event: AnyEvent) -> None:
         apply = _APPLY.get(type(event))
@@ -371,6 +375,7 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     RetriedNow: FlowHistory._retried_now,
     FlowParked: FlowHistory._parked,
     Redriven: FlowHistory._redriven,
+    **dict.fromkeys(get_args(MessageEvent), lambda history, _, event: history.messages.apply(event)),
     **dict.fromkeys(ENDINGS, FlowHistory._ended),
 }
 

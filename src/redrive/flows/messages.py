@@ -77,7 +77,17 @@ class Completion(Message, frozen=True):
     """None when the attempt succeeded."""
 
 
-AnyMessage = Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion
+class Signal(Message, frozen=True):
+    """Something that the flow's code may wait for, or has a handler for."""
+
+    id: str
+    """Made by the sender: a signal that is sent again, because an answer was lost, has the same."""
+    name: str
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+    """The arguments by name, as a JSON object."""
+
+
+AnyMessage = Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion | Signal
 _DECODER: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 

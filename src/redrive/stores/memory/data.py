@@ -205,7 +205,7 @@ class MemoryData:
             if flow.status not in FINISHED:
                 of_queue = counts.setdefault(flow.queue, Counter())
                 of_queue[flow.status] += 1
-                of_queue["due"] += flow.status == "waiting" and (flow.wake_at or 0.0) <= now
+                of_queue["due"] += flow.status == "waiting" and flow.wake_at is not None and flow.wake_at <= now
         return [
             QueueRecord(
                 name=queue,

@@ -162,8 +162,8 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
             and (queues is None or flow.queue in queues)
             and flow.queue not in data.pauses
         ]
-        due = [flow for flow in matching if flow.status == "ready" or (flow.wake_at or 0.0) <= now]
-        wakes = [flow.wake_at for flow in matching if flow.status == "waiting" and (flow.wake_at or 0.0) > now]
+        due = [flow for flow in matching if flow.status == "ready" or _is_due(flow, now)]
+        wakes = [flow.wake_at for flow in matching if flow.status == "waiting" and not _is_due(flow, now)]
         room = {queue: most - data.owned_in(queue) for queue, most in data.limits.items()}
         claimed: list[FlowRecord] = []
         for flow in sorted(due, key=lambda flow: (-flow.priority, flow.wake_at or 0.0)):
@@ -328,3 +328,8 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
 
     async def count_retries(self) -> dict[str, int]:
         return dict(Counter(row.queue for row in self._data.retries.values()))
+
+
+def _is_due(flow: FlowRecord, now: float) -> bool:
+    """Whether a waiting flow is due; one without a time waits for a message."""
+    return flow.wake_at is not None and flow.wake_at <= now

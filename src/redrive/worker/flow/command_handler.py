@@ -15,11 +15,14 @@ from redrive.flows.events import (
 )
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
+from redrive.flows.message_events import SignalsUnread
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.flow.work_reports import report_attempt, report_item
 from redrive.worker.slots import ExecutionSlots
+
+MOST_UNREAD = 100
 
 Ending = FlowCompleted | FlowFailed | FlowCancelled
 
@@ -112,6 +115,8 @@ class CommandHandler:
                 starter.forget(item)
                 report_attempt(log, driver, item, at, "cancelled")
                 report_item(log, item, at, "cancelled")
+        if unread := [*driver.unread_signals(), *(one.signal for one in log.history.messages.buffered.values())]:
+            log.append(at, SignalsUnread(signals=tuple(unread[:MOST_UNREAD])))
         event = end_event(command, log.history)
         log.append(at, event)
         driver.discard()

@@ -11,6 +11,7 @@ from redrive.worker.flow.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.command_handler import CommandHandler
 from redrive.worker.flow.flow_log import FlowLog
+from redrive.worker.flow.signals import Signals
 from redrive.worker.flow.flow_timers import FlowTimers, TimerKind
 from redrive.worker.timer_queue import Alarm
 
@@ -40,6 +41,7 @@ class FlowRun:
         "has_begun",
         "id",
         "log",
+        "signals",
         "starter",
         "timers",
     )
@@ -52,6 +54,7 @@ class FlowRun:
         starter: AttemptStarter,
         commands: CommandHandler,
         attempts: AttemptLifecycle,
+        signals: Signals,
         alarm: Alarm,
         keep_in_memory: Callable[["FlowRun"], bool],
     ) -> None:
@@ -63,6 +66,7 @@ class FlowRun:
         self.starter = starter
         self.commands = commands
         self.attempts = attempts
+        self.signals = signals
         self.alarm = alarm
         self.has_begun = False
         self._to_resume: Sequence[int] = ()
@@ -88,6 +92,7 @@ class FlowRun:
             if not commands:
                 log.append(at, FlowBegan())
             self.commands.handle(commands, at)
+            self.signals.deliver_buffered(at)
         self.rest(at)
 
     def wake(self) -> None:
@@ -101,6 +106,7 @@ class FlowRun:
             return
         at = log.now()
         if not log.is_held:
+            self.signals.deliver_buffered(at)
             if self.driver.has_more:
                 self._continue_turn(at)
             elif self._to_resume:
@@ -164,6 +170,8 @@ class FlowRun:
     def rest(self, at: float) -> None:
         """Set the alarm for what comes next. A flow with nothing running stays in memory briefly, or is released."""
         log, active = self.log, self.starter.active
+        if not log.released:
+            self.signals.note_awaited(at)
         if (self.driver.has_more or self._to_resume) and not (log.released or log.is_held):
             if at < self.alarm.when:
                 self.alarm.set(at)
@@ -180,17 +188,19 @@ class FlowRun:
                 is_due = wake_at is None or wake_at <= at or self._has_unbegun()
                 log.release("ready" if is_due else "waiting", at if is_due else wake_at)
                 return
-            if wake_at is None:
+            if wake_at is None and not self.driver.awaits_signals:
                 log.park(NOTHING_TO_WAIT_FOR)
                 return
-            # One in line for its dependency may have its turn any time.
-            is_long = wake_at - at > SHORT_WAIT and not self.starter.in_line
-            if is_long or not (self._keep_in_memory(self) or wake_at <= at):
+            if wake_at is None or not (self._is_brief(wake_at - at) and (self._keep_in_memory(self) or wake_at <= at)):
                 log.release("waiting", wake_at)
                 return
         # Whatever is due during a pause waits until the flow is resumed.
         if wake_at is not None and wake_at < self.alarm.when and not held:
             self.alarm.set(wake_at)
+
+    def _is_brief(self, wait: float) -> bool:
+        # One in line for its dependency may have its turn any time.
+        return wait <= SHORT_WAIT or bool(self.starter.in_line)
 
     def _has_unbegun(self) -> bool:
         """Whether commands or items would have begun but for a pause: no timer is set for them."""

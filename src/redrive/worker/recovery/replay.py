@@ -16,7 +16,7 @@ from redrive.flows.action import unknown_actions
 from redrive.flows.commands import EndFlow
 from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Line, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
-from redrive.flows.messages import Cancel, ManualResolution
+from redrive.flows.messages import Cancel, ManualResolution, Signal
 from redrive.flows.replay import last_decisive_line, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 from redrive.telemetry.logs import log_flow
@@ -24,6 +24,7 @@ from redrive.worker.event_rows import items_named_in, reading_lines
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import apply_resolution, outcomes_in
 from redrive.worker.flow.redrive import redrive_items, reopen
+from redrive.worker.flow.signals import keep
 from redrive.worker.inbox import Inbox, cancel_unreplayable, obey_pause, take
 from redrive.worker.recovery.evidence import NONE, Evidence
 from redrive.worker.recovery.unreplayable import park_unreplayable
@@ -94,7 +95,7 @@ class Replayer:
             self._release_unsupported(run, missing, bool(messages))
             return
         logged = run.log.seq
-        if before.ending is not None and not (yield from reopen(run, lines, before.items, messages)):
+        if before.ending is not None and not (yield from reopen(run, lines, before, messages)):
             _release_ended(run, before.ending, before.ended_at)
             return
         yield from redrive_items(run, lines, messages)
@@ -245,8 +246,12 @@ def _fail_with_messages(run: FlowRun, lines: list[Line], error: DeserializationE
         if isinstance(said, Cancel):
             cancel_unreplayable(run, fold(lines), said)
             return
+    known = fold(lines)
     for said in words:
-        if isinstance(said, ManualResolution):
+        if isinstance(said, Signal):
+            # For a redrive.
+            keep(run.log, known, said)
+        elif isinstance(said, ManualResolution):
             log_flow(logging.ERROR, run.id, "it fails, and a message to it is dropped: %s", type(said).__name__)
     _fail_without_code(run, lines, error, None, run.log.last_at)
 
