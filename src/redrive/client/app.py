@@ -12,6 +12,7 @@ from redrive.client.flow_inputs import FlowInput, goals_input, input_of, job_inp
 from redrive.client.flow_settings import FlowSettings, SharedSettings, new_flow
 from redrive.client.handle import Handle
 from redrive.client.running_app import RunningApp
+from redrive.client.signals import signal_arguments
 from redrive.determinism.off_loop import off_loop
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine, public_lines
@@ -73,6 +74,7 @@ class App(RunningApp):
         priority: int = 0,
         delay: Timeout | datetime | None = None,
         connection: Any = None,
+        signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
@@ -86,6 +88,8 @@ class App(RunningApp):
         delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
         connection: your own connection to the store's database (SQLAlchemy, Django, psycopg, asyncpg, sqlite3,
         aiosqlite): the flow exists only if your transaction commits.
+        signal: a signal for the flow, whether it is new or its key is in use: `signal=("approved", {"by": "ann"})`. It
+        is sent right after the start: if this call fails in between, call again with the same key.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
@@ -109,6 +113,7 @@ class App(RunningApp):
             priority=priority,
             delay=delay,
             connection=connection,
+            signal=signal,
             traceparent=traceparent,
             tags=tags,
         )
@@ -140,12 +145,24 @@ class App(RunningApp):
         """Start a flow that reaches these steps of the catalogue, with all the steps that they need."""
         return await self._start(goals_input(await self.steps(), goals, inputs), **settings)
 
-    async def _start(self, given: FlowInput, *, connection: Any = None, **settings: Any) -> Handle[Any]:
+    async def _start(
+        self,
+        given: FlowInput,
+        *,
+        connection: Any = None,
+        signal: tuple[str, Mapping[str, Any]] | None = None,
+        **settings: Any,
+    ) -> Handle[Any]:
+        said = None if signal is None else signal_arguments(signal[0], (), signal[1])
+        if said is not None and connection is not None:
+            raise TypeError("signal: not with connection=, since the flow exists only once your transaction commits")
         self._check_open()
         now = self.now()
         flow = new_flow(self._new_id(now), now, given.definition, given.text, **settings)
         flow_id = await self._starter.start(flow, connection)
         is_new, on_connection = flow_id == flow.id, connection is not None
+        if said is not None:
+            await self._flows.send_signal(flow_id, *said)
         return Handle(flow_id, self._flows, self._results, given.read_result, is_new, on_connection)
 
     def _check_open(self) -> None:

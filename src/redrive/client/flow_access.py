@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from msgspec import Raw
+
 from redrive.client.loop_affinity import LoopAffinity
 from redrive.determinism.clock import Clock, whole_microseconds
 from redrive.determinism.ids import ordered_id
@@ -87,12 +89,18 @@ class FlowAccess:
             raise FlowNotFoundError(flow_id, self._store.address)
         return status
 
-    async def send_signal(self, flow_id: str, said: Signal) -> None:
-        """Leave a signal in the flow's inbox; FlowFinishedError when the flow has ended without having it."""
+    async def send_signal(
+        self, flow_id: str, name: str, arguments: str, signal_id: str | None = None, by: str = ""
+    ) -> None:
+        """Leave a signal in the flow's inbox; FlowFinishedError when the flow has ended without having it.
+
+        signal_id: the flow takes a signal of the same id once; by default, a new one.
+        """
+        new_id = self.new_id(self.now()) if signal_id is None else signal_id
+        said = Signal(id=new_id, name=name, args=Raw(arguments.encode()), by=by)
         try:
             status = await self.send(flow_id, said)
         except CommitUnknownError:
-            # The flow takes a signal once, however often it is sent.
             status = await retry_until_available(self.store, self.send, flow_id, said)
         if status in FINISHED:
             lines = await self.log(flow_id)

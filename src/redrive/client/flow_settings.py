@@ -39,6 +39,8 @@ class FlowSettings(SharedSettings, total=False):
     """Starting again with the same key and input returns the same flow; with another input it is a KeyTakenError."""
     connection: Any
     """Your own connection to the store's database: the flow exists only if your transaction commits."""
+    signal: tuple[str, Mapping[str, Any]] | None
+    """A signal for the flow, whether it is new or has the key already: its name and its arguments."""
 
 
 def new_flow(

@@ -5,15 +5,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 from redrive.client.flow_access import FlowAccess
 from redrive.client.forced_end import end_if_nobody_would
 from redrive.client.results import Results
 from redrive.client.signals import signal_arguments
 from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
-from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, Signal, check_by_and_why
+from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, check_by_and_why
 from redrive.flows.retry_policy import Timeout
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
@@ -95,10 +93,8 @@ class Handle(Generic[T_co]):
         signal: its name; or the @signal method, `Order.approved`, whose type hints then check the arguments.
         """
         name, arguments = signal_arguments(signal, args, kwargs)
-        signal_id = self._flows.new_id(self._flows.now())
-        said = Signal(id=signal_id, name=name, args=msgspec.Raw(arguments.encode()))
         with self._says_why_missing():
-            await self._flows.send_signal(self.id, said)
+            await self._flows.send_signal(self.id, name, arguments)
 
     async def _send(self, message: AnyMessage) -> None:
         with self._says_why_missing():

@@ -7,7 +7,9 @@ from redrive.flows.values.json_form import JsonForm
 from redrive.flows.workflows.handlers import check_name, handler_of
 
 
-def signal_arguments(signal: str | Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
+def signal_arguments(
+    signal: str | Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[str, str]:
     """The name of a signal, and its arguments as they are stored.
 
     signal: its name, or the @signal method of the workflow, which checks the arguments.

@@ -44,6 +44,8 @@ class SignalWait(msgspec.Struct, frozen=True, omit_defaults=True):
     """The line of the code."""
     until: float | None = None
     """When the wait times out."""
+    is_receive: bool = False
+    """Whether it takes the signal from the mailbox; otherwise it waits for a condition, whatever makes it true."""
 
 
 class SignalsAwaited(Event, frozen=True):

@@ -53,7 +53,11 @@ def signal(function: Any = None, /, *, name: str | None = None) -> Any:
                 f"@signal needs a plain method (def), not {function!r}; a method that has to wait starts a task: "
                 "asyncio.create_task(...)"
             )
-        setattr(function, _MARK, Handler("signal", check_name("signal", name or function.__name__), function))
+        setattr(
+            function,
+            _MARK,
+            Handler("signal", check_name("signal", function.__name__ if name is None else name), function),
+        )
         return function
 
     return mark if function is None else mark(function)
@@ -73,7 +77,9 @@ def handlers_of(cls: type) -> Handlers:
         if handler is None:
             base = next((one for one in cls.__mro__ if handler_of(vars(one).get(attribute)) is not None), None)
             if base is not None:
-                raise TypeError(f"{cls.__name__}.{attribute} overrides a handler of {base.__name__}: mark it as one, too")
+                raise TypeError(
+                    f"{cls.__name__}.{attribute} overrides a handler of {base.__name__}: mark it as one, too"
+                )
             continue
         if handler.name in found:
             other = found[handler.name].method

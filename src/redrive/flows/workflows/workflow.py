@@ -147,7 +147,7 @@ class WorkflowDecorator:
         loop, seconds = _loop("receive"), _seconds(timeout)
         if check_name("signal", name) in loop.conditions.handled:
             raise ValueError(f"receive({name!r}): the @signal method of that name takes it; wait for what it sets")
-        wait = SignalWait((name,), calling_line(), _until(loop, seconds))
+        wait = SignalWait((name,), calling_line(), _until(loop, seconds), is_receive=True)
         mailbox = loop.conditions.mailbox
         await loop.conditions.wait_for(lambda: mailbox.get(name), seconds, f"no signal {name!r} came", wait)
         arguments: dict[str, Any] = mailbox[name].popleft()

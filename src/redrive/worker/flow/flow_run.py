@@ -11,8 +11,8 @@ from redrive.worker.flow.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.command_handler import CommandHandler
 from redrive.worker.flow.flow_log import FlowLog
-from redrive.worker.flow.signals import Signals
 from redrive.worker.flow.flow_timers import FlowTimers, TimerKind
+from redrive.worker.flow.signals import Signals
 from redrive.worker.timer_queue import Alarm
 
 # A flow that waits longer than this leaves memory at once.
