@@ -136,6 +136,7 @@ class SyncApp:
         priority: int = 0,
         delay: Timeout | datetime | None = None,
         connection: Any = None,
+        signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
@@ -149,6 +150,8 @@ class SyncApp:
         delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
         connection: your own connection to the store's database (SQLAlchemy, Django, psycopg, sqlite3): the flow exists
         only if your transaction commits.
+        signal: a signal for the flow, whether it is new or its key is in use: `signal=("approved", {"by": "ann"})`. It
+        is sent right after the start: if this call fails in between, call again with the same key.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
@@ -156,8 +159,15 @@ class SyncApp:
         if isinstance(call, ActionCall):
             # Read here, so that a call which is refused before it reaches the app does not count as forgotten.
             _ = call.action
-        settings: Any = {"key": key, "queue": queue, "priority": priority, "delay": delay}
-        settings |= {"traceparent": traceparent, "tags": tags}
+        settings: Any = {
+            "key": key,
+            "queue": queue,
+            "priority": priority,
+            "delay": delay,
+            "signal": signal,
+            "traceparent": traceparent,
+            "tags": tags,
+        }
         settings |= unknown  # which the app refuses
         given: Any = call
         return self._start(
