@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from redrive.flows.graphs.graph import Graph, register_graph
     from redrive.flows.graphs.notation.graph_reading import read_graph
     from redrive.flows.retry_policy import RetryPolicy
+    from redrive.flows.schedules.declared import scheduled
     from redrive.flows.scripts.script import Script, register_script
     from redrive.flows.workflows.handlers import signal
     from redrive.flows.workflows.workflow import Workflow, workflow
@@ -116,6 +117,7 @@ __all__ = [
     "register_script",
     "report_of",
     "retry",
+    "scheduled",
     "serve_steps",
     "signal",
     "time_left",
@@ -146,6 +148,7 @@ _LAZY = {
     "register_graph": "flows.graphs.graph",
     "register_pipeline": "pipeline.durable",
     "register_script": "flows.scripts.script",
+    "scheduled": "flows.schedules.declared",
     "serve_steps": "handlers.steps",
     "signal": "flows.workflows.handlers",
     "workflow": "flows.workflows.workflow",

@@ -26,6 +26,7 @@ RedriveError
 │   ├── DurationError               a duration cannot be read
 │   ├── GraphError                  a graph or a step is invalid
 │   ├── ScriptError                 a script is invalid
+│   ├── ScheduleError               a schedule is invalid
 │   ├── PipelineError               a pipeline is invalid
 │   └── EventRefusedError           a pipeline event has an unknown type or wrong fields
 ├── starting a flow
@@ -33,6 +34,7 @@ RedriveError
 │   ├── ArgumentsError              the arguments do not fit the definition (ValueError)
 │   ├── InputError                  an input does not fit the graph (ValueError)
 │   ├── PlanError                   the goals cannot be reached (ValueError)
+│   ├── ScheduleNotFoundError       the store has no schedule of that name (LookupError)
 │   ├── KeyTakenError               the key belongs to a flow with another input (ValueError)
 │   ├── NoTransactionError          the connection has no transaction open (ValueError)
 │   └── WrongDatabaseError          the connection leads to another database than the store's (ValueError)
@@ -111,6 +113,8 @@ __all__ = [
     "ResponseFailedError",
     "ResultRejectedError",
     "RetryAfter",
+    "ScheduleError",
+    "ScheduleNotFoundError",
     "ScriptError",
     "ScriptLimitError",
     "SerializationError",
@@ -380,6 +384,10 @@ def _seconds(delay: object) -> float:
     return seconds
 
 
+class ScheduleError(DefinitionError):
+    """A schedule is invalid: what is wrong in it, and what to write instead."""
+
+
 class GraphError(DefinitionError):
     """A graph or a step is invalid: one line for each problem, with its position and what to write instead."""
 
@@ -453,6 +461,10 @@ class PlanError(RedriveError, ValueError):
         self.lines = tuple(lines)
         self.missing = tuple(missing)
         """The inputs that are missing."""
+
+
+class ScheduleNotFoundError(RedriveError, LookupError):
+    """The store has no schedule of that name."""
 
 
 class KeyTakenError(RedriveError, ValueError):

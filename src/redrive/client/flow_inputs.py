@@ -12,6 +12,10 @@ from redrive.flows.job import write_job
 from redrive.flows.registry import ACTION, BY_GOALS, GRAPH, SCRIPT, WORKFLOW
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.scripts.script import register_script
+from redrive.flows.workflows.workflow import Workflow
+
+Schedulable = ActionCall[Any] | FlowCall[Any] | Action[..., Any] | type[Workflow]
+"""A call, or a workflow or an action that takes no arguments."""
 
 
 class FlowInput(NamedTuple):
@@ -21,6 +25,15 @@ class FlowInput(NamedTuple):
     """The input as JSON."""
     read_result: Callable[[str], Any] | None = None
     """Reads the stored result by its type hint; None: as plain data."""
+
+
+def call_without_arguments(given: Schedulable) -> ActionCall[Any] | FlowCall[Any]:
+    """Return the call of a workflow or an action that is given itself; calls as they are."""
+    if isinstance(given, Action):
+        return given()
+    if isinstance(given, type) and issubclass(given, Workflow):
+        return given.call()
+    return given
 
 
 def _how_to_call(given: object) -> str:
