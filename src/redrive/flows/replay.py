@@ -10,9 +10,11 @@ from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, Sche
 from redrive.flows.driver import Driver
 from redrive.flows.errors.item_error import item_error
 from redrive.flows.events import (
+    COMMANDS,
     AnyEvent,
     AttemptFailed,
     CancelRequested,
+    FlowBegan,
     FlowCompleted,
     FlowFailed,
     FlowParked,
@@ -96,6 +98,16 @@ def replay(
             history.long_turn = seq
     driver.replay(None)
     return redriven.commands
+
+
+def has_begun(lines: list[Line]) -> bool:
+    """Whether the flow's code has had a turn."""
+    return any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
+
+
+def began_at(lines: list[Line]) -> float:
+    """When the flow's code had its first turn."""
+    return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
 
 
 def last_decisive_line(lines: list[Line]) -> Line | None:

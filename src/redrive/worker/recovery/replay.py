@@ -14,10 +14,10 @@ from redrive.errors import (
 )
 from redrive.flows.action import unknown_actions
 from redrive.flows.commands import EndFlow
-from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Line, Redriven, Resumed
+from redrive.flows.events import FlowParked, ItemDeferred, Line, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
 from redrive.flows.messages import Cancel, ManualResolution, Signal
-from redrive.flows.replay import last_decisive_line, replay
+from redrive.flows.replay import began_at, has_begun, last_decisive_line, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 from redrive.telemetry.logs import log_flow
 from redrive.worker.event_rows import items_named_in, reading_lines
@@ -88,7 +88,7 @@ class Replayer:
                     run.log.journal.drop_retry(run.id, number)
             return
         before = yield from fold_in_chunks(lines)
-        if before.ending is None and self._inbox.cancel_without_code(run, before, _has_begun(lines), messages):
+        if before.ending is None and self._inbox.cancel_without_code(run, before, has_begun(lines), messages):
             return
         missing = unknown_actions(run.driver.required_actions())
         if missing and (before.ending is None or messages):
@@ -102,18 +102,18 @@ class Replayer:
         if crash_loop is not None:
             _fail_without_code(run, lines, crash_loop, "poison", run.log.now())
             return
-        run.has_begun = _has_begun(lines)
+        run.has_begun = has_begun(lines)
         if not run.has_begun:
             self._begin(run, lines, messages)
             return
-        run.log.began_at = _began_at(lines)
+        run.log.began_at = began_at(lines)
         told, is_redriven = before, _is_redriven(lines)
         if is_redriven:
             before = yield from fold_in_chunks(_before_redrives(lines))
         if run.log.seq != logged:
             told = yield from fold_in_chunks(lines)
         try:
-            open_commands = yield from replay(lines, run.driver, run.log.history, _began_at(lines))
+            open_commands = yield from replay(lines, run.driver, run.log.history, began_at(lines))
         except (NondeterminismError, UnknownDefinitionError, TypeHintError) as error:
             park_unreplayable(run, lines, str(error), messages)
             return
@@ -164,14 +164,6 @@ class Replayer:
                 run.starter.active += 1
         self._slots.stop_all_but(run.id, {item.number for item in running})
         return lost
-
-
-def _has_begun(lines: list[Line]) -> bool:
-    return any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
-
-
-def _began_at(lines: list[Line]) -> float:
-    return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
 
 
 def _is_redriven(lines: list[Line]) -> bool:
