@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.batches import Batches
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.observations import Observations
 from redrive.stores.queues import QueuePause, QueueRecord
@@ -84,7 +85,7 @@ class LeaseRenewer(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(Registry, Observations, Protocol):
+class Store(Registry, Observations, Batches, Protocol):
     """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
 
     address: str

@@ -9,6 +9,7 @@ from io import FileIO
 from redrive.stores.activity import ActivityQuery, ActivityRow
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.batches import BatchCounts, BatchQuery, BatchRow
 from redrive.stores.caller_transaction import AddSteps, Database
 from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
 from redrive.stores.interface import EndListener, LeaseRenewer
@@ -32,7 +33,7 @@ from redrive.stores.records import (
 )
 from redrive.stores.refusals import not_open
 from redrive.stores.registry_rows import KeyRow, StepRow
-from redrive.stores.sqlite import leases, observations, reads, registry, writes
+from redrive.stores.sqlite import batches, leases, observations, reads, registry, writes
 from redrive.stores.sqlite.add_flows_on import add_flows_steps_on
 from redrive.stores.sqlite.claims import claim, take_flow
 from redrive.stores.sqlite.commits import commit, committed
@@ -307,6 +308,32 @@ class SqliteStore:
 
     async def list_dependency_orders(self) -> list[DependencyOrder]:
         return await self._reader.do(observations.list_dependency_orders)
+
+    # Batches
+
+    async def add_batch(self, row: BatchRow) -> BatchRow | None:
+        return await self._writer.do(batches.add_batch, row)
+
+    async def complete_batch(self, name: str, total: int, digest: str) -> None:
+        await self._writer.do(batches.complete_batch, name, total, digest)
+
+    async def find_batch(self, name: str) -> BatchRow | None:
+        return await self._reader.do(batches.find_batch, name)
+
+    async def list_batches(self, query: BatchQuery) -> list[BatchRow]:
+        return await self._reader.do(batches.list_batches, query)
+
+    async def count_batches(self, names: Sequence[str]) -> dict[str, BatchCounts]:
+        return await self._reader.do(batches.count_batches, names)
+
+    async def list_ended_batches(self, limit: int) -> list[BatchRow]:
+        return await self._reader.do(batches.list_ended_batches, limit)
+
+    async def end_batch(self, name: str, now: float) -> None:
+        await self._writer.do(batches.end_batch, name, now)
+
+    async def prune_batches(self, done_before: float, limit: int) -> int:
+        return await self._writer.do(batches.prune_batches, done_before, limit)
 
     # Registry: steps, access keys, audit log
 
