@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.in_loop import in_loop
 from tests.postgres_server import shared_server
 
 import redrive
@@ -18,15 +19,10 @@ from redrive.stores.records import FlowQuery
 from redrive.testing import crash_everywhere
 from redrive.testing.flows import FlowApp, flow_app
 
-pytestmark = [pytest.mark.anyio, pytest.mark.promise("E7")]
+pytestmark = pytest.mark.promise("E7")
 PATIENCE = 30.0
 ran: list[Any] = []
 broken = True
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +73,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else shared_server().fresh_database()
 
 
+@in_loop
 async def test_a_batch_is_counted_awaited_and_followed_by_its_report(address: str) -> None:
     async with redrive.open(address, grace=0) as app:
         calls = [work(n) for n in (1, 2, -3, 4)]
@@ -96,6 +93,7 @@ async def test_a_batch_is_counted_awaited_and_followed_by_its_report(address: st
         assert await (await app.find_batch("night")).status() == status
 
 
+@in_loop
 async def test_a_job_can_follow_and_gets_the_counts(address: str) -> None:
     async with redrive.open(address, grace=0) as app:
         batch = await app.batch("night", [work(1)], on_done=report("job"))
@@ -106,6 +104,7 @@ async def test_a_job_can_follow_and_gets_the_counts(address: str) -> None:
         assert ran == [("job", BatchCounts(completed=1))]
 
 
+@in_loop
 async def test_a_worker_starts_what_follows_without_anybody_waiting(address: str) -> None:
     async with redrive.open(address, grace=0) as app:
         batch = await app.batch("night", [work(1)], on_done=(Plain.call(), {"queue": "default", "priority": 3}))
@@ -120,6 +119,7 @@ async def test_a_worker_starts_what_follows_without_anybody_waiting(address: str
         assert (await app.find(on_done)).key == "batch:night:done"
 
 
+@in_loop
 async def test_a_batch_without_calls_is_done_at_once(address: str) -> None:
     async with redrive.open(address, worker=False) as app:
         batch = await app.batch("nothing", [], on_done=Report.call("nothing"))
@@ -129,6 +129,7 @@ async def test_a_batch_without_calls_is_done_at_once(address: str) -> None:
         assert (await app.find(status.on_done)).status == "ready"
 
 
+@in_loop
 async def test_adding_it_again_adds_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_starts, "ADDED_AT_ONCE", 3)
     async with redrive.open(address, worker=False) as app:
@@ -147,6 +148,7 @@ async def test_adding_it_again_adds_nothing(address: str, monkeypatch: pytest.Mo
         assert {flow.key for flow in await app.flows(FlowQuery(batch="day"))} == {"batch:day:one"}
 
 
+@in_loop
 async def test_an_addition_that_was_interrupted_is_completed(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_starts, "ADDED_AT_ONCE", 3)
 
@@ -169,6 +171,7 @@ async def test_an_addition_that_was_interrupted_is_completed(address: str, monke
         assert (await again.status()).on_done == status.on_done
 
 
+@in_loop
 async def test_a_flow_that_only_has_the_key_is_no_part_of_the_batch(address: str) -> None:
     async with redrive.open(address, worker=False) as app:
         await app.start(work(0), key="batch:night:0")
@@ -176,6 +179,7 @@ async def test_a_flow_that_only_has_the_key_is_no_part_of_the_batch(address: str
             await app.batch("night", [work(0)])
 
 
+@in_loop
 async def test_what_failed_is_redriven_and_the_report_is_not_repeated(address: str) -> None:
     global broken
     async with redrive.open(address, grace=0) as app:
@@ -197,6 +201,7 @@ async def test_what_failed_is_redriven_and_the_report_is_not_repeated(address: s
         assert ran == [("night", BatchCounts(completed=1, failed=2))]
 
 
+@in_loop
 async def test_a_batch_is_cancelled(address: str) -> None:
     async with redrive.open(address, grace=0) as app:
         batch = await app.batch("night", [work(n) for n in range(5)], delay="1h")
@@ -207,6 +212,7 @@ async def test_a_batch_is_cancelled(address: str) -> None:
         assert await batch.wait(PATIENCE) == BatchCounts(cancelled=5)
 
 
+@in_loop
 async def test_progress_is_told_until_all_have_ended(address: str) -> None:
     async with redrive.open(address, grace=0) as app:
         batch = await app.batch("night", [work(n) for n in range(20)])
@@ -219,6 +225,7 @@ async def test_progress_is_told_until_all_have_ended(address: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\n", "x" * 201, "\ud800", "..", None, 5])
+@in_loop
 async def test_a_wrong_name_is_refused_in_one_line(name: Any) -> None:
     async with redrive.open("memory://", worker=False) as app:
         with pytest.raises(ValueError, match="is not a valid name; use 1 to 200 characters") as refused:
@@ -237,6 +244,7 @@ async def test_a_wrong_name_is_refused_in_one_line(name: Any) -> None:
         ({"on_done": (Plain.call(), {"key": "k"})}, "'key' is not a setting"),
     ],
 )
+@in_loop
 async def test_a_wrong_batch_is_refused_in_one_line(options: dict[str, Any], says: str) -> None:
     async with redrive.open("memory://", worker=False) as app:
         with pytest.raises((TypeError, ValueError)) as refused:
@@ -247,6 +255,7 @@ async def test_a_wrong_batch_is_refused_in_one_line(options: dict[str, Any], say
             await app.find_batch("unknown")
 
 
+@in_loop
 async def test_batches_are_listed_newest_first(address: str) -> None:
     async with flow_app(address) as app:
         with app.clock.frozen():
@@ -301,6 +310,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+@in_loop
 async def test_a_batch_whose_adding_was_killed_is_completed_and_only_then_done(address: str) -> None:
     killed = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", KILLED, address], capture_output=True)
     assert killed.returncode == 9, killed.stderr
