@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from redrive.flows.retry_policy import RetryPolicy
     from redrive.flows.schedules.declared import scheduled
     from redrive.flows.scripts.script import Script, register_script
-    from redrive.flows.workflows.handlers import signal
+    from redrive.flows.workflows.handlers import query, signal
     from redrive.flows.workflows.workflow import Workflow, workflow
     from redrive.handlers.steps import serve_steps
     from redrive.pipeline.durable import register_pipeline
@@ -113,6 +113,7 @@ __all__ = [
     "listen",
     "open",
     "open_sync",
+    "query",
     "read_graph",
     "register_graph",
     "register_pipeline",
@@ -147,6 +148,7 @@ _LAZY = {
     "current_attempt": "runners.attempt",
     "open": "assembly",
     "open_sync": "assembly",
+    "query": "flows.workflows.handlers",
     "read_graph": "flows.graphs.notation.graph_reading",
     "register_graph": "flows.graphs.graph",
     "register_pipeline": "pipeline.durable",

@@ -44,6 +44,7 @@ RedriveError
 │   ├── FlowNotFoundError           the store has no such flow (LookupError)
 │   │   └── AmbiguousFlowError      a key or the beginning of an id stands for several flows
 │   ├── UnknownStepError            the flow has no such step or item (LookupError)
+│   ├── UnknownHandlerError         the flow's definition answers no such query (LookupError)
 │   ├── FlowCancelledError          the flow was cancelled, so it has no result
 │   ├── FlowFinishedError           the flow has ended and accepts no more messages
 │   ├── SignalRefusedError          the flow has no use for such a signal (ValueError)
@@ -132,6 +133,7 @@ __all__ = [
     "StreamBrokenError",
     "TypeHintError",
     "UnknownDefinitionError",
+    "UnknownHandlerError",
     "UnknownStepError",
     "WorkflowCodeError",
     "WrongDatabaseError",
@@ -555,6 +557,15 @@ class FlowFinishedError(FlowError, RuntimeError):
         super().__init__(f"flow {flow_id} is {status}{hint}")
         self.flow_id = flow_id
         self.status = status
+
+
+class UnknownHandlerError(FlowError, LookupError):
+    """The flow's definition has no query of that name."""
+
+    def __init__(self, kind: str, name: str, hint: str) -> None:
+        super().__init__(f"the flow's definition has no {kind} {name!r}; {hint}")
+        self.kind = kind
+        self.name = name
 
 
 class SignalRefusedError(FlowError, ValueError):

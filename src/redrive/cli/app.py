@@ -33,7 +33,7 @@ from redrive.cli.commands.dead import list as list_dead
 from redrive.cli.commands.dead import settlement, show
 from redrive.cli.commands.doctor import command as doctor
 from redrive.cli.commands.flows import list as list_flows
-from redrive.cli.commands.flows import manual_resolution, requests, result
+from redrive.cli.commands.flows import manual_resolution, requests, result, signal
 from redrive.cli.commands.flows import steps as flow_steps
 from redrive.cli.commands.policy import convert, lint, preview
 from redrive.cli.exit_codes import BAD_INPUT
@@ -80,6 +80,7 @@ def build() -> typer.Typer:
         complete=manual_resolution.complete_command,
         resolve=manual_resolution.resolve_command,
     )
+    app.command("signal")(signal.signal_command)
     app.command("explain")(explain.explain_command)
     app.command("export")(export.export_command)
     app.command("replay")(replay.replay_command)

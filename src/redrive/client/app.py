@@ -149,6 +149,16 @@ class App(ManyFlows):
         """The flow with this id."""
         return Handle(flow_id, self._flows, self._results)
 
+    async def signal(
+        self, flow_id: str, name: str, arguments: Mapping[str, Any], *, signal_id: str | None = None, by: str = ""
+    ) -> None:
+        """Send a flow a signal, as `Handle.signal` does.
+
+        signal_id: the flow receives a signal of the same id once; by default, a new one.
+        by: who sends it.
+        """
+        await self._flows.send_signal(flow_id, *signal_arguments(name, (), arguments), signal_id=signal_id, by=by)
+
     def now(self) -> float:
         """The time of the flows, in epoch seconds, rounded to the microsecond as every store keeps it."""
         return self._flows.now()

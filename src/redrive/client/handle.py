@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from redrive.client.flow_access import FlowAccess
 from redrive.client.forced_end import end_if_nobody_would
+from redrive.client.queries import ask
 from redrive.client.results import Results
 from redrive.client.signals import signal_arguments
 from redrive.errors import FlowFinishedError, FlowNotFoundError
@@ -95,6 +96,16 @@ class Handle(Generic[T_co]):
         name, arguments = signal_arguments(signal, args, kwargs)
         with self._says_why_missing():
             await self._flows.send_signal(self.id, name, arguments)
+
+    async def query(self, query: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Ask the flow something: `await handle.query("status")`. The flow is not changed, and may have ended.
+
+        This process answers, by replaying the flow's log: it needs the workflow's code.
+
+        query: its name, or the @query method: `Order.status`.
+        """
+        with self._says_why_missing():
+            return await ask(self._flows, self.id, query, args, kwargs)
 
     async def _send(self, message: AnyMessage) -> None:
         with self._says_why_missing():

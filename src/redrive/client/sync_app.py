@@ -191,6 +191,16 @@ class SyncApp(SyncManyFlows):
         """The flow with this id."""
         return SyncHandle(self._thread().app.handle(flow_id), self._run)
 
+    def signal(
+        self, flow_id: str, name: str, arguments: Mapping[str, Any], *, signal_id: str | None = None, by: str = ""
+    ) -> None:
+        """Send a flow a signal, as `Handle.signal` does.
+
+        signal_id: the flow receives a signal of the same id once; by default, a new one.
+        by: who sends it.
+        """
+        self._run(lambda app: app.signal(flow_id, name, arguments, signal_id=signal_id, by=by))
+
     def now(self) -> float:
         """The time of the flows, in epoch seconds, rounded to the microsecond as every store keeps it."""
         return self._thread().app.now()

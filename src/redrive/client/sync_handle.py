@@ -72,6 +72,15 @@ class SyncHandle(Generic[T_co]):
         """
         self._run(lambda app: self._in(app).signal(signal, *args, **kwargs))
 
+    def query(self, query: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Ask the flow something: `handle.query("status")`. The flow is not changed, and may have ended.
+
+        This process answers, by replaying the flow's log: it needs the workflow's code.
+
+        query: its name, or the @query method: `Order.status`.
+        """
+        return self._run(lambda app: self._in(app).query(query, *args, **kwargs))
+
     def _in(self, app: App) -> Handle[T_co]:
         """Return the handle for an app that may have been opened since, as after a fork."""
         return moved(self._handle, app.handle(self.id))

@@ -6,7 +6,7 @@ It has four implementations: workflows, scripts, graphs and jobs.
 from abc import abstractmethod
 from typing import Any, ClassVar, Protocol
 
-from redrive.errors import SignalRefusedError
+from redrive.errors import SignalRefusedError, UnknownHandlerError
 from redrive.flows.action import ACTIONS, Action, Executor, action_named
 from redrive.flows.commands import Command, ScheduleItem, StartTimer
 from redrive.flows.graphs.spec import HttpHandler
@@ -106,6 +106,10 @@ class Driver(Protocol):
     def check_signal(self, name: str, args: str) -> bool:
         """Whether the signal is for the mailbox, and not for a handler; SignalRefusedError when neither takes it."""
         raise SignalRefusedError("it runs a single action, which takes no signals")
+
+    def query(self, name: str, args: str) -> str:
+        """The answer to a query, as JSON; UnknownHandlerError, or WorkflowCodeError when it is not only read."""
+        raise UnknownHandlerError("query", name, "only workflows have them")
 
     @property
     def awaits_signals(self) -> bool:

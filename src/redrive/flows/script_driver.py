@@ -40,6 +40,9 @@ class ScriptCode:
     def handlers(self) -> Handlers:
         return NO_HANDLERS
 
+    def state(self) -> Any:
+        return None
+
     def handle(self, handler: Handler, values: dict[str, Any]) -> Any:
         raise NotImplementedError
 

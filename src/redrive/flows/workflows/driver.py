@@ -6,16 +6,18 @@ from typing import Any, Protocol
 
 import msgspec
 
-from redrive.errors import DeserializationError, SignalRefusedError
+from redrive.errors import DeserializationError, SignalRefusedError, UnknownHandlerError, WorkflowCodeError
 from redrive.flows.action import action_named
 from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartTimer
 from redrive.flows.driver import NO_ACTIONS, Driver
 from redrive.flows.errors.item_error import as_exception
 from redrive.flows.message_events import SignalWait
 from redrive.flows.values.signature import NOT_READ
+from redrive.flows.workflows.fingerprint import fingerprint
 from redrive.flows.workflows.handlers import Handler, Handlers
 from redrive.flows.workflows.loop import FlowLoop
 from redrive.flows.workflows.workflow import Workflow
+from redrive.near_names import did_you_mean
 
 
 class FlowCode(Protocol):
@@ -32,6 +34,10 @@ class FlowCode(Protocol):
 
     def call(self, values: Any) -> Coroutine[Any, Any, Any]:
         """The coroutine to run, for the decoded input."""
+        ...
+
+    def state(self) -> Any:
+        """What the code knows between its turns."""
         ...
 
     def handle(self, handler: Handler, values: dict[str, Any]) -> Any:
@@ -152,6 +158,23 @@ class CodeDriver(Driver):
                 raise SignalRefusedError(str(error)) from error
         return handler is None
 
+    def query(self, name: str, args: str) -> str:
+        handler = self._code.handlers.queries.get(name)
+        if handler is None:
+            known = list(self._code.handlers.queries)
+            raise UnknownHandlerError("query", name, did_you_mean(name, known, f"it has: {', '.join(known) or 'none'}"))
+        values = handler.signature.read_arguments(args)
+        return handler.signature.write_result(self._read_only(handler, values))
+
+    def _read_only(self, handler: Handler, values: dict[str, Any]) -> Any:
+        """Call a handler that must change nothing; WorkflowCodeError when it does."""
+        before = fingerprint(self._code.state())
+        answer, starts = self._loop.read(lambda: self._code.handle(handler, values))
+        if starts or fingerprint(self._code.state()) != before:
+            what = "starts something" if starts else "changes what the workflow knows"
+            raise WorkflowCodeError(f"the {handler.kind} {handler.name!r} {what}; it may only read")
+        return answer
+
     @property
     def awaits_signals(self) -> bool:
         return bool(self._loop.conditions or self._code.handlers.signals)
@@ -217,6 +240,9 @@ class WorkflowCode:
         self._instance = self._workflow()
         coroutine: Coroutine[Any, Any, Any] = self._workflow.signature.call_with(self._instance.run, values)
         return coroutine
+
+    def state(self) -> Any:
+        return vars(self._instance)
 
     def handle(self, handler: Handler, values: dict[str, Any]) -> Any:
         return handler.signature.call_with(getattr(self._instance, handler.method), values)

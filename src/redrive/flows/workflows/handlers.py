@@ -10,7 +10,7 @@ from redrive.flows.values.signature import Signature
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Kind = Literal["signal"]
+Kind = Literal["signal", "query"]
 LONGEST_NAME = 200
 _MARK = "__redrive_message__"
 
@@ -29,9 +29,11 @@ class Handlers(NamedTuple):
     """The handlers of a workflow by name."""
 
     signals: Mapping[str, Handler]
+    queries: Mapping[str, Handler]
 
 
-NO_HANDLERS = Handlers(MappingProxyType({}))
+_NONE: Mapping[str, Handler] = MappingProxyType({})
+NO_HANDLERS = Handlers(_NONE, _NONE)
 
 
 @overload
@@ -47,17 +49,31 @@ def signal(function: Any = None, /, *, name: str | None = None) -> Any:
     name: the name of the signal; by default, that of the method.
     """
 
+    hint = "a method that has to wait starts a task: asyncio.create_task(...)"
+    return _marking("signal", function, name, hint)
+
+
+@overload
+def query(function: F, /) -> F: ...
+@overload
+def query(function: None = None, /, *, name: str | None = None) -> Callable[[F], F]: ...
+def query(function: Any = None, /, *, name: str | None = None) -> Any:
+    """Make a method of a workflow answer queries: `await handle.query("status")` returns what it returns.
+
+    The method reads what the workflow knows, and changes nothing. It is asked of any flow that has begun, also of one
+    that has ended.
+
+    name: the name of the query; by default, that of the method.
+    """
+    return _marking("query", function, name, "it only reads, so it has nothing to wait for")
+
+
+def _marking(kind: Kind, function: Any, name: str | None, hint: str) -> Any:
     def mark(function: Any) -> Any:
         if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
-            raise TypeError(
-                f"@signal needs a plain method (def), not {function!r}; a method that has to wait starts a task: "
-                "asyncio.create_task(...)"
-            )
-        setattr(
-            function,
-            _MARK,
-            Handler("signal", check_name("signal", function.__name__ if name is None else name), function),
-        )
+            raise TypeError(f"@{kind} needs a plain method (def), not {function!r}; {hint}")
+        own_name = check_name(kind, function.__name__ if name is None else name)
+        setattr(function, _MARK, Handler(kind, own_name, function))
         return function
 
     return mark if function is None else mark(function)
@@ -70,10 +86,9 @@ def handler_of(method: object) -> Handler | None:
 
 def handlers_of(cls: type) -> Handlers:
     """All handlers of a workflow, those of its base classes included."""
-    found: dict[str, Handler] = {}
+    found: dict[Kind, dict[str, Handler]] = {"signal": {}, "query": {}}
     for attribute in dir(cls):
-        method = inspect.getattr_static(cls, attribute)
-        handler = handler_of(method)
+        handler = handler_of(inspect.getattr_static(cls, attribute))
         if handler is None:
             base = next((one for one in cls.__mro__ if handler_of(vars(one).get(attribute)) is not None), None)
             if base is not None:
@@ -81,11 +96,12 @@ def handlers_of(cls: type) -> Handlers:
                     f"{cls.__name__}.{attribute} overrides a handler of {base.__name__}: mark it as one, too"
                 )
             continue
-        if handler.name in found:
-            other = found[handler.name].method
-            raise TypeError(f"{cls.__name__}: {other} and {attribute} both handle the {handler.kind} {handler.name!r}")
-        found[handler.name] = handler
-    return Handlers(found) if found else NO_HANDLERS
+        if (other := found[handler.kind].get(handler.name)) is not None:
+            raise TypeError(
+                f"{cls.__name__}: {other.method} and {attribute} both handle the {handler.kind} {handler.name!r}"
+            )
+        found[handler.kind][handler.name] = handler
+    return Handlers(found["signal"], found["query"]) if any(found.values()) else NO_HANDLERS
 
 
 def check_name(kind: str, name: object) -> str:

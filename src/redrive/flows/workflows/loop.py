@@ -28,7 +28,7 @@ from redrive.flows.workflows.clock import FlowClock
 from redrive.flows.workflows.closing import close
 from redrive.flows.workflows.conditions import Conditions
 from redrive.flows.workflows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
-from redrive.flows.workflows.source_lines import awaiting_line, is_library_frame, line_of
+from redrive.flows.workflows.source_lines import awaiting_line, called_by_as_completed, is_library_frame, line_of
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.policies.policy import Policy
 from redrive.telemetry.logs import log_flow
@@ -216,6 +216,18 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         if task is not None:
             _step_in(outer, task)
 
+    def read(self, function: Callable[[], Any]) -> tuple[Any, bool]:
+        """Call a function between turns; return its answer, and whether it started anything, which is dropped."""
+        before, commands, ready = self._enter(), len(self.commands), len(self._ready)
+        try:
+            answer = self.context.run(function)
+            return answer, len(self.commands) > commands or len(self._ready) > ready
+        finally:
+            self._leave(*before)
+            del self.commands[commands:]
+            while len(self._ready) > ready:
+                self._ready.pop()
+
     def _end_generator(self, generator: Any) -> None:
         if not self._closed:
             self.create_task(generator.aclose())
@@ -317,7 +329,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
             # The loop is being discarded: nothing new starts.
             coroutine.close()
             return self.create_future()
-        if type(coroutine) is CoroutineType and _called_by_as_completed():
+        if type(coroutine) is CoroutineType and called_by_as_completed():
             coroutine.close()
             instead = "give it tasks: as_completed([asyncio.create_task(...), ...])"
             raise NoOrder("as_completed() of coroutines", instead)
@@ -360,17 +372,6 @@ def _line_of_ready_task(ready: "deque[_Soon | StartTimer]") -> str:
 def _install(clock: FlowClock, dice: Dice) -> None:
     put_clock(clock)
     put_dice(dice)
-
-
-def _called_by_as_completed() -> bool:
-    frame: FrameType | None = sys._getframe(2)
-    for _ in range(4):
-        if frame is None or not is_library_frame(frame):
-            return False
-        if "as_completed" in frame.f_code.co_qualname or "AsCompleted" in frame.f_code.co_qualname:
-            return True
-        frame = frame.f_back
-    return False
 
 
 async def _as_coroutine(awaitable: Any) -> Any:

@@ -11,6 +11,17 @@ def is_library_frame(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith(("redrive.", "asyncio."))
 
 
+def called_by_as_completed() -> bool:
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(4):
+        if frame is None or not is_library_frame(frame):
+            return False
+        if "as_completed" in frame.f_code.co_qualname or "AsCompleted" in frame.f_code.co_qualname:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def line_of(frame: FrameType) -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
