@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from redrive.flows.retry_policy import RetryPolicy
     from redrive.flows.schedules.declared import scheduled
     from redrive.flows.scripts.script import Script, register_script
-    from redrive.flows.workflows.handlers import query, signal
+    from redrive.flows.workflows.handlers import query, signal, update
     from redrive.flows.workflows.workflow import Workflow, workflow
     from redrive.handlers.steps import serve_steps
     from redrive.pipeline.durable import register_pipeline
@@ -124,6 +124,7 @@ __all__ = [
     "serve_steps",
     "signal",
     "time_left",
+    "update",
     "workflow",
 ]
 
@@ -156,6 +157,7 @@ _LAZY = {
     "scheduled": "flows.schedules.declared",
     "serve_steps": "handlers.steps",
     "signal": "flows.workflows.handlers",
+    "update": "flows.workflows.handlers",
     "workflow": "flows.workflows.workflow",
 }
 _MODULES = (

@@ -97,7 +97,10 @@ class FlowAccess:
         signal_id: the flow takes a signal of the same id once; by default, a new one.
         """
         new_id = self.new_id(self.now()) if signal_id is None else signal_id
-        said = Signal(id=new_id, name=name, args=Raw(arguments.encode()), by=by)
+        await self.send_once(flow_id, Signal(id=new_id, name=name, args=Raw(arguments.encode()), by=by))
+
+    async def send_once(self, flow_id: str, said: Signal) -> None:
+        """Leave a signal or an update in the inbox, and again where that may have failed: its id is taken once."""
         try:
             status = await self.send(flow_id, said)
         except CommitUnknownError:

@@ -10,10 +10,12 @@ from redrive.client.forced_end import end_if_nobody_would
 from redrive.client.queries import ask
 from redrive.client.results import Results
 from redrive.client.signals import signal_arguments
+from redrive.client.updates import update as send_update
 from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, check_by_and_why
 from redrive.flows.retry_policy import Timeout
+from redrive.flows.workflows.handlers import UpdateMethod
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import FINISHED, FlowStatus
 
@@ -106,6 +108,17 @@ class Handle(Generic[T_co]):
         """
         with self._says_why_missing():
             return await ask(self._flows, self.id, query, args, kwargs)
+
+    async def update(self, update: "str | UpdateMethod", /, *args: Any, **kwargs: Any) -> Any:
+        """Send the flow an update and wait for its answer: `await handle.update("set_address", street="...")`.
+
+        Returns what the workflow's @update method returns, and raises what it raises. SignalRefusedError when its
+        validator refuses the update, or there is no such update; FlowFinishedError when the flow ends before.
+
+        update: its name; or the @update method, `Order.set_address`.
+        """
+        with self._says_why_missing():
+            return await send_update(self._flows, self.id, update, args, kwargs)
 
     async def _send(self, message: AnyMessage) -> None:
         with self._says_why_missing():

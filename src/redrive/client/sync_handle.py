@@ -6,6 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from redrive.client.app import App
 from redrive.client.handle import Handle, moved
 from redrive.flows.retry_policy import Timeout
+from redrive.flows.workflows.handlers import UpdateMethod
 from redrive.stores.records import FlowStatus
 
 T = TypeVar("T")
@@ -80,6 +81,16 @@ class SyncHandle(Generic[T_co]):
         query: its name, or the @query method: `Order.status`.
         """
         return self._run(lambda app: self._in(app).query(query, *args, **kwargs))
+
+    def update(self, update: "str | UpdateMethod", /, *args: Any, **kwargs: Any) -> Any:
+        """Send the flow an update and wait for its answer: `handle.update("set_address", street="...")`.
+
+        Returns what the workflow's @update method returns, and raises what it raises. SignalRefusedError when its
+        validator refuses the update, or there is no such update; FlowFinishedError when the flow ends before.
+
+        update: its name; or the @update method, `Order.set_address`.
+        """
+        return self._run(lambda app: self._in(app).update(update, *args, **kwargs))
 
     def _in(self, app: App) -> Handle[T_co]:
         """Return the handle for an app that may have been opened since, as after a fork."""

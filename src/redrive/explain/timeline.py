@@ -49,7 +49,16 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
-from redrive.flows.message_events import SignalBuffered, SignalReceived, SignalRefused, SignalsUnread
+from redrive.flows.message_events import (
+    SignalBuffered,
+    SignalReceived,
+    SignalRefused,
+    SignalsUnread,
+    UpdateAccepted,
+    UpdateCompleted,
+    UpdateFailed,
+    UpdateRefused,
+)
 from redrive.flows.rewind import drop_rewound
 from redrive.flows.scripts.execution import PLACE
 from redrive.formatting.text import format_count, format_error, summarize
@@ -301,6 +310,22 @@ class _TimelineBuilder:
             Note(when=when, what="signal_refused", text=f"signal {event.signal} was refused", detail=why)
         )
 
+    def _update_accepted(self, when: Moment, event: UpdateAccepted) -> None:
+        self._note(when, event, f"update {event.update}({call_text(event.args)}) was accepted")
+
+    def _update_refused(self, when: Moment, event: UpdateRefused) -> None:
+        why = summarize(event.why, 1000)
+        self.entries.append(
+            Note(when=when, what="update_refused", text=f"update {event.update} was refused", detail=why)
+        )
+
+    def _update_completed(self, when: Moment, event: UpdateCompleted) -> None:
+        self._note(when, event, f"update {event.update} was answered", value_text(event.result))
+
+    def _update_failed(self, when: Moment, event: UpdateFailed) -> None:
+        error = format_error(event.error.type, event.error.message)
+        self._note(when, event, f"update {event.update} failed", error)
+
     def _signals_unread(self, when: Moment, event: SignalsUnread) -> None:
         names = ", ".join(dict.fromkeys(event.signals))
         self._note(when, event, f"it ends without having read {format_count(len(event.signals), 'signal')}: {names}")
@@ -345,6 +370,10 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     SignalReceived: _TimelineBuilder._signal_received,
     SignalBuffered: _TimelineBuilder._signal_buffered,
     SignalRefused: _TimelineBuilder._signal_refused,
+    UpdateAccepted: _TimelineBuilder._update_accepted,
+    UpdateRefused: _TimelineBuilder._update_refused,
+    UpdateCompleted: _TimelineBuilder._update_completed,
+    UpdateFailed: _TimelineBuilder._update_failed,
     SignalsUnread: _TimelineBuilder._signals_unread,
     FlowParked: _TimelineBuilder._parked,
     Redriven: _TimelineBuilder._redriven,

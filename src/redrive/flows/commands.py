@@ -87,6 +87,18 @@ class MarkPatch:
         self.where = where
 
 
+class AnswerUpdate:
+    """Answer an update: its handler returned, or raised an error."""
+
+    __slots__ = ("error", "id", "result", "update")
+
+    def __init__(self, id: str, update: str, result: str = "", error: Exception | None = None) -> None:  # noqa: A002 - as the event calls it
+        self.id = id
+        self.update = update
+        self.result = result
+        self.error = error
+
+
 FlowOutcome = Literal["completed", "failed", "cancelled"]
 
 
@@ -112,4 +124,4 @@ class EndFlow:
         """The reason for a cancellation that the flow itself asked for."""
 
 
-Command = ScheduleItem | StartTimer | CancelItem | SettleStep | MarkPatch | EndFlow
+Command = ScheduleItem | StartTimer | CancelItem | SettleStep | MarkPatch | AnswerUpdate | EndFlow

@@ -69,6 +69,10 @@ class Driver(Protocol):
         """The signal came, and `check_signal` had said whether it is for the mailbox."""
         return []
 
+    def updated(self, id: str, name: str, args: str, at: float) -> list[Command]:  # noqa: A002 - as the event calls it
+        """The update was accepted."""
+        return []
+
     def more(self, at: float) -> list[Command]:
         """Continue a turn that has more commands."""
         return []
@@ -106,6 +110,14 @@ class Driver(Protocol):
     def check_signal(self, name: str, args: str) -> bool:
         """Whether the signal is for the mailbox, and not for a handler; SignalRefusedError when neither takes it."""
         raise SignalRefusedError("it runs a single action, which takes no signals")
+
+    def misfit_of_update(self, name: str, args: str) -> str:
+        """Why no handler takes such an update; empty when one does."""
+        return "only workflows take updates"
+
+    def check_update(self, name: str, args: str) -> None:
+        """SignalRefusedError unless a handler takes the update, and its validator agrees."""
+        raise SignalRefusedError(self.misfit_of_update(name, args))
 
     def query(self, name: str, args: str) -> str:
         """The answer to a query, as JSON; UnknownHandlerError, or WorkflowCodeError when it is not only read."""

@@ -12,7 +12,7 @@ import msgspec
 from redrive.failures.failure import Failure
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
-from redrive.flows.message_events import MessageEvent, SignalReceived
+from redrive.flows.message_events import MessageEvent, SignalReceived, UpdateAccepted, UpdateCompleted, UpdateFailed
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 
@@ -315,6 +315,17 @@ COMMANDS = (
     FlowCompleted,
     FlowFailed,
     FlowCancelled,
+    UpdateCompleted,
+    UpdateFailed,
+)
+_ACTIVATIONS = (
+    ItemCompleted,
+    ItemGaveUp,
+    TimerFired,
+    TurnContinued,
+    SignalReceived,
+    UpdateAccepted,
+    CancelRequested,
 )
 ENDINGS = (FlowCompleted, FlowFailed, FlowCancelled)
 
@@ -345,4 +356,4 @@ read_turn: Callable[[str], list[AnyEvent]] = _DECODER.decode
 def is_activation(event: AnyEvent) -> bool:
     if isinstance(event, AttemptFailed):
         return isinstance(event.decision, GiveUp)
-    return isinstance(event, ItemCompleted | ItemGaveUp | TimerFired | TurnContinued | SignalReceived | CancelRequested)
+    return isinstance(event, _ACTIVATIONS)

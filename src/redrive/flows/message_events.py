@@ -1,7 +1,8 @@
-"""The events about signals, which reach a flow from outside."""
+"""The events about signals and updates, which reach a flow from outside."""
 
 import msgspec
 
+from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
 
 
@@ -25,6 +26,8 @@ class SignalBuffered(Event, frozen=True):
     signal: str
     args: msgspec.Raw
     by: str = ""
+    is_update: bool = False
+    """Whether it is an update: `UpdateAccepted` or `UpdateRefused` follows."""
 
 
 class SignalRefused(Event, frozen=True):
@@ -33,6 +36,40 @@ class SignalRefused(Event, frozen=True):
     id: str
     signal: str
     why: str
+
+
+class UpdateAccepted(Event, frozen=True):
+    """An update passed its validator, and its handler runs. An activation."""
+
+    id: str
+    update: str
+    """The name of the update."""
+    args: msgspec.Raw
+    by: str = ""
+
+
+class UpdateRefused(Event, frozen=True):
+    """The update does not fit its handler, or its validator refused it: the flow's code never sees it."""
+
+    id: str
+    update: str
+    why: str
+
+
+class UpdateCompleted(Event, frozen=True):
+    """The handler of an update returned. A command."""
+
+    id: str
+    update: str
+    result: msgspec.Raw
+
+
+class UpdateFailed(Event, frozen=True):
+    """The handler of an update raised an error, which its sender gets. A command."""
+
+    id: str
+    update: str
+    error: StoredError
 
 
 class SignalWait(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,4 +98,14 @@ class SignalsUnread(Event, frozen=True):
     """Their names, in the order in which they came; at most 100."""
 
 
-MessageEvent = SignalReceived | SignalBuffered | SignalRefused | SignalsAwaited | SignalsUnread
+MessageEvent = (
+    SignalReceived
+    | SignalBuffered
+    | SignalRefused
+    | SignalsAwaited
+    | SignalsUnread
+    | UpdateAccepted
+    | UpdateRefused
+    | UpdateCompleted
+    | UpdateFailed
+)

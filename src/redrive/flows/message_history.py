@@ -10,6 +10,8 @@ from redrive.flows.message_events import (
     SignalRefused,
     SignalsAwaited,
     SignalWait,
+    UpdateAccepted,
+    UpdateRefused,
 )
 
 _NONE: Mapping[str, SignalBuffered] = MappingProxyType({})
@@ -30,7 +32,7 @@ class MessageHistory:
     def apply(self, event: MessageEvent) -> None:
         if isinstance(event, SignalsAwaited):
             self.awaited = event.waits
-        elif isinstance(event, SignalReceived | SignalBuffered | SignalRefused):
+        elif isinstance(event, SignalReceived | SignalBuffered | SignalRefused | UpdateAccepted | UpdateRefused):
             if not isinstance(self.known, set):
                 self.known = set()
             self.known.add(event.id)

@@ -87,7 +87,13 @@ class Signal(Message, frozen=True):
     """The arguments by name, as a JSON object."""
 
 
-AnyMessage = Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion | Signal
+class Update(Signal, frozen=True):
+    """A signal that is answered."""
+
+
+AnyMessage = (
+    Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion | Signal | Update
+)
 _DECODER: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import action_named
-from redrive.flows.commands import CancelItem, Command, MarkPatch, ScheduleItem, SettleStep, StartTimer
+from redrive.flows.commands import AnswerUpdate, CancelItem, Command, MarkPatch, ScheduleItem, SettleStep, StartTimer
 from redrive.flows.events import (
     COMMANDS,
     AnyEvent,
@@ -21,6 +21,7 @@ from redrive.flows.events import (
     StepSettled,
     TimerSet,
 )
+from redrive.flows.message_events import UpdateCompleted, UpdateFailed
 
 # Stored times are rounded to microseconds.
 _ROUNDING = 1e-3
@@ -47,6 +48,8 @@ def is_same(command: Command, event: AnyEvent) -> bool:
         return isinstance(event, StepSettled) and (event.step, event.state) == (command.step, command.state)
     if isinstance(command, MarkPatch):
         return isinstance(event, PatchMarked) and event.patch == command.name
+    if isinstance(command, AnswerUpdate):
+        return isinstance(event, _answer(command)) and event.id == command.id
     return isinstance(event, _ENDINGS[command.outcome])
 
 
@@ -110,7 +113,13 @@ def _key_of(event: AnyEvent) -> Hashable:
         return "settled", event.step, event.state
     if isinstance(event, PatchMarked):
         return "patch", event.patch
+    if isinstance(event, UpdateCompleted | UpdateFailed):
+        return type(event).__name__, event.id
     return type(event).__name__
+
+
+def _answer(command: AnswerUpdate) -> type[UpdateCompleted | UpdateFailed]:
+    return UpdateCompleted if command.error is None else UpdateFailed
 
 
 def _keys_for(command: Command) -> list[Hashable]:
@@ -126,6 +135,8 @@ def _keys_for(command: Command) -> list[Hashable]:
         return [("settled", command.step, command.state)]
     if isinstance(command, MarkPatch):
         return [("patch", command.name)]
+    if isinstance(command, AnswerUpdate):
+        return [(_answer(command).__name__, command.id)]
     return [_ENDINGS[command.outcome].__name__]
 
 

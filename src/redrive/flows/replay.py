@@ -6,7 +6,16 @@ from typing import Any
 
 from redrive.errors import NondeterminismError, SignalRefusedError
 from redrive.failures.redaction import redact
-from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
+from redrive.flows.commands import (
+    AnswerUpdate,
+    CancelItem,
+    Command,
+    EndFlow,
+    MarkPatch,
+    ScheduleItem,
+    SettleStep,
+    StartTimer,
+)
 from redrive.flows.driver import Driver
 from redrive.flows.errors.item_error import item_error
 from redrive.flows.events import (
@@ -33,7 +42,7 @@ from redrive.flows.events import (
     is_activation,
 )
 from redrive.flows.history import FlowHistory
-from redrive.flows.message_events import SignalReceived
+from redrive.flows.message_events import SignalReceived, UpdateAccepted, UpdateCompleted, UpdateFailed
 from redrive.flows.recorded_commands import RecordedCommands, commands_in, is_same
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.workflows.source_lines import raising_line
@@ -79,7 +88,7 @@ def replay(
             history.apply(at, event)
         if isinstance(event, Redriven) and event.compensation and event.item is not None:
             driver.reopened(event.item)
-        if isinstance(event, SignalReceived):
+        if isinstance(event, SignalReceived | UpdateAccepted):
             commands = _signal(driver, seq, at, event)
         elif not isinstance(event, Redriven):
             commands = _activate(driver, history, event, at)
@@ -193,8 +202,12 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
     return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
 
 
-def _signal(driver: Driver, seq: int, at: float, event: SignalReceived) -> list[Command]:
+def _signal(driver: Driver, seq: int, at: float, event: SignalReceived | UpdateAccepted) -> list[Command]:
     args = bytes(event.args).decode()
+    if isinstance(event, UpdateAccepted):
+        if why := driver.misfit_of_update(event.update, args):
+            raise NondeterminismError(seq, f"update {event.update}({_shortened(args)}) was accepted", why, "")
+        return driver.updated(event.id, event.update, args, at)
     if not event.mailbox:
         # In the mailbox it stays, even if the code has a handler by now.
         try:
@@ -260,6 +273,8 @@ def _in_words(event: AnyEvent) -> str:
         return f'patched("{event.patch}")'
     if isinstance(event, StepSettled):
         return f"step {event.step} is {event.state}"
+    if isinstance(event, UpdateCompleted | UpdateFailed):
+        return f"update {event.update} is answered"
     if isinstance(event, FlowCompleted):
         return "the end of run"
     return "run failed" if isinstance(event, FlowFailed) else "run was cancelled"
@@ -276,6 +291,8 @@ def _command_in_words(command: Command) -> str:
         return f'patched("{command.name}")'
     if isinstance(command, SettleStep):
         return f"step {command.step} is {command.state}"
+    if isinstance(command, AnswerUpdate):
+        return f"update {command.update} is answered"
     if command.outcome == "failed":
         return f"run failed with {type(command.error).__name__}: {command.error}"
     return "the end of run" if command.outcome == "completed" else "run was cancelled"
@@ -284,7 +301,7 @@ def _command_in_words(command: Command) -> str:
 def _where(command: Command) -> str:
     if isinstance(command, EndFlow):
         return raising_line(command.error)
-    return "" if isinstance(command, CancelItem | SettleStep) else command.where
+    return "" if isinstance(command, CancelItem | SettleStep | AnswerUpdate) else command.where
 
 
 def _time_text(at: float) -> str:

@@ -1,5 +1,6 @@
 """Run a flow's code, a workflow's or a script's, on its own event loop."""
 
+import inspect
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
@@ -8,7 +9,7 @@ import msgspec
 
 from redrive.errors import DeserializationError, SignalRefusedError, UnknownHandlerError, WorkflowCodeError
 from redrive.flows.action import action_named
-from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartTimer
+from redrive.flows.commands import AnswerUpdate, Command, EndFlow, ScheduleItem, StartTimer
 from redrive.flows.driver import NO_ACTIONS, Driver
 from redrive.flows.errors.item_error import as_exception
 from redrive.flows.message_events import SignalWait
@@ -116,6 +117,22 @@ class CodeDriver(Driver):
             self._loop.call_soon(self._code.handle, handler, values, context=self._loop.context)
         return self._turn(at)
 
+    def updated(self, id: str, name: str, args: str, at: float) -> list[Command]:  # noqa: A002 - as the event calls it
+        handler = self._code.handlers.updates[name]
+        values = handler.signature.read_arguments(args)
+        self._loop.create_task(self._answer(id, handler, values), context=self._loop.context)
+        return self._turn(at)
+
+    async def _answer(self, id: str, handler: Handler, values: dict[str, Any]) -> None:  # noqa: A002 - as above
+        try:
+            answer = self._code.handle(handler, values)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            command = AnswerUpdate(id, handler.name, handler.signature.write_result(answer))
+        except Exception as error:  # noqa: BLE001 - the sender gets it
+            command = AnswerUpdate(id, handler.name, error=error)
+        self._loop.commands.append(command)
+
     def more(self, at: float) -> list[Command]:
         return self._turn(at)
 
@@ -158,6 +175,28 @@ class CodeDriver(Driver):
                 raise SignalRefusedError(str(error)) from error
         return handler is None
 
+    def misfit_of_update(self, name: str, args: str) -> str:
+        handler = self._code.handlers.updates.get(name)
+        if handler is None:
+            known = list(self._code.handlers.updates)
+            hint = did_you_mean(name, known, f"it has: {', '.join(known) or 'none'}")
+            return f"the workflow has no update {name!r}; {hint}"
+        try:
+            handler.signature.read_arguments(args)
+        except DeserializationError as error:
+            return str(error)
+        return ""
+
+    def check_update(self, name: str, args: str) -> None:
+        if why := self.misfit_of_update(name, args):
+            raise SignalRefusedError(why)
+        handler = self._code.handlers.updates[name]
+        if handler.validator is not None:
+            try:
+                self._read_only(handler.validator, handler.signature.read_arguments(args))
+            except Exception as error:
+                raise SignalRefusedError(f"{type(error).__name__}: {error}") from error
+
     def query(self, name: str, args: str) -> str:
         handler = self._code.handlers.queries.get(name)
         if handler is None:
@@ -177,7 +216,7 @@ class CodeDriver(Driver):
 
     @property
     def awaits_signals(self) -> bool:
-        return bool(self._loop.conditions or self._code.handlers.signals)
+        return bool(self._loop.conditions or self._code.handlers.signals or self._code.handlers.updates)
 
     def signal_waits(self) -> tuple[SignalWait, ...]:
         return self._loop.conditions.waits() if self._loop.conditions else ()

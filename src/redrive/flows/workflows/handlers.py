@@ -10,7 +10,7 @@ from redrive.flows.values.signature import Signature
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Kind = Literal["signal", "query"]
+Kind = Literal["signal", "query", "update", "validator"]
 LONGEST_NAME = 200
 _MARK = "__redrive_message__"
 
@@ -23,6 +23,8 @@ class Handler:
         self.name = name
         self.method = function.__name__
         self.signature = Signature(function, f"{kind} {name}", method=True)
+        self.validator: Handler | None = None
+        """The method that checks the arguments of an update."""
 
 
 class Handlers(NamedTuple):
@@ -30,10 +32,11 @@ class Handlers(NamedTuple):
 
     signals: Mapping[str, Handler]
     queries: Mapping[str, Handler]
+    updates: Mapping[str, Handler]
 
 
 _NONE: Mapping[str, Handler] = MappingProxyType({})
-NO_HANDLERS = Handlers(_NONE, _NONE)
+NO_HANDLERS = Handlers(_NONE, _NONE, _NONE)
 
 
 @overload
@@ -68,6 +71,47 @@ def query(function: Any = None, /, *, name: str | None = None) -> Any:
     return _marking("query", function, name, "it only reads, so it has nothing to wait for")
 
 
+class UpdateMethod:
+    """A method marked with `@update`. `@set_address.validator` marks the one that checks its arguments."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.handler = Handler("update", name, function)
+        setattr(self, _MARK, self.handler)
+        self._function = function
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else self._function.__get__(instance, owner)
+
+    def validator(self, function: F) -> F:
+        """The method gets the arguments before the update is accepted, and refuses it by raising an exception."""
+        if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
+            raise TypeError(
+                f"@{self.handler.method}.validator needs a plain method (def), not {function!r}; it only reads"
+            )
+        self.handler.validator = Handler("validator", self.handler.name, function)
+        return function
+
+
+@overload
+def update(function: Callable[..., Any], /) -> UpdateMethod: ...
+@overload
+def update(function: None = None, /, *, name: str | None = None) -> Callable[[Callable[..., Any]], UpdateMethod]: ...
+def update(function: Any = None, /, *, name: str | None = None) -> Any:
+    """Make a method of a workflow take updates: `await handle.update("set_address", street="...")` returns its result.
+
+    The method may be async and run actions. What it raises is raised for the sender, and the flow goes on.
+
+    name: the name of the update; by default, that of the method.
+    """
+
+    def mark(function: Any) -> UpdateMethod:
+        if not inspect.isfunction(function):
+            raise TypeError(f"@update needs a method, not {function!r}")
+        return UpdateMethod(check_name("update", function.__name__ if name is None else name), function)
+
+    return mark if function is None else mark(function)
+
+
 def _marking(kind: Kind, function: Any, name: str | None, hint: str) -> Any:
     def mark(function: Any) -> Any:
         if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
@@ -86,7 +130,7 @@ def handler_of(method: object) -> Handler | None:
 
 def handlers_of(cls: type) -> Handlers:
     """All handlers of a workflow, those of its base classes included."""
-    found: dict[Kind, dict[str, Handler]] = {"signal": {}, "query": {}}
+    found: dict[Kind, dict[str, Handler]] = {"signal": {}, "query": {}, "update": {}}
     for attribute in dir(cls):
         handler = handler_of(inspect.getattr_static(cls, attribute))
         if handler is None:
@@ -101,7 +145,7 @@ def handlers_of(cls: type) -> Handlers:
                 f"{cls.__name__}: {other.method} and {attribute} both handle the {handler.kind} {handler.name!r}"
             )
         found[handler.kind][handler.name] = handler
-    return Handlers(found["signal"], found["query"]) if any(found.values()) else NO_HANDLERS
+    return Handlers(found["signal"], found["query"], found["update"]) if any(found.values()) else NO_HANDLERS
 
 
 def check_name(kind: str, name: object) -> str:

@@ -2,8 +2,20 @@
 
 from collections.abc import Callable
 
-from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
+import msgspec
+
+from redrive.flows.commands import (
+    AnswerUpdate,
+    CancelItem,
+    Command,
+    EndFlow,
+    MarkPatch,
+    ScheduleItem,
+    SettleStep,
+    StartTimer,
+)
 from redrive.flows.driver import Driver
+from redrive.flows.errors.stored_error import store_error
 from redrive.flows.events import (
     FlowCancelled,
     FlowCompleted,
@@ -15,7 +27,7 @@ from redrive.flows.events import (
 )
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
-from redrive.flows.message_events import SignalsUnread
+from redrive.flows.message_events import SignalsUnread, UpdateCompleted, UpdateFailed
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
@@ -66,6 +78,8 @@ class CommandHandler:
                 log.append(at, StepSettled(step=command.step, state=command.state, why=command.why))
             elif isinstance(command, MarkPatch):
                 log.append(at, PatchMarked(patch=command.name))
+            elif isinstance(command, AnswerUpdate):
+                log.append(at, _answer(command))
             else:
                 self._end(command, at)
                 return
@@ -123,3 +137,9 @@ class CommandHandler:
         starter.active = 0
         self._on_ended(log, event)
         log.release(command.outcome, None, at)
+
+
+def _answer(command: AnswerUpdate) -> UpdateCompleted | UpdateFailed:
+    if command.error is not None:
+        return UpdateFailed(id=command.id, update=command.update, error=store_error(command.error))
+    return UpdateCompleted(id=command.id, update=command.update, result=msgspec.Raw(command.result.encode()))

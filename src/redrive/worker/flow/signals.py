@@ -9,8 +9,10 @@ from redrive.flows.message_events import (
     SignalReceived,
     SignalRefused,
     SignalsAwaited,
+    UpdateAccepted,
+    UpdateRefused,
 )
-from redrive.flows.messages import Signal
+from redrive.flows.messages import Signal, Update
 from redrive.worker.flow.command_handler import CommandHandler
 from redrive.worker.flow.flow_log import FlowLog
 
@@ -52,6 +54,9 @@ class Signals:
     def _deliver(self, signal: SignalBuffered, at: float) -> None:
         log, args = self._log, bytes(signal.args).decode()
         try:
+            if signal.is_update:
+                self._update(signal, args, at)
+                return
             mailbox = self._driver.check_signal(signal.signal, args)
         except SignalRefusedError as error:
             log.append(at, SignalRefused(id=signal.id, signal=signal.signal, why=redact(str(error), 1000)))
@@ -66,6 +71,16 @@ class Signals:
             SignalReceived(id=signal.id, signal=signal.signal, args=signal.args, by=signal.by, mailbox=mailbox),
         )
         self._commands.handle(self._driver.signalled(signal.signal, args, mailbox, at), at)
+
+    def _update(self, update: SignalBuffered, args: str, at: float) -> None:
+        log, name = self._log, update.signal
+        try:
+            self._driver.check_update(name, args)
+        except SignalRefusedError as error:
+            log.append(at, UpdateRefused(id=update.id, update=name, why=redact(str(error), 1000)))
+            return
+        log.append(at, UpdateAccepted(id=update.id, update=name, args=update.args, by=update.by))
+        self._commands.handle(self._driver.updated(update.id, name, args, at), at)
 
     def note_awaited(self, at: float) -> None:
         """Log what the flow's code waits for, if that has changed."""
@@ -88,4 +103,4 @@ def keep(log: FlowLog, known: FlowHistory, said: Signal) -> SignalBuffered | Non
 
 
 def buffered(said: Signal) -> SignalBuffered:
-    return SignalBuffered(id=said.id, signal=said.name, args=said.args, by=said.by)
+    return SignalBuffered(id=said.id, signal=said.name, args=said.args, by=said.by, is_update=isinstance(said, Update))
