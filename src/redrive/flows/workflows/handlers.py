@@ -84,7 +84,8 @@ class UpdateMethod:
 
     def validator(self, function: F) -> F:
         """The method gets the arguments before the update is accepted, and refuses it by raising an exception."""
-        if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
+        method: Any = function
+        if inspect.iscoroutinefunction(method) or not inspect.isfunction(method):
             raise TypeError(
                 f"@{self.handler.method}.validator needs a plain method (def), not {function!r}; it only reads"
             )
@@ -130,7 +131,7 @@ def handler_of(method: object) -> Handler | None:
 
 def handlers_of(cls: type) -> Handlers:
     """All handlers of a workflow, those of its base classes included."""
-    found: dict[Kind, dict[str, Handler]] = {"signal": {}, "query": {}, "update": {}}
+    found: dict[str, dict[str, Handler]] = {"signal": {}, "query": {}, "update": {}}
     for attribute in dir(cls):
         handler = handler_of(inspect.getattr_static(cls, attribute))
         if handler is None:
