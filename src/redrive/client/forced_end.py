@@ -45,9 +45,11 @@ async def _end(store: Store, lease: Lease, record: FlowRecord, request: Cancel, 
     while rows := await store.list_retries(RetryQuery(flow_id=record.id, limit=ROWS_AT_ONCE)):
         number += 1
         await store.commit(lease, Batch(number=number, retries_done=[(row.flow_id, row.item) for row in rows]))
+    # An attempt that a dead worker had begun has a heartbeat, and no row.
+    beats = [(beat.flow_id, beat.item) for beat in await store.read_heartbeats([record.id])]
     log = (await store.read_events([record.id]))[record.id]
     events = [CancelRequested(by=request.by, why=request.why, force=True), FlowCancelled()]
     last = (log[-1].seq if log else 0) + len(events)
     row = EventRow(record.id, last, now, write_turn([write_event(event) for event in events]))
     end = FlowChange(flow_id=record.id, status="cancelled", finished_at=now, messages_read=record.messages_sent)
-    await store.commit(lease, Batch(number=number + 1, events=[row], flows=[end]))
+    await store.commit(lease, Batch(number=number + 1, events=[row], flows=[end], retries_done=beats))
