@@ -64,6 +64,8 @@ class NewFlow(_Redacted, frozen=True, kw_only=True, gc=False):
     """The flows of a queue that have the same one share its limits per key."""
     version: str | None = None
     """The version of the code that the flow is pinned to; None: any."""
+    depth: int = 0
+    """How many parents it has above it: 0 unless it is a child."""
 
     @property
     def initial_status(self) -> FlowStatus:
@@ -113,6 +115,7 @@ class FlowRecord(_Redacted, frozen=True, gc=False):
     version: str | None = None
     run_from: int = 0
     """The number of the event before the log of the current run; more than 0 after `continue_as_new`."""
+    depth: int = 0
 
 
 class EventRow(NamedTuple):
@@ -235,6 +238,27 @@ class HeartbeatRow(NamedTuple):
     details: str
 
 
+class ChildFlow(NamedTuple):
+    """A child flow to add, which any worker may claim."""
+
+    flow: NewFlow
+    refusal: str
+    """The message for its parent when another flow has its definition and key, so that it is not added."""
+
+
+class Sent(NamedTuple):
+    """A message that a flow sends to another one. It is dropped when that one is gone or has ended."""
+
+    by: str
+    """The id of the flow that sends it."""
+    flow_id: str
+    """The id of the flow that gets it."""
+    at: float
+    body: str
+    reopens: bool = False
+    """Whether it makes a failed flow ready."""
+
+
 class Batch(msgspec.Struct):
     """Everything that one transaction of a worker writes: all of it or nothing.
 
@@ -256,6 +280,9 @@ class Batch(msgspec.Struct):
     dead: list[DeadLetter] = []
     """Each replaces the letter of the same flow."""
     heartbeats: list[HeartbeatRow] = []
+    children: list[ChildFlow] = []
+    sends: list[Sent] = []
+    """They arrive after everything else is written, the children included."""
 
     @property
     def has_only_events(self) -> bool:
@@ -271,6 +298,8 @@ class Batch(msgspec.Struct):
             or self.messages_read
             or self.dead
             or self.heartbeats
+            or self.children
+            or self.sends
         )
 
     @property
@@ -293,6 +322,8 @@ class Batch(msgspec.Struct):
         self.messages_read = {message: flow for message, flow in self.messages_read.items() if flow not in ids}
         self.dead = [letter for letter in self.dead if letter.flow_id not in ids]
         self.heartbeats = [row for row in self.heartbeats if row.flow_id not in ids]
+        self.children = [child for child in self.children if child.flow.parent not in ids]
+        self.sends = [sent for sent in self.sends if sent.by not in ids]
 
 
 class Claimed(msgspec.Struct, frozen=True):

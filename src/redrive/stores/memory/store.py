@@ -20,6 +20,7 @@ from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     FINISHED,
     Batch,
+    ChildFlow,
     Claimed,
     DeadLetter,
     DeadQuery,
@@ -206,11 +207,24 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
             data.heartbeats.pop(done, None)
         for message in batch.messages_read:
             data.messages.pop(message, None)
+        for child in batch.children:
+            self._add_child(child)
+        for sent in batch.sends:
+            data.send(sent.flow_id, sent.body, sent.at, sent.reopens)
         worker.last_batch = batch.number
-        if batch.flows:
+        if batch.flows or batch.children or batch.sends:
             data.listeners.notify()
             if data.end_listeners and (ended := batch.ended):
                 data.end_listeners.notify(ended)
+
+    def _add_child(self, child: ChildFlow) -> None:
+        data, flow = self._data, child.flow
+        if flow.key is not None and (flow.definition, flow.key) in data.keys:
+            data.send(flow.parent or "", child.refusal, flow.created_at, reopens=False)
+            return
+        data.put(new_record(flow))
+        if flow.key is not None:
+            data.keys[flow.definition, flow.key] = flow.id
 
     def _validate(self, lease: Lease, batch: Batch) -> None:
         written: set[tuple[str, int]] = set()
@@ -218,9 +232,10 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
             if (flow_id, seq) in written or seq in self._data.events.get(flow_id, ()):
                 raise StoreError(f"event {seq} of flow {flow_id} already exists; nothing was written")
             written.add((flow_id, seq))
-        for flow in batch.new_flows:
+        for flow in (*batch.new_flows, *(child.flow for child in batch.children)):
             if flow.id in self._data.flows:
                 raise flow_exists(flow.id)
+        for flow in batch.new_flows:
             if flow.queue in self._data.limits:
                 raise queue_has_limit(flow.queue)
         owned = {*self._data.owned.get(lease.epoch, {}), *(flow.id for flow in batch.new_flows)}

@@ -23,6 +23,9 @@ _BODIES = {"input", "body", "details"}
 _TYPES = {
     "seq": "integer",
     "item": "integer",
+    "depth": "integer",
+    "place": "integer",
+    "reopens": "boolean",
     "priority": "bigint",
     "attempt_number": "bigint",
     "max_retries": "bigint",
