@@ -6,15 +6,12 @@ from typing import Any, TypedDict
 
 from redrive.failures.duration import read_duration
 from redrive.flows.retry_policy import Timeout
-from redrive.flows.values.json_form import is_storable
+from redrive.flows.start_settings import check_key, check_priority, check_queue
 from redrive.policies.backoff import LONGEST_WAIT
-from redrive.stores.queue_names import check_queue
 from redrive.stores.records import NewFlow
 from redrive.stores.tags import write_tags
 from redrive.telemetry.traceparent import read_traceparent
 from redrive.telemetry.tracing import current_traceparent
-
-LARGEST_PRIORITY = 2**31 - 1
 
 
 class SharedSettings(TypedDict, total=False):
@@ -56,13 +53,9 @@ def new_flow(
     batch: str | None = None,
 ) -> NewFlow:
     """Return the row of a new flow; ValueError when a setting is invalid."""
-    if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or not is_storable(key)):
-        raise ValueError("key: use a text of 1 to 500 characters, without NUL and unpaired surrogates")
+    check_key(key)
     check_queue(queue)
-    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > LARGEST_PRIORITY:
-        raise ValueError(
-            f"priority: {priority!r} is not allowed; use a whole number up to {LARGEST_PRIORITY}, higher goes first"
-        )
+    check_priority(priority)
     if traceparent is not None and (not isinstance(traceparent, str) or read_traceparent(traceparent) is None):
         raise ValueError(
             f"traceparent: {traceparent!r:.80} is not a W3C trace context; use text such as "

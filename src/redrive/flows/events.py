@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from redrive.failures.failure import Failure
+from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
 from redrive.flows.waits import WaitsFor
@@ -94,6 +95,8 @@ class FlowFailed(Event, frozen=True):
     reached; "compensated" when completed steps were compensated."""
     item: int | None = None
     """The item whose failure caused it."""
+    child: int | None = None
+    """The child whose failure caused it."""
 
 
 class FlowCancelled(Event, frozen=True):
@@ -265,6 +268,8 @@ class Redriven(Event, frozen=True):
     """A result given by hand: the item is completed with it as soon as the flow continues, and not retried."""
     resolved: bool = False
     """Completed by hand in the same way, without a result."""
+    child: int | None = None
+    """The child that is redriven and awaited again."""
     compensation: bool = False
     """The item is a failed compensation. Nothing is rewound: the compensation goes on with this item."""
 
@@ -276,6 +281,8 @@ Command = (
     | StepSettled
     | TimerSet
     | PatchMarked
+    | ChildStarted
+    | ChildCancelRequested
     | FlowCompleted
     | FlowFailed
     | FlowCancelled
@@ -301,6 +308,9 @@ AnyEvent = (
     | RetriedNow
     | FlowParked
     | Redriven
+    | ChildCompleted
+    | ChildFailed
+    | ChildCancelled
 )
 
 COMMANDS = (
@@ -310,6 +320,8 @@ COMMANDS = (
     StepSettled,
     TimerSet,
     PatchMarked,
+    ChildStarted,
+    ChildCancelRequested,
     FlowCompleted,
     FlowFailed,
     FlowCancelled,
@@ -340,7 +352,19 @@ def write_turn(events: Sequence[bytes]) -> str:
 read_turn: Callable[[str], list[AnyEvent]] = _DECODER.decode
 
 
+_ACTIVATIONS = (
+    ItemCompleted,
+    ItemGaveUp,
+    TimerFired,
+    TurnContinued,
+    CancelRequested,
+    ChildCompleted,
+    ChildFailed,
+    ChildCancelled,
+)
+
+
 def is_activation(event: AnyEvent) -> bool:
     if isinstance(event, AttemptFailed):
         return isinstance(event.decision, GiveUp)
-    return isinstance(event, ItemCompleted | ItemGaveUp | TimerFired | TurnContinued | CancelRequested)
+    return isinstance(event, _ACTIVATIONS)

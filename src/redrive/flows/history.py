@@ -5,6 +5,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from redrive.flows.child_events import ChildCancelled, ChildCompleted, ChildFailed, ChildStarted
+from redrive.flows.children import Children
 from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import (
     ENDINGS,
@@ -155,6 +157,7 @@ class FlowHistory:
     __slots__ = (
         "_whole",
         "cancel_requested",
+        "children",
         "ended_at",
         "ending",
         "items",
@@ -174,6 +177,7 @@ class FlowHistory:
         self.items: dict[int, Item] = {}
         self.timers: dict[int, float] = {}
         """When each timer fires that has not fired yet. Cancelled ones stay: only the flow's code knows them."""
+        self.children = Children(whole)
         self.last_item = 0
         self.last_timer = 0
         self.long_turn: int | None = None
@@ -274,6 +278,9 @@ class FlowHistory:
     def _timer_fired(self, at: float, event: TimerFired) -> None:
         self.timers.pop(event.timer, None)
 
+    def _child_changed(self, at: float, event: Any) -> None:
+        self.children.apply(at, event)
+
     def _cancel_requested(self, at: float, event: CancelRequested) -> None:
         self.cancel_requested = event
         self._wait(at, "cancel requested")
@@ -365,6 +372,7 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     ItemCompleted: FlowHistory._item_completed,
     TimerSet: FlowHistory._timer_set,
     TimerFired: FlowHistory._timer_fired,
+    **dict.fromkeys((ChildStarted, ChildCompleted, ChildFailed, ChildCancelled), FlowHistory._child_changed),
     CancelRequested: FlowHistory._cancel_requested,
     Paused: FlowHistory._paused,
     Resumed: FlowHistory._resumed,

@@ -7,7 +7,17 @@ import msgspec
 
 from redrive.errors import UnknownDefinitionError
 from redrive.flows.action import action_named
-from redrive.flows.commands import CancelItem, Command, MarkPatch, ScheduleItem, SettleStep, StartTimer
+from redrive.flows.child_events import ChildCancelRequested, ChildStarted
+from redrive.flows.commands import (
+    CancelChild,
+    CancelItem,
+    Command,
+    MarkPatch,
+    ScheduleItem,
+    SettleStep,
+    StartChild,
+    StartTimer,
+)
 from redrive.flows.events import (
     COMMANDS,
     AnyEvent,
@@ -47,6 +57,10 @@ def is_same(command: Command, event: AnyEvent) -> bool:
         return isinstance(event, StepSettled) and (event.step, event.state) == (command.step, command.state)
     if isinstance(command, MarkPatch):
         return isinstance(event, PatchMarked) and event.patch == command.name
+    if isinstance(command, StartChild):
+        return isinstance(event, ChildStarted) and _is_same_child(command, event)
+    if isinstance(command, CancelChild):
+        return isinstance(event, ChildCancelRequested) and event.child == command.child
     return isinstance(event, _ENDINGS[command.outcome])
 
 
@@ -110,6 +124,10 @@ def _key_of(event: AnyEvent) -> Hashable:
         return "settled", event.step, event.state
     if isinstance(event, PatchMarked):
         return "patch", event.patch
+    if isinstance(event, ChildStarted):
+        return "child", event.definition, event.key
+    if isinstance(event, ChildCancelRequested):
+        return "child cancelled", event.child
     return type(event).__name__
 
 
@@ -126,7 +144,19 @@ def _keys_for(command: Command) -> list[Hashable]:
         return [("settled", command.step, command.state)]
     if isinstance(command, MarkPatch):
         return [("patch", command.name)]
+    if isinstance(command, StartChild):
+        return [("child", command.definition, command.key)]
+    if isinstance(command, CancelChild):
+        return [("child cancelled", command.child)]
     return [_ENDINGS[command.outcome].__name__]
+
+
+def _is_same_child(command: StartChild, event: ChildStarted) -> bool:
+    if (command.definition, command.key) != (event.definition, event.key):
+        return False
+    logged = bytes(event.args).decode()
+    # Sets may be written in another order now.
+    return logged == command.args or _letters(logged) == _letters(command.args)
 
 
 def _letters(text: str) -> str:

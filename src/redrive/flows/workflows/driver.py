@@ -5,10 +5,12 @@ from typing import Any, Protocol
 
 from redrive.errors import DeserializationError
 from redrive.flows.action import action_named
-from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartTimer
+from redrive.flows.child_events import ChildEnd
+from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartChild, StartTimer
 from redrive.flows.driver import NO_ACTIONS, Driver
 from redrive.flows.errors.item_error import as_exception
 from redrive.flows.values.signature import NOT_READ
+from redrive.flows.workflows.children import settle_child
 from redrive.flows.workflows.loop import FlowLoop
 from redrive.flows.workflows.workflow import Workflow
 
@@ -41,6 +43,9 @@ class CodeDriver(Driver):
         self._loop = FlowLoop(flow_id)
         self._items = self._loop.awaited_items
         self._timers: dict[int, StartTimer] = {}
+        self._children: dict[int, StartChild] = {}
+        """Those that have not ended, by their numbers in the log."""
+        self._ended = False
         self._main: Any = None
         self.has_more = False
         self._cancelled = False
@@ -88,6 +93,12 @@ class CodeDriver(Driver):
             self._loop.fire(command)
         return self._turn(at)
 
+    def child_ended(self, event: ChildEnd, at: float) -> list[Command]:
+        command = self._children.pop(event.child, None)
+        if command is not None:
+            settle_child(command, event)
+        return self._turn(at)
+
     def more(self, at: float) -> list[Command]:
         return self._turn(at)
 
@@ -105,6 +116,14 @@ class CodeDriver(Driver):
         command.timer = timer
         self._timers[timer] = command
 
+    def bind_child(self, command: StartChild, child: int, flow_id: str, at: float) -> list[Command]:
+        command.child = child
+        self._children[child] = command
+        if not command.started.done():
+            command.started.set_result(flow_id)
+        # The code goes on in the same turn: it has the child's id now.
+        return [] if self.has_more or self._ended else self._turn(at)
+
     def replay(self, patches: set[str] | None, anew: bool = False) -> None:
         self._loop.replaying = patches is not None
         self._loop.anew = anew
@@ -114,6 +133,7 @@ class CodeDriver(Driver):
     def discard(self) -> None:
         self._loop.discard()
         self._items.clear()
+        self._children.clear()
 
     def awaits_timer(self, timer: int) -> bool:
         command = self._timers.get(timer)
@@ -132,8 +152,10 @@ class CodeDriver(Driver):
         if self.has_more:
             return commands
         if self._main.done():
+            self._ended = True
             commands.append(self._end())
         elif loop.trouble is not None:
+            self._ended = True
             commands.append(EndFlow("failed", error=loop.trouble))
         return commands
 

@@ -222,7 +222,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
     def schedule(self, step: str, arguments: Arguments, policy: Policy, dependency: str = "") -> FlowFuture:
         """Schedule an action; the future carries its outcome."""
         future = self.create_future()
-        where = self._where() if self.replaying else ""
+        where = self.where() if self.replaying else ""
         command = future.command = ScheduleItem(
             step, arguments.encoded, arguments.take_values(), policy, future, where, dependency=dependency
         )
@@ -234,7 +234,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         if known is None:
             known = self._patches[name] = not self.replaying or self.anew or name in self.logged_patches
             if known:
-                self.commands.append(MarkPatch(name, self._where()))
+                self.commands.append(MarkPatch(name, self.where()))
         return known
 
     def discard(self) -> None:
@@ -253,7 +253,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         self.tasks.clear()
         self._ready.clear()
 
-    def _where(self) -> str:
+    def where(self) -> str:
         """The line of the flow's code that is running; known only during replay."""
         if not self.replaying:
             return ""
@@ -280,7 +280,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
         if math.isnan(when):
             raise ValueError("NaN is not a valid time for a timer; use epoch seconds")
-        where = self._where()
+        where = self.where()
         # Stores hold no later time, so an endless wait is this long.
         when = min(when, self.now + LONGEST_WAIT)
         command = StartTimer(when, callback, args, context if context is not None else copy_context(), where)

@@ -14,6 +14,7 @@ from redrive.flows.registry import WORKFLOW, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values.signature import Signature
+from redrive.flows.workflows.children import ChildHandle, ParentClose, start_child
 from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
 
 P = ParamSpec("P")
@@ -120,6 +121,25 @@ class WorkflowDecorator:
         if workflow.patched("refunds"): ...new... else: ...old...
         """
         return _loop("patched").patched(patch)
+
+    async def start_child(
+        self,
+        call: ActionCall[T] | FlowCall[T],
+        *,
+        key: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        parent_close: ParentClose = "cancel",
+    ) -> ChildHandle[T]:
+        """Start another flow: `child = await workflow.start_child(Order.call(17))`, then `await child.result()`.
+
+        call: a workflow's `Order.call(...)`, an action's `charge(...)` (a job), or the `call(...)` of a graph, a
+        script or a pipeline.
+        key: unique among the flows of its definition; a key that another flow has is a ChildFailedError.
+        queue, priority: by default, the parent's.
+        parent_close: what happens to the child when the parent ends: "cancel" it, or "abandon" it to go on by itself.
+        """
+        return await start_child(_loop("start_child"), call, key, queue, priority, parent_close)
 
     def flow_id(self) -> str:
         return _loop("flow_id").flow_id

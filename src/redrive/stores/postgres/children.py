@@ -66,4 +66,3 @@ async def write_children(connection: Any, schema: str, batch: Batch) -> None:
                 for place, one in enumerate(sends)
             ),
         )
-

@@ -115,9 +115,7 @@ class ChildConformance:
         sends = [Sent("parent", "b", NOW, "{}")]
         await store.commit(lease, Batch(number=1, events=[event("parent", 1)]))
         with pytest.raises(StoreError):
-            await store.commit(
-                lease, Batch(number=2, events=[event("parent", 1)], children=[child("a")], sends=sends)
-            )
+            await store.commit(lease, Batch(number=2, events=[event("parent", 1)], children=[child("a")], sends=sends))
         with pytest.raises(StoreError):
             # An id that is taken.
             await store.commit(lease, Batch(number=2, events=[event("parent", 2)], children=[child("b")], sends=sends))

@@ -2,26 +2,29 @@
 
 from collections.abc import Callable
 
-from redrive.flows.commands import CancelItem, Command, EndFlow, MarkPatch, ScheduleItem, SettleStep, StartTimer
-from redrive.flows.driver import Driver
-from redrive.flows.events import (
-    FlowCancelled,
-    FlowCompleted,
-    FlowFailed,
-    ItemCancelled,
-    PatchMarked,
-    StepSettled,
-    TimerSet,
+from redrive.flows.commands import (
+    CancelChild,
+    CancelItem,
+    Command,
+    EndFlow,
+    MarkPatch,
+    ScheduleItem,
+    SettleStep,
+    StartChild,
+    StartTimer,
 )
+from redrive.flows.driver import Driver
+from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
 from redrive.worker.flow.attempt_starter import AttemptStarter
+from redrive.worker.flow.flow_children import Ending, cancel_child, end_relations, start_child
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.flow.work_reports import report_attempt, report_item
 from redrive.worker.slots import ExecutionSlots
 
-Ending = FlowCompleted | FlowFailed | FlowCancelled
+__all__ = ["CommandHandler", "Ending"]
 
 
 class CommandHandler:
@@ -63,6 +66,10 @@ class CommandHandler:
                 log.append(at, StepSettled(step=command.step, state=command.state, why=command.why))
             elif isinstance(command, MarkPatch):
                 log.append(at, PatchMarked(patch=command.name))
+            elif isinstance(command, StartChild):
+                commands += start_child(log, driver, command, at)
+            elif isinstance(command, CancelChild):
+                cancel_child(log, command, at)
             else:
                 self._end(command, at)
                 return
@@ -114,6 +121,7 @@ class CommandHandler:
                 report_item(log, item, at, "cancelled")
         event = end_event(command, log.history)
         log.append(at, event)
+        end_relations(log, event, at)
         driver.discard()
         starter.active = 0
         self._on_ended(log, event)

@@ -4,9 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from redrive.errors import DeserializationError, TypeHintError
+from redrive.flows.child_events import ChildEnd
+from redrive.flows.children import Child
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowBegan, TimerFired, TurnContinued
+from redrive.policies.backoff import LONGEST_WAIT
 from redrive.worker.flow.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.command_handler import CommandHandler
@@ -32,6 +35,7 @@ class FlowRun:
 
     __slots__ = (
         "_keep_in_memory",
+        "_rests_since",
         "_to_resume",
         "alarm",
         "attempts",
@@ -40,6 +44,7 @@ class FlowRun:
         "has_begun",
         "id",
         "log",
+        "lookups",
         "starter",
         "timers",
     )
@@ -65,6 +70,10 @@ class FlowRun:
         self.attempts = attempts
         self.alarm = alarm
         self.has_begun = False
+        self.lookups = 0
+        """How many look-ups of its children are under way."""
+        self._rests_since = (-1, 0.0)
+        """The last line of the log, and since when it is, while the flow waits for its children."""
         self._to_resume: Sequence[int] = ()
         """Items that are to begin again, where they still wait; the next one last."""
         self._keep_in_memory = keep_in_memory
@@ -130,6 +139,13 @@ class FlowRun:
         else:
             self.log.history.timers.pop(timer, None)
 
+    def end_child(self, child: Child, event: ChildEnd) -> None:
+        """Log how a child ended, unless the log has it already, and go on."""
+        log, at = self.log, self.log.now()
+        if not log.released and child is log.history.children.find(child.flow):
+            log.append(at, event)
+            self.commands.handle(self.driver.child_ended(event, at), at)
+
     def begin_or_continue(self) -> None:
         """Begin or continue a flow, and release it when it has nothing to do."""
         if self.has_begun:
@@ -168,7 +184,7 @@ class FlowRun:
             if at < self.alarm.when:
                 self.alarm.set(at)
             return
-        if log.released or (active and not self.timers):
+        if log.released or self.lookups or (active and not self.timers):
             return
         held, wake_at = log.is_held, self.next_wake()
         if not active:
@@ -183,14 +199,23 @@ class FlowRun:
             if wake_at is None:
                 log.park(NOTHING_TO_WAIT_FOR)
                 return
+            if log.history.children.any_open and at < (until := self._stays_until(at)):
+                wake_at = min(wake_at, until)
             # One in line for its dependency may have its turn any time.
             is_long = wake_at - at > SHORT_WAIT and not self.starter.in_line
             if is_long or not (self._keep_in_memory(self) or wake_at <= at):
+                wake_at = self.next_wake()
                 log.release("waiting", wake_at)
                 return
         # Whatever is due during a pause waits until the flow is resumed.
         if wake_at is not None and wake_at < self.alarm.when and not held:
             self.alarm.set(wake_at)
+
+    def _stays_until(self, at: float) -> float:
+        """Until when a flow that waits for children stays in memory: others of them may end any moment."""
+        if self._rests_since[0] != self.log.seq:
+            self._rests_since = (self.log.seq, at)
+        return self._rests_since[1] + SHORT_WAIT
 
     def _has_unbegun(self) -> bool:
         """Whether commands or items would have begun but for a pause: no timer is set for them."""
@@ -200,8 +225,13 @@ class FlowRun:
         )
 
     def next_wake(self) -> float | None:
-        """When the flow goes on by itself; None when no timer is set."""
+        """When the flow goes on by itself; None when nothing will wake it."""
         first = self.timers.first()
         if not self.has_begun:
             first = min(first, self.log.record.start_at)
-        return None if first == math.inf else first
+        if self.lookups:
+            # Its next owner looks up the same.
+            return self.log.now()
+        if first == math.inf:
+            return self.log.now() + LONGEST_WAIT if self.log.history.children.any_open else None
+        return first
