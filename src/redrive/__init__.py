@@ -26,7 +26,6 @@ from redrive.calls.scope import time_left
 from redrive.calls.shared_dependencies import define_dependency
 from redrive.errors import (
     AttemptTimeoutError,
-    ChildFailedError,
     CircuitOpenError,
     DeadlineExceededError,
     FlowCancelledError,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from redrive.flows.graphs.notation.graph_reading import read_graph
     from redrive.flows.retry_policy import RetryPolicy
     from redrive.flows.scripts.script import Script, register_script
-    from redrive.flows.workflows.children import ChildHandle
     from redrive.flows.workflows.workflow import Workflow, workflow
     from redrive.handlers.steps import serve_steps
     from redrive.pipeline.durable import register_pipeline
@@ -75,8 +73,6 @@ __all__ = [
     "App",
     "AttemptTimeoutError",
     "BudgetSettings",
-    "ChildFailedError",
-    "ChildHandle",
     "CircuitOpenError",
     "CircuitSettings",
     "DeadlineExceededError",
@@ -139,7 +135,6 @@ _LAZY = {
     "Script": "flows.scripts.script",
     "SyncApp": "client.sync_app",
     "SyncHandle": "client.sync_handle",
-    "ChildHandle": "flows.workflows.children",
     "Workflow": "flows.workflows.workflow",
     "action": "flows.action",
     "current_attempt": "runners.attempt",

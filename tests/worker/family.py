@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 import redrive
-from redrive import Workflow, action, workflow
+from redrive import FlowCancelledError, Workflow, action, workflow
+from redrive.errors import ChildFailedError
 
 
 @action(name="family.double")
@@ -52,7 +53,7 @@ class Parent(Workflow):
         failing = await workflow.start_child(Failing.call(7))
         try:
             await failing
-        except redrive.ChildFailedError as error:
+        except ChildFailedError as error:
             found["failed"] = [error.flow_id == failing.id, error.definition, error.error_type, error.message]
         sleeper = await workflow.start_child(Sleeper.call())
         try:
@@ -62,7 +63,7 @@ class Parent(Workflow):
             sleeper.cancel()
         try:
             await sleeper
-        except redrive.FlowCancelledError:
+        except FlowCancelledError:
             found["cancelled"] = True
         return found
 
@@ -98,7 +99,7 @@ class Endless(Workflow):
         child = await workflow.start_child(Endless.call(level + 1))
         try:
             return await child
-        except redrive.ChildFailedError as error:
+        except ChildFailedError as error:
             if "was not started" not in str(error):
                 raise
             return level

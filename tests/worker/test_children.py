@@ -7,9 +7,9 @@ import pytest
 from tests.worker.family import EXPECTED, Child, Endless, Head, Parent
 from tests.worker.quick_app import eventually, opened
 
-import redrive
-from redrive import Workflow, action, workflow
+from redrive import FlowCancelledError, Workflow, action, workflow
 from redrive.client.app import App
+from redrive.errors import ChildFailedError
 from redrive.stores.records import FlowQuery
 from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow
 
@@ -70,7 +70,7 @@ def test_cancelling_a_parent_cancels_the_tree(address: str, force: bool) -> None
             head = await app.start(Head.call("waits"))
             await eventually(lambda: all_sleep(app))
             await head.cancel(by="ann", why="enough", force=force)
-            with pytest.raises(redrive.FlowCancelledError):
+            with pytest.raises(FlowCancelledError):
                 await head.result(timeout=10)
 
             async def all_ended() -> bool:
@@ -123,7 +123,7 @@ class Keyed(Workflow):
         other = await workflow.start_child(Child.call(2), key="taken")
         try:
             await other
-        except redrive.ChildFailedError as error:
+        except ChildFailedError as error:
             return f"{await mine} {error.message}"
         return "unreached"
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from redrive.flows.waits import WaitsFor
+from redrive.stores.sent import Sent
 from redrive.stores.tags import check_tags
 
 FlowStatus = Literal[
@@ -238,27 +239,6 @@ class HeartbeatRow(NamedTuple):
     details: str
 
 
-class ChildFlow(NamedTuple):
-    """A child flow to add, which any worker may claim."""
-
-    flow: NewFlow
-    refusal: str
-    """The message for its parent when another flow has its definition and key, so that it is not added."""
-
-
-class Sent(NamedTuple):
-    """A message that a flow sends to another one. It is dropped when that one is gone or has ended."""
-
-    by: str
-    """The id of the flow that sends it."""
-    flow_id: str
-    """The id of the flow that gets it."""
-    at: float
-    body: str
-    reopens: bool = False
-    """Whether it makes a failed flow ready."""
-
-
 class Batch(msgspec.Struct):
     """Everything that one transaction of a worker writes: all of it or nothing.
 
@@ -280,7 +260,8 @@ class Batch(msgspec.Struct):
     dead: list[DeadLetter] = []
     """Each replaces the letter of the same flow."""
     heartbeats: list[HeartbeatRow] = []
-    children: list[ChildFlow] = []
+    children: list[tuple[NewFlow, str]] = []
+    """Child flows to add, which any worker may claim, each with the message for its parent when its key is taken."""
     sends: list[Sent] = []
     """They arrive after everything else is written, the children included."""
 
@@ -322,7 +303,7 @@ class Batch(msgspec.Struct):
         self.messages_read = {message: flow for message, flow in self.messages_read.items() if flow not in ids}
         self.dead = [letter for letter in self.dead if letter.flow_id not in ids]
         self.heartbeats = [row for row in self.heartbeats if row.flow_id not in ids]
-        self.children = [child for child in self.children if child.flow.parent not in ids]
+        self.children = [child for child in self.children if child[0].parent not in ids]
         self.sends = [sent for sent in self.sends if sent.by not in ids]
 
 

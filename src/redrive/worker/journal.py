@@ -16,7 +16,8 @@ from redrive.errors import CommitUnknownError, LeaseLostError, StoreError, Store
 from redrive.failures.traces import trace_of
 from redrive.flows.events import write_turn
 from redrive.stores.interface import Store
-from redrive.stores.records import Batch, ChildFlow, EventRow, HeartbeatRow, NewFlow, RetryRow, Sent
+from redrive.stores.records import Batch, EventRow, HeartbeatRow, NewFlow, RetryRow
+from redrive.stores.sent import Sent
 from redrive.worker.activity import ActivityCounts
 from redrive.worker.commit_parts import flows_in, parts_of
 from redrive.worker.large_commits import LARGE_EVENTS, Callback, LargeCommits
@@ -130,7 +131,7 @@ class Journal:
         messages = [message for message, of in batch.messages_read.items() if of == flow_id]
         for message in messages:
             del batch.messages_read[message]
-        batch.children = [child for child in batch.children if child.flow.parent != flow_id]
+        batch.children = [child for child in batch.children if child[0].parent != flow_id]
         batch.sends = [sent for sent in batch.sends if sent.by != flow_id]
         return sum(len(turn.events) for turn in mine), messages
 
@@ -156,8 +157,8 @@ class Journal:
         self.batch.messages_read[message] = flow_id
         self.wake()
 
-    def add_child(self, child: ChildFlow) -> None:
-        self.batch.children.append(child)
+    def add_child(self, child: NewFlow, refusal: str) -> None:
+        self.batch.children.append((child, refusal))
         self.wake()
 
     def send(self, message: Sent) -> None:

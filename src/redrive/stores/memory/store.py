@@ -20,7 +20,6 @@ from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
     FINISHED,
     Batch,
-    ChildFlow,
     Claimed,
     DeadLetter,
     DeadQuery,
@@ -208,7 +207,7 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
         for message in batch.messages_read:
             data.messages.pop(message, None)
         for child in batch.children:
-            self._add_child(child)
+            self._add_child(*child)
         for sent in batch.sends:
             data.send(sent.flow_id, sent.body, sent.at, sent.reopens)
         worker.last_batch = batch.number
@@ -217,10 +216,10 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
             if data.end_listeners and (ended := batch.ended):
                 data.end_listeners.notify(ended)
 
-    def _add_child(self, child: ChildFlow) -> None:
-        data, flow = self._data, child.flow
+    def _add_child(self, flow: NewFlow, refusal: str) -> None:
+        data = self._data
         if flow.key is not None and (flow.definition, flow.key) in data.keys:
-            data.send(flow.parent or "", child.refusal, flow.created_at, reopens=False)
+            data.send(flow.parent or "", refusal, flow.created_at, reopens=False)
             return
         data.put(new_record(flow))
         if flow.key is not None:
@@ -232,7 +231,7 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
             if (flow_id, seq) in written or seq in self._data.events.get(flow_id, ()):
                 raise StoreError(f"event {seq} of flow {flow_id} already exists; nothing was written")
             written.add((flow_id, seq))
-        for flow in (*batch.new_flows, *(child.flow for child in batch.children)):
+        for flow in (*batch.new_flows, *(flow for flow, _ in batch.children)):
             if flow.id in self._data.flows:
                 raise flow_exists(flow.id)
         for flow in batch.new_flows:

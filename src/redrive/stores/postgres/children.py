@@ -8,7 +8,8 @@ from redrive.stores.postgres.add_flows import adding
 from redrive.stores.postgres.columns import rows_of_json
 from redrive.stores.postgres.commit_statement import rows_as_json
 from redrive.stores.postgres.identifiers import channel_of, literal
-from redrive.stores.records import Batch, Sent
+from redrive.stores.records import Batch
+from redrive.stores.sent import Sent
 
 _SENT = ("flow_id", "at", "body", "reopens", "place")
 
@@ -51,7 +52,7 @@ async def write_children(connection: Any, schema: str, batch: Batch) -> None:
     add, send = _statements(schema)
     refusals: list[Sent] = []
     if batch.children:
-        rows = await connection.fetch(add, rows_as_json(child.flow for child in batch.children))
+        rows = await connection.fetch(add, rows_as_json(flow for flow, _ in batch.children))
         added = {row[0] for row in rows}
         refusals = [
             Sent(flow.id, flow.parent or "", flow.created_at, refusal)

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from redrive.stores.queues import QueuePause
-from redrive.stores.records import FINISHED, ChildFlow, DeadState, FlowRecord, FlowStatus, NewFlow
+from redrive.stores.records import FINISHED, DeadState, FlowRecord, FlowStatus, NewFlow
 from redrive.stores.refusals import flow_exists
 from redrive.stores.sqlite.rows import ADDED_FIELDS, FLOW_FIELDS, added_values, columns, flow_record, placeholders
 
@@ -68,7 +68,7 @@ def add_flows(connection: sqlite3.Connection, flows: Sequence[NewFlow]) -> list[
     return answers
 
 
-def add_children(connection: sqlite3.Connection, children: Sequence[ChildFlow]) -> None:
+def add_children(connection: sqlite3.Connection, children: Sequence[tuple[NewFlow, str]]) -> None:
     """Add child flows; the parent of one whose key is taken gets a message instead."""
     for flow, refusal in children:
         if flow.key is not None and connection.execute(_KEY_IS_TAKEN, (flow.key, flow.definition)).fetchone():

@@ -4,7 +4,8 @@
 import pytest
 
 from redrive.errors import LeaseLostError, StoreError
-from redrive.stores.records import Batch, ChildFlow, FlowChange, Sent
+from redrive.stores.records import Batch, FlowChange, NewFlow
+from redrive.stores.sent import Sent
 from redrive.testing.store_conformance.scenario import (
     NOW,
     SHORT,
@@ -21,8 +22,8 @@ from redrive.testing.store_conformance.scenario import (
 )
 
 
-def child(id: str, parent: str = "parent", **fields: object) -> ChildFlow:  # noqa: A002 - named as the field is
-    return ChildFlow(new_flow(id, parent=parent, depth=1, **fields), f'{{"refused": "{id}"}}')
+def child(name: str, **fields: object) -> tuple[NewFlow, str]:
+    return new_flow(name, parent="parent", depth=1, **fields), f'{{"refused": "{name}"}}'
 
 
 class ChildConformance:

@@ -18,7 +18,7 @@ from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerS
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
 from redrive.worker.flow.attempt_starter import AttemptStarter
-from redrive.worker.flow.flow_children import Ending, cancel_child, end_relations, start_child
+from redrive.worker.flow.flow_children import Ending, cancel_child, end_messages, start_child
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.flow.work_reports import report_attempt, report_item
@@ -121,7 +121,8 @@ class CommandHandler:
                 report_item(log, item, at, "cancelled")
         event = end_event(command, log.history)
         log.append(at, event)
-        end_relations(log, event, at)
+        for message in end_messages(log.flow_id, log.record.parent, log.history.children.open, event, at):
+            log.journal.send(message)
         driver.discard()
         starter.active = 0
         self._on_ended(log, event)

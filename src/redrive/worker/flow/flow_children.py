@@ -1,15 +1,19 @@
-"""Start a flow's children, tell them when it ends, and tell its own parent."""
+"""What a flow sends to its relations: it starts and cancels its children, and tells its parent how it ended."""
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from redrive.determinism.ids import derived_id
 from redrive.flows.child_events import ChildCancelRequested, ChildStarted
+from redrive.flows.children import Child
 from redrive.flows.commands import CancelChild, Command, StartChild
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowCancelled, FlowCompleted, FlowFailed
 from redrive.flows.messages import Cancel, ChildEnded, Message, Redrive, write_message
 from redrive.flows.values.json_limits import LARGE_JSON
-from redrive.stores.records import ChildFlow, NewFlow, Sent
+from redrive.stores.records import NewFlow
+from redrive.stores.sent import Sent
 from redrive.worker.flow.flow_log import FlowLog
 
 DEEPEST = 100
@@ -57,7 +61,7 @@ def _add(log: FlowLog, command: StartChild, flow_id: str, at: float) -> None:
         depth=record.depth + 1,
     )
     refusal = ChildEnded(flow=flow_id, outcome="refused", message=taken)
-    log.journal.add_child(ChildFlow(child, write_message(refusal)))
+    log.journal.add_child(child, write_message(refusal))
 
 
 def cancel_child(log: FlowLog, command: CancelChild, at: float) -> None:
@@ -67,14 +71,16 @@ def cancel_child(log: FlowLog, command: CancelChild, at: float) -> None:
         _send(log, child.flow, at, Cancel(by="its parent", why=f"flow {log.flow_id} asked for it"))
 
 
-def end_relations(log: FlowLog, event: Ending, at: float) -> None:
-    """Cancel the children that are not to outlive the flow, and tell its parent how it ended."""
-    outcome = type(event).__name__.removeprefix("Flow").lower()
-    for child in log.history.children.open:
+def end_messages(
+    flow_id: str, parent: str | None, children: Iterable[Child], event: Ending, at: float
+) -> Iterator[Sent]:
+    """What a flow that ends with this event sends: to the children that are not to outlive it, and to its parent."""
+    request = Cancel(by="its parent", why=f"flow {flow_id} {_HOW[type(event)]}")
+    for child in children:
         if not child.abandoned:
-            _send(log, child.flow, at, Cancel(by="its parent", why=f"flow {log.flow_id} {_how(outcome)}"))
-    if log.record.parent is not None:
-        _send(log, log.record.parent, at, end_message(log.flow_id, event))
+            yield Sent(flow_id, child.flow, at, write_message(request))
+    if parent is not None:
+        yield Sent(flow_id, parent, at, write_message(_end_message(flow_id, event)))
 
 
 def redrive_child(log: FlowLog, flow_id: str, said: Message, at: float) -> None:
@@ -87,7 +93,7 @@ def cancel_orphan(log: FlowLog, flow_id: str, at: float) -> None:
     _send(log, flow_id, at, Cancel(by="its parent", why=f"a redrive of flow {log.flow_id} rewound its start"))
 
 
-def end_message(flow_id: str, event: Ending) -> ChildEnded:
+def _end_message(flow_id: str, event: Ending) -> ChildEnded:
     """What a parent is told when its child ends with this event."""
     if isinstance(event, FlowCompleted):
         result = event.result if len(bytes(event.result)) <= LARGE_JSON else msgspec.UNSET
@@ -98,8 +104,7 @@ def end_message(flow_id: str, event: Ending) -> ChildEnded:
     return ChildEnded(flow=flow_id, outcome="cancelled", message=event.why)
 
 
-def _how(outcome: str) -> str:
-    return outcome if outcome == "completed" else f"was {outcome}" if outcome == "cancelled" else "failed"
+_HOW: dict[type, str] = {FlowCompleted: "completed", FlowFailed: "failed", FlowCancelled: "was cancelled"}
 
 
 def _send(log: FlowLog, flow_id: str, at: float, message: Cancel | ChildEnded | Redrive, reopens: bool = False) -> None:
