@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.worker.family import EXPECTED, Child, Endless, Head, Parent
+from tests.worker.family import EXPECTED, Child, Endless, Head, Parent, Sleeper
 from tests.worker.quick_app import eventually, opened
 
-from redrive import FlowCancelledError, Workflow, action, workflow
+from redrive import FlowCancelledError, Permanent, Workflow, action, workflow
 from redrive.client.app import App
 from redrive.errors import ChildFailedError
 from redrive.stores.records import FlowQuery
@@ -193,3 +193,75 @@ def test_a_large_result_of_a_child_reaches_its_parent(address: str) -> None:
     asyncio.run(scenario())
     runs = crash_everywhere(Large.call())
     assert all(run.outcome.result == 300_000 for run in runs)
+
+
+OPEN: set[str] = set()
+
+
+@action(name="family.gate")
+async def gate(name: str) -> str:
+    if name not in OPEN:
+        raise Permanent("closed")
+    return name
+
+
+@workflow(name="family.Gated")
+class Gated(Workflow):
+    async def run(self, name: str) -> str:
+        return await gate(name)
+
+
+@workflow(name="family.NeedsGate")
+class NeedsGate(Workflow):
+    """Its failing child takes it down, along with what it had started to report the failure."""
+
+    async def run(self, name: str) -> str:
+        before = await (await workflow.start_child(Child.call(1)))
+        child = await workflow.start_child(Gated.call(name))
+        try:
+            return f"{before} {await child}"
+        except ChildFailedError:
+            await workflow.start_child(Sleeper.call())
+            raise
+
+
+@pytest.mark.promise("E4")
+def test_a_redriven_parent_redrives_the_child_that_failed_it(address: str) -> None:
+    async def scenario() -> None:
+        OPEN.clear()
+        async with flow_app(address) as app:
+            parent = await app.start(NeedsGate.call("north"))
+            outcome = await app.outcome(parent)
+            child = next(flow for flow in await app.flows(FlowQuery(definition="workflow:family.Gated")))
+            assert outcome.status == "failed"
+            told = f"child family.Gated failed: redrive.errors.Permanent: closed; see redrive explain {child.id}"
+            assert str(outcome.error) == told
+            letter = next(one for one in await app.dead_letters() if one.flow_id == parent.id)
+            assert letter.kind == "child"
+            OPEN.add("north")
+            await app.redrive([parent.id], by="ann", why="open now")
+            outcome = await app.outcome(parent)
+            assert outcome.result == "3 north"
+            assert await app.dead_letters() == []
+            ended = {flow.definition: flow.status for flow in await app.flows(FlowQuery(limit=10))}
+            assert ended["workflow:family.Gated"] == "completed"
+            assert ended["workflow:family.Sleeper"] == "cancelled"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("E4")
+def test_a_redriven_parent_takes_the_result_of_a_child_that_was_redriven_before(address: str) -> None:
+    async def scenario() -> None:
+        OPEN.clear()
+        async with flow_app(address) as app:
+            parent = await app.start(NeedsGate.call("south"))
+            await app.outcome(parent)
+            child = next(flow for flow in await app.flows(FlowQuery(definition="workflow:family.Gated")))
+            OPEN.add("south")
+            await app.redrive([child.id], by="ann", why="open now")
+            assert (await app.outcome(child.id)).result == "south"
+            await app.redrive([parent.id], by="ann", why="its child is done")
+            assert (await app.outcome(parent)).result == "3 south"
+
+    asyncio.run(scenario())

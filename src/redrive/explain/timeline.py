@@ -280,6 +280,8 @@ class _TimelineBuilder:
         else:
             how = "completed manually" if isinstance(event.result, msgspec.Raw) else "tried again"
         what = f"{again.step} (item {again.number}) is {how}" if again else "its code is run again"
+        if event.child is not None:
+            what = f"child {event.child} is redriven, and awaited again"
         self._note(when, event, "redriven", what)
 
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
