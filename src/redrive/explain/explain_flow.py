@@ -73,6 +73,7 @@ def explain_flow(
         events=events,
         waits_for=state.waits_for[:most],
         next_steps=state.next_steps,
+        parent=record.parent,
         elided=len(facts.timeline) - len(timeline),
         elided_events=elided_events,
     )

@@ -40,6 +40,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     waits_for: list[Wait]
     """The soonest first."""
     next_steps: list[Advice]
+    parent: str | None = None
+    """The id of the flow that started it as a child."""
     elided: int = 0
     """How many entries in the middle of the timeline are left out."""
     elided_events: int = 0
@@ -100,6 +102,8 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     key = "" if explanation.key is None else f", key {explanation.key}"
     priority = f", priority {explanation.priority}" if explanation.priority else ""
     yield f"  queue    {explanation.queue}{priority}{key}"
+    if explanation.parent is not None:
+        yield f"  parent   {explanation.parent}"
     yield f"  created  {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"
     if explanation.began_at is not None:
         later = format_duration((explanation.began_at - explanation.created_at).total_seconds())

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from redrive.explain.children import describe_end
 from redrive.explain.decision_text import describe_decision
 from redrive.explain.hidden_payloads import call_text, value_text
 from redrive.explain.parts import (
@@ -19,6 +20,14 @@ from redrive.explain.parts import (
     TimerEntry,
 )
 from redrive.explain.shortened import elided_lines
+from redrive.flows.child_events import (
+    ChildCancelled,
+    ChildCancelRequested,
+    ChildCompleted,
+    ChildEnd,
+    ChildFailed,
+    ChildStarted,
+)
 from redrive.flows.events import (
     AnyEvent,
     AttemptAccepted,
@@ -112,6 +121,8 @@ class _TimelineBuilder:
         self._attempts: dict[int, AttemptSummary] = {}
         """The latest attempt of each item; none while that is one that is left out."""
         self._timers: dict[int, TimerEntry] = {}
+        self._children: dict[int, tuple[str, Note]] = {}
+        """By number: the ids of children, and their entries."""
         elided = elided_lines(lines, most)
         kept = {line.seq for line in drop_rewound(lines)}
         for line in lines:
@@ -267,6 +278,23 @@ class _TimelineBuilder:
     def _timer_fired(self, when: Moment, event: TimerFired) -> None:
         self._timers[event.timer].fired = when
 
+    def _child_started(self, when: Moment, event: ChildStarted) -> None:
+        kept = " (it goes on when this flow ends)" if event.abandoned else ""
+        text = f"child {event.child}, {event.definition}({call_text(event.args)}){kept}"
+        self._note(when, event, text, f"flow {event.flow}")
+        entry = self.entries[-1]
+        assert isinstance(entry, Note)  # noqa: S101 - narrows for mypy
+        self._children[event.child] = event.flow, entry
+
+    def _child_ended(self, when: Moment, event: ChildEnd) -> None:
+        flow_id, note = self._children[event.child]
+        if not self._rewound:
+            result = value_text(event.result) if isinstance(event, ChildCompleted) else ""
+            note.detail = describe_end(event, flow_id, result)
+
+    def _child_cancel_requested(self, when: Moment, event: ChildCancelRequested) -> None:
+        self._note(when, event, f"its code asked to cancel child {event.child}")
+
     def _redriven(self, when: Moment, event: Redriven) -> None:
         again = self._items.get(event.item) if event.item is not None else None
         if not event.midway:
@@ -319,6 +347,11 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     TimerSet: _TimelineBuilder._timer_set,
     TimerFired: _TimelineBuilder._timer_fired,
     PatchMarked: _TimelineBuilder._patch_marked,
+    ChildStarted: _TimelineBuilder._child_started,
+    ChildCompleted: _TimelineBuilder._child_ended,
+    ChildFailed: _TimelineBuilder._child_ended,
+    ChildCancelled: _TimelineBuilder._child_ended,
+    ChildCancelRequested: _TimelineBuilder._child_cancel_requested,
     FlowBegan: _plain_note("began"),
     CancelRequested: _plain_note("cancellation was requested"),
     Paused: _plain_note("paused"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from redrive.explain.children import open_children
 from redrive.explain.flow_facts import FlowFacts
 from redrive.explain.parts import AttemptSummary, ItemEntry, TimerEntry, Wait
 from redrive.flows.next_tries import next_tries
@@ -13,9 +14,9 @@ _MAYBE_CANCELLED = ", unless its code has cancelled it"
 
 
 def list_waits(facts: FlowFacts) -> list[Wait]:
-    """List work items, timers and unread messages, the soonest first."""
+    """List work items, timers, children and unread messages, the soonest first."""
     items = list(_open_items(facts))
-    return sorted((*items, *_open_timers(facts, bool(items)), *unread_messages(facts)), key=_due)
+    return sorted((*items, *_open_timers(facts, bool(items)), *open_children(facts), *unread_messages(facts)), key=_due)
 
 
 def is_certain(wait: Wait) -> bool:

@@ -339,6 +339,7 @@ class FlowQuery(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     key: str | None = None
     batch: str | None = None
+    parent: str | None = None
     tags: dict[str, str] = {}
     """Only flows that have all of these."""
     prefix: str | None = None
