@@ -59,6 +59,7 @@ from redrive.flows.events import (
     TimerSet,
 )
 from redrive.flows.rewind import drop_rewound
+from redrive.flows.run_events import RunContinued
 from redrive.flows.scripts.execution import PLACE
 from redrive.formatting.text import format_error, summarize
 from redrive.formatting.times import utc_datetime
@@ -312,6 +313,9 @@ class _TimelineBuilder:
             what = f"child {event.child} is redriven, and awaited again"
         self._note(when, event, "redriven", what)
 
+    def _run_continued(self, when: Moment, event: RunContinued) -> None:
+        self._note(when, event, f"run {event.run} began", "its code continued as new; earlier runs are not shown")
+
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
         self._note(when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code")
 
@@ -352,6 +356,7 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     ChildFailed: _TimelineBuilder._child_ended,
     ChildCancelled: _TimelineBuilder._child_ended,
     ChildCancelRequested: _TimelineBuilder._child_cancel_requested,
+    RunContinued: _TimelineBuilder._run_continued,
     FlowBegan: _plain_note("began"),
     CancelRequested: _plain_note("cancellation was requested"),
     Paused: _plain_note("paused"),

@@ -48,3 +48,5 @@ class ChildCancelled(Event, frozen=True):
 
 
 ChildEnd = ChildCompleted | ChildFailed | ChildCancelled
+CHILD_EVENTS = (ChildStarted, ChildCompleted, ChildFailed, ChildCancelled)
+"""Those that change a child's state, as its parent knows it."""

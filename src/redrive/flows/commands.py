@@ -123,6 +123,15 @@ class CancelChild:
         self.where = where
 
 
+class ContinueRun:
+    """End this run of the flow, and begin another one with this input."""
+
+    __slots__ = ("input",)
+
+    def __init__(self, input: str) -> None:  # noqa: A002 - as the record calls it
+        self.input = input
+
+
 FlowOutcome = Literal["completed", "failed", "cancelled"]
 
 
@@ -148,4 +157,6 @@ class EndFlow:
         """The reason for a cancellation that the flow itself asked for."""
 
 
-Command = ScheduleItem | StartTimer | CancelItem | SettleStep | MarkPatch | StartChild | CancelChild | EndFlow
+Command = (
+    ScheduleItem | StartTimer | CancelItem | SettleStep | MarkPatch | StartChild | CancelChild | ContinueRun | EndFlow
+)

@@ -13,6 +13,7 @@ from redrive.failures.failure import Failure
 from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
+from redrive.flows.run_events import RunContinued
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 
@@ -308,6 +309,7 @@ AnyEvent = (
     | RetriedNow
     | FlowParked
     | Redriven
+    | RunContinued
     | ChildCompleted
     | ChildFailed
     | ChildCancelled

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from redrive.flows.child_events import ChildCancelled, ChildCompleted, ChildFailed, ChildStarted
+from redrive.flows.child_events import CHILD_EVENTS
 from redrive.flows.children import Children
 from redrive.flows.chunks import in_chunks, run_to_completion
 from redrive.flows.events import (
@@ -36,12 +36,13 @@ from redrive.flows.events import (
     TimerSet,
 )
 from redrive.flows.rewind import drop_rewound_in_chunks
+from redrive.flows.run_events import RunContinued
 from redrive.flows.stored_policy import read_stored_policy
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
 from redrive.policies.history import History, is_suspect
 from redrive.policies.policy import Policy
-from redrive.telemetry.work import Wait
+from redrive.telemetry.work import Wait, with_wait
 
 ItemState = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 
@@ -141,7 +142,7 @@ class Item(msgspec.Struct, eq=False, gc=False):
     def wait(self, at: float, until: float, kind: str, deferred: str = "", reason: str = "") -> None:
         if self.delivery is not None:
             self.earlier = self.delivery
-        self.waits = _with_wait(self.waits, Wait(at, kind, until, deferred or reason))
+        self.waits = with_wait(self.waits, Wait(at, kind, until, deferred or reason))
         self.state = "waiting"
         self.retry_at = until
         self.retry_kind = kind
@@ -167,6 +168,7 @@ class FlowHistory:
         "parked",
         "paused",
         "round",
+        "run",
         "timers",
         "waits",
     )
@@ -189,6 +191,7 @@ class FlowHistory:
         self.ended_at: float | None = None
         self.round = 0
         """How often the flow was redriven after it had ended."""
+        self.run = 1
         self.waits: Sequence[Wait] = ()
         """What the flow itself waited for: timers and operators."""
 
@@ -278,8 +281,9 @@ class FlowHistory:
     def _timer_fired(self, at: float, event: TimerFired) -> None:
         self.timers.pop(event.timer, None)
 
-    def _child_changed(self, at: float, event: Any) -> None:
-        self.children.apply(at, event)
+    def _run_continued(self, at: float, event: RunContinued) -> None:
+        self.run = event.run
+        self.last_item, self.last_timer, self.children.last = event.items, event.timers, event.children
 
     def _cancel_requested(self, at: float, event: CancelRequested) -> None:
         self.cancel_requested = event
@@ -337,7 +341,7 @@ class FlowHistory:
             item.wait(at, at, "redrive")
 
     def _wait(self, at: float, kind: str, until: float | None = None) -> None:
-        self.waits = _with_wait(self.waits, Wait(at, kind, until))
+        self.waits = with_wait(self.waits, Wait(at, kind, until))
 
     def _ended(self, at: float, event: AnyEvent) -> None:
         self.ending = event
@@ -345,15 +349,6 @@ class FlowHistory:
 
 
 MOST_FAILURES = 100
-MOST_WAITS = 100
-
-
-def _with_wait(waits: Sequence[Wait], wait: Wait) -> Sequence[Wait]:
-    kept = [*waits, wait]
-    if len(kept) > MOST_WAITS:
-        # As with failures: the first and the latest are the most telling.
-        del kept[MOST_WAITS // 2]
-    return kept
 
 
 _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
@@ -372,7 +367,8 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     ItemCompleted: FlowHistory._item_completed,
     TimerSet: FlowHistory._timer_set,
     TimerFired: FlowHistory._timer_fired,
-    **dict.fromkeys((ChildStarted, ChildCompleted, ChildFailed, ChildCancelled), FlowHistory._child_changed),
+    RunContinued: FlowHistory._run_continued,
+    **dict.fromkeys(CHILD_EVENTS, lambda history, at, event: history.children.apply(at, event)),
     CancelRequested: FlowHistory._cancel_requested,
     Paused: FlowHistory._paused,
     Resumed: FlowHistory._resumed,

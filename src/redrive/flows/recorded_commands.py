@@ -12,6 +12,7 @@ from redrive.flows.commands import (
     CancelChild,
     CancelItem,
     Command,
+    EndFlow,
     MarkPatch,
     ScheduleItem,
     SettleStep,
@@ -61,7 +62,7 @@ def is_same(command: Command, event: AnyEvent) -> bool:
         return isinstance(event, ChildStarted) and _is_same_child(command, event)
     if isinstance(command, CancelChild):
         return isinstance(event, ChildCancelRequested) and event.child == command.child
-    return isinstance(event, _ENDINGS[command.outcome])
+    return isinstance(command, EndFlow) and isinstance(event, _ENDINGS[command.outcome])
 
 
 class RecordedCommands:
@@ -148,7 +149,7 @@ def _keys_for(command: Command) -> list[Hashable]:
         return [("child", command.definition, command.key)]
     if isinstance(command, CancelChild):
         return [("child cancelled", command.child)]
-    return [_ENDINGS[command.outcome].__name__]
+    return [_ENDINGS[command.outcome].__name__] if isinstance(command, EndFlow) else []
 
 
 def _is_same_child(command: StartChild, event: ChildStarted) -> bool:

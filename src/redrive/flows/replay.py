@@ -11,6 +11,7 @@ from redrive.flows.commands import (
     CancelChild,
     CancelItem,
     Command,
+    ContinueRun,
     EndFlow,
     MarkPatch,
     ScheduleItem,
@@ -277,6 +278,8 @@ def _command_in_words(command: Command) -> str:
         return f"child {command.definition}({_shortened(command.args)})"
     if isinstance(command, CancelChild):
         return f"child {command.child} is cancelled"
+    if isinstance(command, ContinueRun):
+        return "continue_as_new()"
     if command.outcome == "failed":
         return f"run failed with {type(command.error).__name__}: {command.error}"
     return "the end of run" if command.outcome == "completed" else "run was cancelled"
@@ -285,7 +288,7 @@ def _command_in_words(command: Command) -> str:
 def _where(command: Command) -> str:
     if isinstance(command, EndFlow):
         return raising_line(command.error)
-    return "" if isinstance(command, CancelItem | SettleStep) else command.where
+    return "" if isinstance(command, CancelItem | SettleStep | ContinueRun) else command.where
 
 
 def _time_text(at: float) -> str:

@@ -141,6 +141,10 @@ class FlowChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost_owners: int = 0
     blame: str | None = None
     """What is known against the flow from now on: "" for nothing; None leaves it as it is."""
+    input: str | None = None
+    """The input of another run of the flow, which begins with this commit."""
+    run_from: int | None = None
+    """The number of the event before the log of that run."""
 
     @property
     def yields_to_unread(self) -> bool:

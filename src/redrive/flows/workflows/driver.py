@@ -6,12 +6,13 @@ from typing import Any, Protocol
 from redrive.errors import DeserializationError
 from redrive.flows.action import action_named
 from redrive.flows.child_events import ChildEnd
-from redrive.flows.commands import Command, EndFlow, ScheduleItem, StartChild, StartTimer
+from redrive.flows.commands import Command, ContinueRun, EndFlow, ScheduleItem, StartChild, StartTimer
 from redrive.flows.driver import NO_ACTIONS, Driver
 from redrive.flows.errors.item_error import as_exception
-from redrive.flows.values.signature import NOT_READ
+from redrive.flows.values.signature import NOT_READ, Signature
 from redrive.flows.workflows.children import settle_child
 from redrive.flows.workflows.loop import FlowLoop
+from redrive.flows.workflows.run_ends import RunEnds
 from redrive.flows.workflows.workflow import Workflow
 
 
@@ -38,9 +39,10 @@ class FlowCode(Protocol):
 
 
 class CodeDriver(Driver):
-    def __init__(self, flow_id: str, code: FlowCode) -> None:
+    def __init__(self, flow_id: str, code: FlowCode, seed: str = "", signature: Signature | None = None) -> None:
+        """seed: of what the code draws; the flow's id by default. signature: of the code, which may continue as new."""
         self._code = code
-        self._loop = FlowLoop(flow_id)
+        self._loop = FlowLoop(flow_id, seed, signature)
         self._items = self._loop.awaited_items
         self._timers: dict[int, StartTimer] = {}
         self._children: dict[int, StartChild] = {}
@@ -159,7 +161,7 @@ class CodeDriver(Driver):
             commands.append(EndFlow("failed", error=loop.trouble))
         return commands
 
-    def _end(self) -> EndFlow:
+    def _end(self) -> EndFlow | ContinueRun:
         main = self._main
         if main.cancelled():
             if self._cancelled:
@@ -167,6 +169,9 @@ class CodeDriver(Driver):
             own = "run was cancelled by its own code, not by cancelling the flow: it awaited a task that was cancelled"
             return EndFlow("failed", error=RuntimeError(own))
         error = main.exception()
+        if isinstance(error, RunEnds):
+            # A flow that is being cancelled ends.
+            return EndFlow("cancelled") if self._cancelled else ContinueRun(error.input)
         if error is None:
             try:
                 return EndFlow("completed", result=self._code.write_result(main.result()))
@@ -201,5 +206,10 @@ class WorkflowCode:
         return self._workflow.signature.write_result(value)
 
 
-def workflow_driver(workflow: type[Workflow], flow_id: str, input: str) -> CodeDriver:  # noqa: A002 - as above
-    return CodeDriver(flow_id, WorkflowCode(workflow, input))
+def workflow_driver(
+    workflow: type[Workflow],
+    flow_id: str,
+    input: str,  # noqa: A002 - as above
+    seed: str = "",
+) -> CodeDriver:
+    return CodeDriver(flow_id, WorkflowCode(workflow, input), seed, workflow.signature)

@@ -23,7 +23,7 @@ from redrive.determinism.event_loops import OUTER
 from redrive.failures.traces import trace_of
 from redrive.flows.commands import CancelItem, Command, MarkPatch, ScheduleItem, StartTimer
 from redrive.flows.errors.item_error import as_exception
-from redrive.flows.values.signature import Arguments
+from redrive.flows.values.signature import Arguments, Signature
 from redrive.flows.workflows.clock import FlowClock
 from redrive.flows.workflows.closing import close
 from redrive.flows.workflows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
@@ -121,8 +121,10 @@ _WithoutIO: Any = type(
 class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names in asyncio
     """Runs one flow's code in turns; between turns none of it runs."""
 
-    def __init__(self, flow_id: str) -> None:
+    def __init__(self, flow_id: str, seed: str = "", signature: Signature | None = None) -> None:
         self.flow_id = flow_id
+        self.signature = signature
+        self._seed = seed or flow_id
         self.now = 0.0
         """Epoch seconds of the event that the current turn handles."""
         self.commands: list[Command] = []
@@ -156,13 +158,13 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
     def random(self) -> Random:
         """A generator that draws the same numbers on every replay."""
         if self._random is None:
-            self._random = seeded_random(self.flow_id)
+            self._random = seeded_random(self._seed)
         return self._random
 
     def _dice(self) -> float:
         # Seeded on first use: few flows need it, and seeding costs more than a step.
         if self._seeded_dice is None:
-            self._seeded_dice = seeded_dice(self.flow_id)
+            self._seeded_dice = seeded_dice(self._seed)
         return self._seeded_dice()
 
     def turn(self) -> bool:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
@@ -16,6 +16,7 @@ from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values.signature import Signature
 from redrive.flows.workflows.children import ChildHandle, ParentClose, start_child
 from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
+from redrive.flows.workflows.run_ends import RunEnds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -140,6 +141,17 @@ class WorkflowDecorator:
         parent_close: what happens to the child when the parent ends: "cancel" it, or "abandon" it to go on by itself.
         """
         return await start_child(_loop("start_child"), call, key, queue, priority, parent_close)
+
+    def continue_as_new(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """End this run, and run the workflow anew with these arguments: same flow, id, key and inbox, and a new log.
+
+        Only the new log is replayed, so a workflow that goes on for years stays fast. Whatever the run still waits for
+        is cancelled, and so are its children, unless they were started with `parent_close="abandon"`.
+        """
+        loop = _loop("continue_as_new")
+        if loop.signature is None:
+            raise RuntimeError("workflow.continue_as_new() works only in a workflow, not in a script")
+        raise RunEnds(loop.signature.bind(args, kwargs).encoded)
 
     def flow_id(self) -> str:
         return _loop("flow_id").flow_id

@@ -249,7 +249,12 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
         return worker.last_batch >= batch.number
 
     async def read_events(self, flow_ids: Sequence[str]) -> dict[str, list[EventRow]]:
-        return {one: [event for _, event in sorted(self._data.events.get(one, {}).items())] for one in flow_ids}
+        data, logs = self._data, dict[str, list[EventRow]]()
+        for one in flow_ids:
+            flow = data.flows.get(one)
+            after = 0 if flow is None else flow.run_from
+            logs[one] = [event for seq, event in sorted(data.events.get(one, {}).items()) if seq > after]
+        return logs
 
     async def read_events_after(self, flow_id: str, seq: int, limit: int) -> list[EventRow]:
         log = self._data.events.get(flow_id, {})

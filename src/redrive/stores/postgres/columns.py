@@ -24,6 +24,7 @@ _TYPES = {
     "seq": "integer",
     "item": "integer",
     "depth": "integer",
+    "run_from": "integer",
     "place": "integer",
     "reopens": "boolean",
     "priority": "bigint",

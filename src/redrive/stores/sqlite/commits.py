@@ -31,7 +31,9 @@ UPDATE flows SET
     messages_read = ?,
     lost_owners = ?,
     blame = iif(? IS NULL, blame, nullif(?, '')),
-    finished_at = iif(messages_sent > ?, NULL, ?)
+    finished_at = iif(messages_sent > ?, NULL, ?),
+    input = coalesce(?, input),
+    run_from = coalesce(?, run_from)
 WHERE id = ? AND owner = ?
 """
 _ANY_NUMBER = 2**62
@@ -105,5 +107,6 @@ def _change_values(change: FlowChange, epoch: int) -> tuple[Any, ...]:
     most = read if change.yields_to_unread else _ANY_NUMBER
     return (
         *(most, status, most, change.wake_at, status == "running", read, change.lost_owners),
-        *(change.blame, change.blame, most, change.finished_at, change.flow_id, epoch),
+        *(change.blame, change.blame, most, change.finished_at),
+        *(change.input, change.run_from, change.flow_id, epoch),
     )

@@ -126,3 +126,31 @@ class ChildConformance:
         assert await store.find_flows(["a"]) == {}
         assert await store.read_inbox(lease) == []
         assert [row.seq for row in (await store.read_events(["parent"]))["parent"]] == [1]
+
+    @scenario
+    async def test_a_commit_begins_another_run_whose_log_alone_is_read(self, stores: Stores) -> None:
+        store, other = await stores.open(), await stores.open()
+        lease = await acquire(store)
+        await add(store, "a", "b")
+        await claim(store, lease)
+        rows = [event("a", 3, "[1, 2, 3]"), event("a", 5, "[4, 5]"), event("a", 6, "[6]"), event("b", 1)]
+        await store.commit(lease, Batch(number=1, events=rows))
+        again = FlowChange(flow_id="a", status="ready", wake_at=NOW, input='{"run": 2}', run_from=4)
+        await store.commit(lease, Batch(number=2, flows=[again]))
+        flow = await found(other, "a")
+        assert (flow.input, flow.run_from, flow.status) == ('{"run": 2}', 4, "ready")
+        assert await other.read_events(["a", "b", "none"]) == {"a": rows[1:3], "b": rows[3:], "none": []}
+        assert await other.read_events_after("a", 0, 10) == rows[:3]
+        assert await claim(store, lease) == ["a"]
+        await store.commit(lease, Batch(number=3, flows=[FlowChange(flow_id="a", status="ready", wake_at=NOW)]))
+        assert ((await found(other, "a")).input, (await found(other, "a")).run_from) == ('{"run": 2}', 4)
+
+    @scenario
+    async def test_a_flow_may_begin_another_run_in_the_commit_that_adds_it(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await acquire(store)
+        change = FlowChange(flow_id="a", status="ready", wake_at=NOW, input='{"run": 2}', run_from=1)
+        batch = Batch(number=1, new_flows=[new_flow("a")], events=[event("a", 2)], flows=[change])
+        await store.commit(lease, batch)
+        flow = await found(store, "a")
+        assert (flow.input, flow.run_from, flow.status) == ('{"run": 2}', 1, "ready")

@@ -6,6 +6,7 @@ from redrive.flows.commands import (
     CancelChild,
     CancelItem,
     Command,
+    ContinueRun,
     EndFlow,
     MarkPatch,
     ScheduleItem,
@@ -17,8 +18,9 @@ from redrive.flows.driver import Driver
 from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
+from redrive.flows.run_events import RunContinued
 from redrive.worker.flow.attempt_starter import AttemptStarter
-from redrive.worker.flow.flow_children import Ending, cancel_child, end_messages, start_child
+from redrive.worker.flow.flow_children import Ending, cancel_child, close_messages, end_messages, start_child
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.flow.work_reports import report_attempt, report_item
@@ -70,6 +72,9 @@ class CommandHandler:
                 commands += start_child(log, driver, command, at)
             elif isinstance(command, CancelChild):
                 cancel_child(log, command, at)
+            elif isinstance(command, ContinueRun):
+                self._continue_as_new(command, at)
+                return
             else:
                 self._end(command, at)
                 return
@@ -103,6 +108,35 @@ class CommandHandler:
         return True
 
     def _end(self, command: EndFlow, at: float) -> None:
+        log = self._log
+        self._stop_all(at)
+        event = end_event(command, log.history)
+        log.append(at, event)
+        for message in end_messages(log.flow_id, log.record.parent, log.history.children.open, event, at):
+            log.journal.send(message)
+        self._discard()
+        self._on_ended(log, event)
+        log.release(command.outcome, None, at)
+
+    def _continue_as_new(self, command: ContinueRun, at: float) -> None:
+        log, history = self._log, self._log.history
+        self._stop_all(at)
+        children = history.children
+        for message in close_messages(log.flow_id, children.open, "continued as new", at):
+            log.journal.send(message)
+        event = RunContinued(
+            run=history.run + 1, items=history.last_item, timers=history.last_timer, children=children.last
+        )
+        log.append(at, event)
+        self._discard()
+        log.release("ready", at, input=command.input, run_from=log.seq - 1)
+
+    def _discard(self) -> None:
+        self._driver.discard()
+        self._starter.active = 0
+
+    def _stop_all(self, at: float) -> None:
+        """Stop what runs and forget what waits: the flow's code no longer cares."""
         log, driver, starter = self._log, self._driver, self._starter
         # First, so that the slots of stopped attempts go to other flows.
         starter.stop_waiting_for_slots()
@@ -119,11 +153,3 @@ class CommandHandler:
                 starter.forget(item)
                 report_attempt(log, driver, item, at, "cancelled")
                 report_item(log, item, at, "cancelled")
-        event = end_event(command, log.history)
-        log.append(at, event)
-        for message in end_messages(log.flow_id, log.record.parent, log.history.children.open, event, at):
-            log.journal.send(message)
-        driver.discard()
-        starter.active = 0
-        self._on_ended(log, event)
-        log.release(command.outcome, None, at)

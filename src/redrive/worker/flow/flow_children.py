@@ -75,12 +75,17 @@ def end_messages(
     flow_id: str, parent: str | None, children: Iterable[Child], event: Ending, at: float
 ) -> Iterator[Sent]:
     """What a flow that ends with this event sends: to the children that are not to outlive it, and to its parent."""
-    request = Cancel(by="its parent", why=f"flow {flow_id} {_HOW[type(event)]}")
-    for child in children:
-        if not child.abandoned:
-            yield Sent(flow_id, child.flow, at, write_message(request))
+    yield from close_messages(flow_id, children, _HOW[type(event)], at)
     if parent is not None:
         yield Sent(flow_id, parent, at, write_message(_end_message(flow_id, event)))
+
+
+def close_messages(flow_id: str, children: Iterable[Child], how: str, at: float) -> Iterator[Sent]:
+    """What cancels the children that are not to outlive the flow, or its run."""
+    request = write_message(Cancel(by="its parent", why=f"flow {flow_id} {how}"))
+    for child in children:
+        if not child.abandoned:
+            yield Sent(flow_id, child.flow, at, request)
 
 
 def redrive_child(log: FlowLog, flow_id: str, said: Message, at: float) -> None:
