@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from tests.dashboard.browsers import HOW, chromium
 
 from redrive.calls.shared_dependencies import DEPENDENCIES
+from redrive.flows.schedules.declared import DECLARED
 from redrive.flows.scripts.script import SCRIPTS
 from redrive.resilience.dependencies import Dependency
 
@@ -103,12 +104,15 @@ def _keep_failed(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 @pytest.fixture(autouse=True)
 def _defined_for_one_test() -> Iterator[None]:
-    """Dependencies and scripts belong to the process: what one test or module defines is not there for all."""
-    before, scripts = dict(DEPENDENCIES._defined), dict(SCRIPTS.by_name)
+    """Dependencies, scripts and schedules belong to the process: what one test or module defines is not for all."""
+    before, scripts, declared = dict(DEPENDENCIES._defined), dict(SCRIPTS.by_name), dict(DECLARED)
+    DECLARED.clear()
     _forget(DEPENDENCIES._defined)
     yield
     _forget(DEPENDENCIES._defined)
     DEPENDENCIES._defined.update(before)
+    DECLARED.clear()
+    DECLARED.update(declared)
     if SCRIPTS.by_name.keys() != scripts.keys():
         SCRIPTS.by_name.clear()
         SCRIPTS.by_name.update(scripts)

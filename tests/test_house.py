@@ -50,7 +50,7 @@ PUBLIC_MODULES = (
     "redrive.resilience",
     "redrive.testing",
 )
-MOST_TOP_LEVEL_NAMES = 53
+MOST_TOP_LEVEL_NAMES = 57
 LONGEST_MODULE = 400
 
 LOADED_WHEN_USED = (

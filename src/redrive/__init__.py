@@ -57,7 +57,9 @@ if TYPE_CHECKING:
     from redrive.flows.graphs.graph import Graph, register_graph
     from redrive.flows.graphs.notation.graph_reading import read_graph
     from redrive.flows.retry_policy import RetryPolicy
+    from redrive.flows.schedules.declared import scheduled
     from redrive.flows.scripts.script import Script, register_script
+    from redrive.flows.workflows.handlers import signal
     from redrive.flows.workflows.workflow import Workflow, workflow
     from redrive.handlers.steps import serve_steps
     from redrive.pipeline.durable import register_pipeline
@@ -115,7 +117,9 @@ __all__ = [
     "register_script",
     "report_of",
     "retry",
+    "scheduled",
     "serve_steps",
+    "signal",
     "time_left",
     "workflow",
 ]
@@ -144,7 +148,9 @@ _LAZY = {
     "register_graph": "flows.graphs.graph",
     "register_pipeline": "pipeline.durable",
     "register_script": "flows.scripts.script",
+    "scheduled": "flows.schedules.declared",
     "serve_steps": "handlers.steps",
+    "signal": "flows.workflows.handlers",
     "workflow": "flows.workflows.workflow",
 }
 _MODULES = (

@@ -26,6 +26,7 @@ RedriveError
 │   ├── DurationError               a duration cannot be read
 │   ├── GraphError                  a graph or a step is invalid
 │   ├── ScriptError                 a script is invalid
+│   ├── ScheduleError               a schedule is invalid
 │   ├── PipelineError               a pipeline is invalid
 │   └── EventRefusedError           a pipeline event has an unknown type or wrong fields
 ├── starting a flow
@@ -33,6 +34,7 @@ RedriveError
 │   ├── ArgumentsError              the arguments do not fit the definition (ValueError)
 │   ├── InputError                  an input does not fit the graph (ValueError)
 │   ├── PlanError                   the goals cannot be reached (ValueError)
+│   ├── ScheduleNotFoundError       the store has no schedule of that name (LookupError)
 │   ├── KeyTakenError               the key belongs to a flow with another input (ValueError)
 │   ├── NoTransactionError          the connection has no transaction open (ValueError)
 │   └── WrongDatabaseError          the connection leads to another database than the store's (ValueError)
@@ -43,6 +45,7 @@ RedriveError
 │   ├── FlowCancelledError          the flow was cancelled, so it has no result
 │   ├── ChildFailedError            a child flow failed for good, or was not started
 │   ├── FlowFinishedError           the flow has ended and accepts no more messages
+│   ├── SignalRefusedError          the flow has no use for such a signal (ValueError)
 │   ├── InvalidStateError           the flow or step is not in a state that allows this
 │   ├── GraphFailedError            a goal of the graph can no longer be reached
 │   ├── NondeterminismError         the workflow's code no longer matches its log
@@ -112,9 +115,12 @@ __all__ = [
     "ResponseFailedError",
     "ResultRejectedError",
     "RetryAfter",
+    "ScheduleError",
+    "ScheduleNotFoundError",
     "ScriptError",
     "ScriptLimitError",
     "SerializationError",
+    "SignalRefusedError",
     "SignatureError",
     "Snooze",
     "StoreError",
@@ -380,6 +386,10 @@ def _seconds(delay: object) -> float:
     return seconds
 
 
+class ScheduleError(DefinitionError):
+    """A schedule is invalid: what is wrong in it, and what to write instead."""
+
+
 class GraphError(DefinitionError):
     """A graph or a step is invalid: one line for each problem, with its position and what to write instead."""
 
@@ -453,6 +463,10 @@ class PlanError(RedriveError, ValueError):
         self.lines = tuple(lines)
         self.missing = tuple(missing)
         """The inputs that are missing."""
+
+
+class ScheduleNotFoundError(RedriveError, LookupError):
+    """The store has no schedule of that name."""
 
 
 class KeyTakenError(RedriveError, ValueError):
@@ -540,6 +554,10 @@ class FlowFinishedError(FlowError, RuntimeError):
         super().__init__(f"flow {flow_id} is {status}{hint}")
         self.flow_id = flow_id
         self.status = status
+
+
+class SignalRefusedError(FlowError, ValueError):
+    """The flow has no use for such a signal, or its arguments do not fit the handler."""
 
 
 class InvalidStateError(FlowError, RuntimeError):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.postgres_server import shared_server
 
 from redrive.assembly import store_at
+from redrive.flows.tags import MOST_TAGS, has_tags, read_tags, write_tags
 from redrive.stores.interface import Store
 from redrive.stores.records import FlowQuery, NewFlow
-from redrive.stores.tags import MOST_TAGS, has_tags, read_tags, write_tags
 
 NOW = 1_700_000_000.0
 NAMES = st.sampled_from(["tenant", "env", "a.b", "a", "b", "x/y:z-1", "__proto__", "0"])

@@ -40,6 +40,17 @@ class Sleeper(Workflow):
         return "slept"
 
 
+@workflow(name="family.Crowd")
+class Crowd(Workflow):
+    async def run(self, count: int, runs: int = 1) -> int:
+        """Start that many children at once, and sum what they return; in as many runs."""
+        children = await asyncio.gather(*(workflow.start_child(Child.call(number)) for number in range(count)))
+        total = sum(await asyncio.gather(*(child.result() for child in children)))
+        if runs > 1:
+            workflow.continue_as_new(count, runs - 1)
+        return total
+
+
 @workflow(name="family.Parent")
 class Parent(Workflow):
     """Children of all kinds: awaited in order and at once, one that fails, one that is cancelled."""

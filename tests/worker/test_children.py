@@ -1,15 +1,21 @@
 """Child flows: started once, awaited, cancelled or abandoned with their parent, on every store."""
 
 import asyncio
+import random
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worker.family import EXPECTED, Child, Endless, Head, Parent, Sleeper
+from tests.worker.family import EXPECTED, Child, Crowd, Endless, Head, Parent, Sleeper
+from tests.worker.fleet import Fleet
 from tests.worker.quick_app import eventually, opened
 
+import redrive
 from redrive import FlowCancelledError, Permanent, Workflow, action, workflow
 from redrive.client.app import App
 from redrive.errors import ChildFailedError
+from redrive.flows.events import TurnContinued
+from redrive.flows.workflows.loop import CALLBACKS_AT_ONCE
 from redrive.stores.records import FlowQuery
 from redrive.testing import FlowApp, crash_everywhere, flow_app, run_flow
 
@@ -265,3 +271,41 @@ def test_a_redriven_parent_takes_the_result_of_a_child_that_was_redriven_before(
             assert (await app.outcome(parent)).result == "3 south"
 
     asyncio.run(scenario())
+
+
+@pytest.mark.promise("E4")
+def test_thousands_of_children_are_started_in_pieces(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with flow_app(f"sqlite:///{tmp_path}/crowd.db") as app:
+            crowd = await app.start(Crowd.call(3000))
+            assert (await app.outcome(crowd, within=120)).result == sum(2 * number + 1 for number in range(3000))
+            pieces = [line for line in await app.log(crowd.id) if isinstance(line.event, TurnContinued)]
+            assert len(pieces) >= 3000 // CALLBACKS_AT_ONCE
+            assert len(await app.flows(FlowQuery(parent=crowd.id, limit=10_000))) == 3000
+            told = str(await app.explain(crowd.id))
+            assert len(told.splitlines()) < 60
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.promise("E4", "E5")
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+def test_a_fleet_that_is_killed_starts_each_child_once_and_loses_none(address: str, tmp_path: Path) -> None:
+    chance = random.Random(7)
+
+    async def scenario(fleet: Fleet) -> None:
+        async with redrive.open(address, worker=False) as app:
+            crowds = [await app.start(Crowd.call(20, 3)) for _ in range(4)]
+            await asyncio.to_thread(fleet.start, 3)
+            for _ in range(6):
+                await asyncio.sleep(chance.uniform(0.05, 0.3))
+                fleet.kill(chance.choice(fleet.workers))
+                await asyncio.to_thread(fleet.start)
+            for crowd in crowds:
+                assert await crowd.result(timeout=60) == sum(2 * number + 1 for number in range(20))
+                children = await app.flows(FlowQuery(parent=crowd.id, limit=1000))
+                assert len(children) == 60
+                assert {child.status for child in children} == {"completed"}
+
+    with Fleet(address, tmp_path, lease=1.0) as fleet:
+        asyncio.run(scenario(fleet))

@@ -179,3 +179,27 @@ def test_messages_that_were_not_read_go_along(address: str) -> None:
             assert (await app.outcome(flow)).result is False
 
     asyncio.run(scenario())
+
+
+@workflow(name="runs.Letters")
+class Letters(Workflow):
+    async def run(self, run: int = 1, read: tuple[int, ...] = ()) -> tuple[int, ...]:
+        letter = await workflow.receive("letter")
+        await asyncio.sleep(1)
+        read = (*read, letter["n"])
+        if run < 5:
+            workflow.continue_as_new(run + 1, read)
+        return read
+
+
+@pytest.mark.promise("E5", "E1")
+def test_signals_that_were_not_received_go_along() -> None:
+    async def scenario(app: FlowApp) -> Any:
+        with app.clock.frozen():
+            flow = await app.start(Letters.call())
+            for n in range(5):
+                await flow.signal("letter", n=n)
+        return (await app.outcome(flow)).result
+
+    runs = crash_everywhere(scenario)
+    assert runs[0].outcome == (0, 1, 2, 3, 4)

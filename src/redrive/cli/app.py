@@ -15,9 +15,11 @@ from redrive.cli.commands import (
     dashboard,
     demo,
     explain,
+    export,
     keys,
     mcp,
     queues,
+    replay,
     script,
     serve,
     start,
@@ -78,6 +80,8 @@ def build() -> typer.Typer:
         resolve=manual_resolution.resolve_command,
     )
     app.command("explain")(explain.explain_command)
+    app.command("export")(export.export_command)
+    app.command("replay")(replay.replay_command)
     _add_group(
         app,
         "dead",

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import msgspec
 
-from redrive.client.flow_inputs import FlowInput, goals_input, input_of, job_input
+from redrive.client.flow_inputs import FlowInput, Schedulable, call_without_arguments, goals_input, input_of, job_input
 from redrive.client.flow_settings import FlowSettings, SharedSettings, new_flow
 from redrive.client.handle import Handle
 from redrive.client.running_app import RunningApp
+from redrive.client.schedule_control import Backfilled
+from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
+from redrive.client.signals import signal_arguments
 from redrive.determinism.off_loop import off_loop
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine, public_lines
@@ -27,6 +30,7 @@ from redrive.flows.messages import (
     ResolveItem,
 )
 from redrive.flows.retry_policy import Retry, Timeout
+from redrive.flows.schedules.settings import ScheduleSettings, schedule_spec
 from redrive.near_names import unknown_setting
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord, FlowStatus, RetryQuery, RetryRow
@@ -73,6 +77,7 @@ class App(RunningApp):
         priority: int = 0,
         delay: Timeout | datetime | None = None,
         connection: Any = None,
+        signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
@@ -86,6 +91,8 @@ class App(RunningApp):
         delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
         connection: your own connection to the store's database (SQLAlchemy, Django, psycopg, asyncpg, sqlite3,
         aiosqlite): the flow exists only if your transaction commits.
+        signal: a signal for the flow, whether it is new or its key is in use: `signal=("approved", {"by": "ann"})`. It
+        is sent right after the start: if this call fails in between, call again with the same key.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
@@ -109,6 +116,7 @@ class App(RunningApp):
             priority=priority,
             delay=delay,
             connection=connection,
+            signal=signal,
             traceparent=traceparent,
             tags=tags,
         )
@@ -140,12 +148,24 @@ class App(RunningApp):
         """Start a flow that reaches these steps of the catalogue, with all the steps that they need."""
         return await self._start(goals_input(await self.steps(), goals, inputs), **settings)
 
-    async def _start(self, given: FlowInput, *, connection: Any = None, **settings: Any) -> Handle[Any]:
+    async def _start(
+        self,
+        given: FlowInput,
+        *,
+        connection: Any = None,
+        signal: tuple[str, Mapping[str, Any]] | None = None,
+        **settings: Any,
+    ) -> Handle[Any]:
+        said = None if signal is None else signal_arguments(signal[0], (), signal[1])
+        if said is not None and connection is not None:
+            raise TypeError("signal: not with connection=, since the flow exists only once your transaction commits")
         self._check_open()
         now = self.now()
         flow = new_flow(self._new_id(now), now, given.definition, given.text, **settings)
         flow_id = await self._starter.start(flow, connection)
         is_new, on_connection = flow_id == flow.id, connection is not None
+        if said is not None:
+            await self._flows.send_signal(flow_id, *said)
         return Handle(flow_id, self._flows, self._results, given.read_result, is_new, on_connection)
 
     def _check_open(self) -> None:
@@ -287,6 +307,53 @@ class App(RunningApp):
     async def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in a flow's inbox; return the status that the flow had."""
         return await self._flows.send(flow_id, message)
+
+    # Schedules
+
+    async def schedule(self, name: str, call: Schedulable, **settings: Unpack[ScheduleSettings]) -> ScheduleView:
+        """Start flows by a schedule: `await app.schedule("nightly", Report.call(), cron="0 2 * * *")`.
+
+        The workers of the fleet start one flow for each tick. A schedule of the same name is changed.
+
+        call: as in `start`; a workflow or an action without arguments may be given itself.
+        cron: when, as five fields such as "0 2 * * *", in `timezone` (UTC by default).
+        every: or an interval, such as "10m"; at: or one time, a datetime with a zone.
+        overlap: what a tick does while an earlier flow still runs: "skip", "queue" (one), "cancel" the earlier one,
+        or "allow" both.
+        catch_up: how late a tick may be that no worker was there for ("1h"); later ones are skipped and counted.
+        jitter: delays each tick by up to this.
+        queue, priority, tags: of the flows.
+        """
+        given = input_of(call_without_arguments(call))
+        return await self._schedules.define(name, schedule_spec(given.definition, given.text, **settings))
+
+    async def schedules(self, *, after: str = "", limit: int = 100) -> list[ScheduleView]:
+        """The schedules by name, each with its next tick and its last flow; `after` the one of that name."""
+        return await self._schedules.views(after, limit)
+
+    async def find_schedule(self, name: str, *, ticks: int = NEXT_SHOWN) -> ScheduleView:
+        """The schedule with its next ticks, its last flows and what it skipped; ScheduleNotFoundError without one."""
+        return await self._schedules.view(name, ticks)
+
+    async def pause_schedule(self, name: str, *, by: str, why: str) -> bool:
+        """Start no flows by this schedule until it is resumed; False when it was paused already."""
+        return await self._schedules.pause(name, by, why)
+
+    async def resume_schedule(self, name: str, *, by: str, why: str) -> bool:
+        """Let a paused schedule go on with its next tick; False when it was not paused."""
+        return await self._schedules.resume(name, by, why)
+
+    async def trigger_schedule(self, name: str, *, by: str, why: str) -> Handle[Any]:
+        """Start a flow of this schedule now, also while another one runs or the schedule is paused."""
+        return self.handle(await self._schedules.trigger(name, by, why))
+
+    async def backfill_schedule(self, name: str, begin: datetime, end: datetime, *, by: str, why: str) -> Backfilled:
+        """Start the flows of all ticks from `begin` to `end` that have none yet, all at once."""
+        return await self._schedules.backfill(name, begin, end, by, why)
+
+    async def delete_schedule(self, name: str) -> bool:
+        """Remove a schedule; its flows stay. Return False when there is none."""
+        return await self._schedules.drop(name)
 
     # Dead letters
 

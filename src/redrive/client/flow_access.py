@@ -1,26 +1,34 @@
 """Reads flows from the store and leaves messages in their inboxes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from msgspec import Raw
 
 from redrive.client.loop_affinity import LoopAffinity
 from redrive.determinism.clock import Clock, whole_microseconds
+from redrive.determinism.ids import ordered_id
 from redrive.determinism.off_loop import off_loop
-from redrive.errors import FlowFinishedError, FlowNotFoundError, InvalidStateError
+from redrive.errors import CommitUnknownError, FlowFinishedError, FlowNotFoundError, InvalidStateError
 from redrive.flows.chunks import LONG_LOG
 from redrive.flows.events import Line
 from redrive.flows.history import fold
-from redrive.flows.messages import AnyMessage, write_message
+from redrive.flows.messages import AnyMessage, Signal, write_message
 from redrive.flows.values.json_form import is_storable
 from redrive.flows.values.json_limits import LARGE_JSON
 from redrive.stores.interface import Store
 from redrive.stores.records import FINISHED, FlowRecord, FlowStatus, RetryQuery
 from redrive.worker.event_rows import lines_of
+from redrive.worker.store_retries import retry_until_available
 
 
 class FlowAccess:
     """The store of one app, usable only in the event loop that opened it."""
 
-    def __init__(self, store: Store, affinity: LoopAffinity, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, affinity: LoopAffinity, clock: Clock, new_id: Callable[[float], str] = ordered_id
+    ) -> None:
+        """new_id: makes the id of something that is created at the given time."""
+        self.new_id = new_id
         self._store = store
         self._affinity = affinity
         self._clock = clock
@@ -80,6 +88,24 @@ class FlowAccess:
         if not is_storable(flow_id) or (status := await self.store.send(flow_id, text, self.now())) is None:
             raise FlowNotFoundError(flow_id, self._store.address)
         return status
+
+    async def send_signal(
+        self, flow_id: str, name: str, arguments: str, signal_id: str | None = None, by: str = ""
+    ) -> None:
+        """Leave a signal in the flow's inbox; FlowFinishedError when the flow has ended without having it.
+
+        signal_id: the flow takes a signal of the same id once; by default, a new one.
+        """
+        new_id = self.new_id(self.now()) if signal_id is None else signal_id
+        said = Signal(id=new_id, name=name, args=Raw(arguments.encode()), by=by)
+        try:
+            status = await self.send(flow_id, said)
+        except CommitUnknownError:
+            status = await retry_until_available(self.store, self.send, flow_id, said)
+        if status in FINISHED:
+            lines = await self.log(flow_id)
+            if said.id not in (await off_loop(len(lines) > LONG_LOG, fold, lines)).messages.known:
+                raise FlowFinishedError(flow_id, status)
 
 
 def ids_of(flow_ids: str | Sequence[str]) -> list[str]:

@@ -3,9 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
+from redrive.flows.action import Action, ActionCall
+from redrive.flows.flow_call import FlowCall
 from redrive.flows.flow_input import INPUT_OF, FlowInput, goals_input, graph_input, input_of, job_input
+from redrive.flows.workflows.workflow import Workflow
 
-__all__ = ["FlowInput", "goals_input", "input_of", "job_input"]
+__all__ = ["FlowInput", "Schedulable", "call_without_arguments", "goals_input", "input_of", "job_input"]
+
+Schedulable = ActionCall[Any] | FlowCall[Any] | Action[..., Any] | type[Workflow]
+"""A call, or a workflow or an action that takes no arguments."""
+
+
+def call_without_arguments(given: Schedulable) -> ActionCall[Any] | FlowCall[Any]:
+    """Return the call of a workflow or an action that is given itself; calls as they are."""
+    if isinstance(given, Action):
+        return given()
+    if isinstance(given, type) and issubclass(given, Workflow):
+        return given.call()
+    return given
 
 
 # The modules of pipelines are imported when first used: most apps have none.

@@ -7,9 +7,9 @@ from typing import Any, TypedDict
 from redrive.failures.duration import read_duration
 from redrive.flows.retry_policy import Timeout
 from redrive.flows.start_settings import check_key, check_priority, check_queue
+from redrive.flows.tags import write_tags
 from redrive.policies.backoff import LONGEST_WAIT
 from redrive.stores.records import NewFlow
-from redrive.stores.tags import write_tags
 from redrive.telemetry.traceparent import read_traceparent
 from redrive.telemetry.tracing import current_traceparent
 
@@ -36,6 +36,8 @@ class FlowSettings(SharedSettings, total=False):
     """Starting again with the same key and input returns the same flow; with another input it is a KeyTakenError."""
     connection: Any
     """Your own connection to the store's database: the flow exists only if your transaction commits."""
+    signal: tuple[str, Mapping[str, Any]] | None
+    """A signal for the flow, whether it is new or has the key already: its name and its arguments."""
 
 
 def new_flow(

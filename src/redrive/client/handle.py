@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from redrive.client.flow_access import FlowAccess
 from redrive.client.forced_end import end_if_nobody_would
 from redrive.client.results import Results
+from redrive.client.signals import signal_arguments
 from redrive.errors import FlowFinishedError, FlowNotFoundError
 from redrive.failures.duration import read_duration
 from redrive.flows.messages import AnyMessage, Cancel, Pause, Resume, RetryNow, check_by_and_why
@@ -82,6 +83,18 @@ class Handle(Generic[T_co]):
         with self._says_why_missing():
             await self._flows.check_waits_for_attempt(self.id)
         await self._send(RetryNow(by=by, why=why))
+
+    async def signal(self, signal: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        """Send the flow a signal: `await handle.signal("approved", by="ann")`.
+
+        When this returns, the signal is stored: the flow receives it once, in order, also if it has not begun yet.
+        FlowFinishedError when the flow has ended.
+
+        signal: its name; or the @signal method, `Order.approved`, whose type hints then check the arguments.
+        """
+        name, arguments = signal_arguments(signal, args, kwargs)
+        with self._says_why_missing():
+            await self._flows.send_signal(self.id, name, arguments)
 
     async def _send(self, message: AnyMessage) -> None:
         with self._says_why_missing():

@@ -14,6 +14,7 @@ from redrive.client.loop_affinity import LoopAffinity
 from redrive.client.queue_control import QueueControl
 from redrive.client.queue_counting import count_flows
 from redrive.client.results import Results
+from redrive.client.schedule_control import ScheduleControl
 from redrive.determinism.clock import SYSTEM_CLOCK, current_clock
 from redrive.determinism.ids import ordered_id
 from redrive.errors import LeaseLostError, StoreUnusableError
@@ -50,8 +51,9 @@ class RunningApp:
         self._dependencies = dependencies_of_steps()
         self._affinity = LoopAffinity()
         self._lost_lease = False
-        self._flows = FlowAccess(store, self._affinity, self._clock)
+        self._flows = FlowAccess(store, self._affinity, self._clock, new_id)
         self._queues = QueueControl(self._flows)
+        self._schedules = ScheduleControl(self._flows, self._schedules_changed)
         self._dead_letters = DeadLetters(self._flows)
         self._results = Results(store, self._runs_here)
         self._starter = FlowStarter(store, lambda: self._worker)
@@ -133,6 +135,10 @@ class RunningApp:
         except StoreUnusableError as error:
             log.error("the worker of this app has ended; the flows it starts wait for other workers: %s", error)
             self._results.fail(error)
+
+    def _schedules_changed(self) -> None:
+        if self._worker is not None:
+            self._worker.ticker.wake()
 
     def _runs_here(self, flow_id: str) -> bool:
         return self._worker is not None and self._worker.has(flow_id)

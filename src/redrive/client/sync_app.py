@@ -8,9 +8,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from redrive.client.app import NO_INPUTS, App
+from redrive.client.flow_inputs import Schedulable
 from redrive.client.flow_settings import FlowSettings, SharedSettings
 from redrive.client.handle import Handle
 from redrive.client.loop_thread import LoopThread, refuse_in_event_loop
+from redrive.client.schedule_control import Backfilled
+from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
 from redrive.client.sync_handle import SyncHandle
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine
@@ -19,6 +22,7 @@ from redrive.flows.events import Line
 from redrive.flows.flow_call import FlowCall
 from redrive.flows.messages import AnyMessage
 from redrive.flows.retry_policy import Retry, Timeout
+from redrive.flows.schedules.settings import ScheduleSettings
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord, FlowStatus, RetryQuery, RetryRow
 
@@ -136,6 +140,7 @@ class SyncApp:
         priority: int = 0,
         delay: Timeout | datetime | None = None,
         connection: Any = None,
+        signal: tuple[str, Mapping[str, Any]] | None = None,
         traceparent: str | None = None,
         tags: Mapping[str, str] | None = None,
         **unknown: Any,
@@ -149,6 +154,8 @@ class SyncApp:
         delay: begin later: seconds, a timedelta, text such as "2h", or a datetime.
         connection: your own connection to the store's database (SQLAlchemy, Django, psycopg, sqlite3): the flow exists
         only if your transaction commits.
+        signal: a signal for the flow, whether it is new or its key is in use: `signal=("approved", {"by": "ann"})`. It
+        is sent right after the start: if this call fails in between, call again with the same key.
         traceparent: the W3C trace context that the flow's spans belong to; by default the current OpenTelemetry span's.
         tags: names and texts to find the flow by: {"tenant": "acme"}.
         retry, timeout: for a job only: override the policy of its action.
@@ -156,8 +163,15 @@ class SyncApp:
         if isinstance(call, ActionCall):
             # Read here, so that a call which is refused before it reaches the app does not count as forgotten.
             _ = call.action
-        settings: Any = {"key": key, "queue": queue, "priority": priority, "delay": delay}
-        settings |= {"traceparent": traceparent, "tags": tags}
+        settings: Any = {
+            "key": key,
+            "queue": queue,
+            "priority": priority,
+            "delay": delay,
+            "signal": signal,
+            "traceparent": traceparent,
+            "tags": tags,
+        }
         settings |= unknown  # which the app refuses
         given: Any = call
         return self._start(
@@ -296,6 +310,52 @@ class SyncApp:
     def send(self, flow_id: str, message: AnyMessage) -> FlowStatus:
         """Leave a message in a flow's inbox; return the status that the flow had."""
         return self._run(lambda app: app.send(flow_id, message))
+
+    # Schedules
+
+    def schedule(self, name: str, call: Schedulable, **settings: Unpack[ScheduleSettings]) -> ScheduleView:
+        """Start flows by a schedule: `app.schedule("nightly", Report.call(), cron="0 2 * * *")`.
+
+        The workers of the fleet start one flow for each tick. A schedule of the same name is changed.
+
+        call: as in `start`; a workflow or an action without arguments may be given itself.
+        cron: when, as five fields such as "0 2 * * *", in `timezone` (UTC by default).
+        every: or an interval, such as "10m"; at: or one time, a datetime with a zone.
+        overlap: what a tick does while an earlier flow still runs: "skip", "queue" (one), "cancel" the earlier one,
+        or "allow" both.
+        catch_up: how late a tick may be that no worker was there for ("1h"); later ones are skipped and counted.
+        jitter: delays each tick by up to this.
+        queue, priority, tags: of the flows.
+        """
+        return self._run(lambda app: app.schedule(name, call, **settings))
+
+    def schedules(self, *, after: str = "", limit: int = 100) -> list[ScheduleView]:
+        """The schedules by name, each with its next tick and its last flow; `after` the one of that name."""
+        return self._run(lambda app: app.schedules(after=after, limit=limit))
+
+    def find_schedule(self, name: str, *, ticks: int = NEXT_SHOWN) -> ScheduleView:
+        """The schedule with its next ticks, its last flows and what it skipped; ScheduleNotFoundError without one."""
+        return self._run(lambda app: app.find_schedule(name, ticks=ticks))
+
+    def pause_schedule(self, name: str, *, by: str, why: str) -> bool:
+        """Start no flows by this schedule until it is resumed; False when it was paused already."""
+        return self._run(lambda app: app.pause_schedule(name, by=by, why=why))
+
+    def resume_schedule(self, name: str, *, by: str, why: str) -> bool:
+        """Let a paused schedule go on with its next tick; False when it was not paused."""
+        return self._run(lambda app: app.resume_schedule(name, by=by, why=why))
+
+    def trigger_schedule(self, name: str, *, by: str, why: str) -> SyncHandle[Any]:
+        """Start a flow of this schedule now, also while another one runs or the schedule is paused."""
+        return SyncHandle(self._run(lambda app: app.trigger_schedule(name, by=by, why=why)), self._run)
+
+    def backfill_schedule(self, name: str, begin: datetime, end: datetime, *, by: str, why: str) -> Backfilled:
+        """Start the flows of all ticks from `begin` to `end` that have none yet, all at once."""
+        return self._run(lambda app: app.backfill_schedule(name, begin, end, by=by, why=why))
+
+    def delete_schedule(self, name: str) -> bool:
+        """Remove a schedule; its flows stay. Return False when there is none."""
+        return self._run(lambda app: app.delete_schedule(name))
 
     # Dead letters
 

@@ -62,6 +62,16 @@ class SyncHandle(Generic[T_co]):
         """
         self._run(lambda app: self._in(app).retry_now(by, why))
 
+    def signal(self, signal: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        """Send the flow a signal: `handle.signal("approved", by="ann")`.
+
+        When this returns, the signal is stored: the flow receives it once, in order, also if it has not begun yet.
+        FlowFinishedError when the flow has ended.
+
+        signal: its name; or the @signal method, `Order.approved`, whose type hints then check the arguments.
+        """
+        self._run(lambda app: self._in(app).signal(signal, *args, **kwargs))
+
     def _in(self, app: App) -> Handle[T_co]:
         """Return the handle for an app that may have been opened since, as after a fork."""
         return moved(self._handle, app.handle(self.id))

@@ -28,6 +28,10 @@ def cancel(facts: FlowFacts) -> Advice:
     return Advice(text, f"redrive flows cancel {facts.record.id} --force --why WHY")
 
 
+def signal(facts: FlowFacts, name: str) -> Advice:
+    return Advice("to send it", f"redrive signal {facts.record.id} {shlex.quote(name)} NAME=VALUE")
+
+
 def start_worker(facts: FlowFacts) -> list[Advice]:
     """Propose a worker that can run the flow."""
     kind, _, name = facts.record.definition.partition(":")

@@ -106,8 +106,9 @@ def _waiting(facts: FlowFacts) -> CurrentState:
     waits = list_waits(facts)
     if record.status == "ready" or (record.wake_at is not None and record.wake_at <= facts.now):
         return _ready(facts, waits)
-    if record.wake_at is None:
-        return CurrentState("waiting for something other than a timer", waits, [advice.cancel(facts)])
+    signal = next((wait for wait in waits if wait.signals), None)
+    if record.wake_at is None or (signal is not None and signal is waits[0]):
+        return _waiting_for_signal(facts, waits, signal)
     if record.start_at > facts.now and not facts.items:
         return _waiting_for_start(facts)
     soonest = next((wait for wait in waits if wait.until is not None), None)
@@ -125,6 +126,25 @@ def _waiting(facts: FlowFacts) -> CurrentState:
         return CurrentState(headline, waits, [Advice("nothing: it continues by itself"), advice.cancel(facts)])
     then = f"then {eligibility.why_none()}" if eligibility.missing_actions else "no live worker can take it then"
     return CurrentState(f"{headline}; and {then}", waits, advice.start_worker(facts))
+
+
+def _waiting_for_signal(facts: FlowFacts, waits: list[Wait], signal: Wait | None) -> CurrentState:
+    wait = signal or next(iter(waits), None)
+    until = "" if wait is None or wait.until is None else f", until {_due_time(facts, wait.until.at.timestamp())}"
+    headline = f"waiting for {wait.what if wait else 'a signal'}{until}"
+    sending = [advice.signal(facts, name) for name in (signal.signals if signal else ())]
+    if facts.eligibility.any_eligible():
+        return CurrentState(headline, waits, [*sending, advice.cancel(facts)])
+    then = (
+        f"then {facts.eligibility.why_none()}"
+        if facts.eligibility.missing_actions
+        else "no live worker can take it then"
+    )
+    return CurrentState(f"{headline}; and {then}", waits, [*sending, *advice.start_worker(facts)])
+
+
+def _due_time(facts: FlowFacts, at: float) -> str:
+    return facts.format_due(at).removeprefix("at ")
 
 
 def _held_back(wait: Wait) -> str:

@@ -13,7 +13,9 @@ from redrive.formatting.text import summarize, summarize_call
 from redrive.policies.decision import GiveUp, RetryAt
 
 # Texts that come from the definition, the policy or the engine. All others may hold what a flow works with.
-_PLAIN_TEXTS = frozenset({"step", "state", "compensates", "patch", "kind", "by", "type", "policy_from", "dependency"})
+_PLAIN_TEXTS = frozenset(
+    {"step", "state", "compensates", "patch", "kind", "by", "type", "policy_from", "dependency", "signal", "id"}
+)
 _HIDDEN_JSON = re.compile(rb'\{"redacted":true,"bytes":([0-9]+)\}')
 _PLAIN_JSON = frozenset({"policy"})
 

@@ -166,6 +166,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None if the time is unknown."""
     why: str = ""
     """What holds it back, if its dependency does."""
+    signals: tuple[str, ...] = ()
+    """The signals that may end the wait; `until` then is when it times out."""
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True):

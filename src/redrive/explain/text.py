@@ -62,7 +62,7 @@ def wait_lines(waits: list[Wait]) -> Iterator[str]:
     yield "Waits for"
     for wait in waits[:MOST_WAITS]:
         until = "" if wait.until is None else f", {wait.until.at:%Y-%m-%d %H:%M:%S} UTC at the latest"
-        if wait.until is not None and not wait.what.startswith("the end"):
+        if wait.until is not None and not (wait.signals or wait.what.startswith("the end")):
             until = f" at {wait.until.at:%Y-%m-%d %H:%M:%S} UTC"
         yield f"  {wait.what}{until}{f'; {wait.why}' if wait.why else ''}"
     if len(waits) > MOST_WAITS:

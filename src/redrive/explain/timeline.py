@@ -58,10 +58,11 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
+from redrive.flows.message_events import SignalBuffered, SignalReceived, SignalRefused, SignalsUnread
 from redrive.flows.rewind import drop_rewound
 from redrive.flows.run_events import RunContinued
 from redrive.flows.scripts.execution import PLACE
-from redrive.formatting.text import format_error, summarize
+from redrive.formatting.text import format_count, format_error, summarize
 from redrive.formatting.times import utc_datetime
 from redrive.policies.decision import Decision, RetryAt
 
@@ -319,6 +320,25 @@ class _TimelineBuilder:
     def _patch_marked(self, when: Moment, event: PatchMarked) -> None:
         self._note(when, event, f'patched("{summarize(event.patch, 100)}")', "it runs the changed code")
 
+    def _signal_received(self, when: Moment, event: SignalReceived) -> None:
+        how = "" if event.mailbox else ", and its handler was called"
+        self._note(when, event, f"signal {event.signal}({call_text(event.args)}) was received{how}")
+
+    def _signal_buffered(self, when: Moment, event: SignalBuffered) -> None:
+        self._note(
+            when, event, f"signal {event.signal}({call_text(event.args)}) came, and is kept until the flow goes on"
+        )
+
+    def _signal_refused(self, when: Moment, event: SignalRefused) -> None:
+        why = summarize(event.why, 1000)
+        self.entries.append(
+            Note(when=when, what="signal_refused", text=f"signal {event.signal} was refused", detail=why)
+        )
+
+    def _signals_unread(self, when: Moment, event: SignalsUnread) -> None:
+        names = ", ".join(dict.fromkeys(event.signals))
+        self._note(when, event, f"it ends without having read {format_count(len(event.signals), 'signal')}: {names}")
+
     def _parked(self, when: Moment, event: FlowParked) -> None:
         self._note(when, event, "parked", summarize(event.problem, 1000))
 
@@ -362,6 +382,10 @@ _ADD_ENTRY: dict[type, Callable[[_TimelineBuilder, Moment, Any], None]] = {
     Paused: _plain_note("paused"),
     Resumed: _plain_note("resumed"),
     RetriedNow: _plain_note("retried now"),
+    SignalReceived: _TimelineBuilder._signal_received,
+    SignalBuffered: _TimelineBuilder._signal_buffered,
+    SignalRefused: _TimelineBuilder._signal_refused,
+    SignalsUnread: _TimelineBuilder._signals_unread,
     FlowParked: _TimelineBuilder._parked,
     Redriven: _TimelineBuilder._redriven,
     FlowCompleted: _TimelineBuilder._completed,

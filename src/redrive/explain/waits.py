@@ -14,9 +14,13 @@ _MAYBE_CANCELLED = ", unless its code has cancelled it"
 
 
 def list_waits(facts: FlowFacts) -> list[Wait]:
-    """List work items, timers, children and unread messages, the soonest first."""
-    items = list(_open_items(facts))
-    return sorted((*items, *_open_timers(facts, bool(items)), *open_children(facts), *unread_messages(facts)), key=_due)
+    """List work items, signals, children, timers and unread messages, the soonest first."""
+    items, signals = list(_open_items(facts)), list(awaited_signals(facts))
+    timers = _open_timers(facts, bool(items or signals))
+    limits = {wait.until.after for wait in signals if wait.until is not None}
+    # What limits the wait for a signal is said there.
+    others = [timer for timer in timers if timer.until is None or timer.until.after not in limits]
+    return sorted((*items, *signals, *others, *open_children(facts), *unread_messages(facts)), key=_due)
 
 
 def is_certain(wait: Wait) -> bool:
@@ -28,6 +32,17 @@ def unread_messages(facts: FlowFacts) -> Iterator[Wait]:
     if facts.unread_messages:
         messages = format_count(facts.unread_messages, "message")
         yield Wait(what=f"a worker to read {messages} (a request to cancel, to resume, or the like)")
+
+
+def awaited_signals(facts: FlowFacts) -> Iterator[Wait]:
+    for wait in facts.history.messages.awaited:
+        signals = " or ".join(repr(name) for name in wait.signals)
+        if wait.where and not wait.is_receive:
+            what = f"the condition at {wait.where}" + (f", which signal {signals} may make true" if signals else "")
+        else:
+            what = f"the signal {signals}"
+        until = None if wait.until is None else facts.moment(wait.until)
+        yield Wait(what=what, until=until, signals=wait.signals)
 
 
 def name_item(item: ItemEntry) -> str:

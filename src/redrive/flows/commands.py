@@ -126,10 +126,12 @@ class CancelChild:
 class ContinueRun:
     """End this run of the flow, and begin another one with this input."""
 
-    __slots__ = ("input",)
+    __slots__ = ("input", "mailbox")
 
-    def __init__(self, input: str) -> None:  # noqa: A002 - as the record calls it
+    def __init__(self, input: str, mailbox: list[tuple[str, str]]) -> None:  # noqa: A002 - as the record calls it
         self.input = input
+        self.mailbox = mailbox
+        """Signals that the code has not received, with their arguments: they go along."""
 
 
 FlowOutcome = Literal["completed", "failed", "cancelled"]

@@ -6,10 +6,12 @@ It has four implementations: workflows, scripts, graphs and jobs.
 from abc import abstractmethod
 from typing import Any, ClassVar, Protocol
 
+from redrive.errors import SignalRefusedError
 from redrive.flows.action import ACTIONS, Action, Executor, action_named
 from redrive.flows.child_events import ChildEnd
 from redrive.flows.commands import Command, ScheduleItem, StartChild, StartTimer
 from redrive.flows.graphs.spec import HttpHandler
+from redrive.flows.message_events import SignalWait
 from redrive.flows.values.signature import NOT_READ
 
 Handler = Action[Any, Any] | HttpHandler
@@ -67,6 +69,10 @@ class Driver(Protocol):
     def child_ended(self, event: ChildEnd, at: float) -> list[Command]:
         return []
 
+    def signalled(self, name: str, args: str, mailbox: bool, at: float) -> list[Command]:
+        """The signal came, and `check_signal` had said whether it is for the mailbox."""
+        return []
+
     def more(self, at: float) -> list[Command]:
         """Continue a turn that has more commands."""
         return []
@@ -104,6 +110,23 @@ class Driver(Protocol):
 
     def awaits_timer(self, timer: int) -> bool:
         return False
+
+    def check_signal(self, name: str, args: str) -> bool:
+        """Whether the signal is for the mailbox, and not for a handler; SignalRefusedError when neither takes it."""
+        raise SignalRefusedError("it runs a single action, which takes no signals")
+
+    @property
+    def awaits_signals(self) -> bool:
+        """Whether a signal may let the flow go on when nothing else does."""
+        return False
+
+    def signal_waits(self) -> tuple[SignalWait, ...]:
+        """The places in the flow's code that wait for signals."""
+        return ()
+
+    def unread_signals(self) -> list[str]:
+        """The names of the signals that came, and that nobody has read."""
+        return []
 
     def required_actions(self) -> frozenset[str]:
         """The actions that the flow may need, where that is known before it starts."""

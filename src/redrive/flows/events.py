@@ -13,6 +13,7 @@ from redrive.failures.failure import Failure
 from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
 from redrive.flows.errors.stored_error import StoredError
 from redrive.flows.event import Event
+from redrive.flows.message_events import MessageEvent, SignalReceived
 from redrive.flows.run_events import RunContinued
 from redrive.flows.waits import WaitsFor
 from redrive.policies.decision import GiveUp, RetryAt
@@ -313,6 +314,7 @@ AnyEvent = (
     | ChildCompleted
     | ChildFailed
     | ChildCancelled
+    | MessageEvent
 )
 
 COMMANDS = (
@@ -360,6 +362,7 @@ _ACTIVATIONS = (
     TimerFired,
     TurnContinued,
     CancelRequested,
+    SignalReceived,
     ChildCompleted,
     ChildFailed,
     ChildCancelled,

@@ -1,7 +1,7 @@
 """A flow's history: its events folded into its current state."""
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -35,6 +35,8 @@ from redrive.flows.events import (
     TimerFired,
     TimerSet,
 )
+from redrive.flows.message_events import MessageEvent
+from redrive.flows.message_history import MessageHistory
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.run_events import RunContinued
 from redrive.flows.stored_policy import read_stored_policy
@@ -165,6 +167,7 @@ class FlowHistory:
         "last_item",
         "last_timer",
         "long_turn",
+        "messages",
         "parked",
         "paused",
         "round",
@@ -194,6 +197,7 @@ class FlowHistory:
         self.run = 1
         self.waits: Sequence[Wait] = ()
         """What the flow itself waited for: timers and operators."""
+        self.messages = MessageHistory()
 
     def apply(self, at: float, event: AnyEvent) -> None:
         apply = _APPLY.get(type(event))
@@ -278,12 +282,10 @@ class FlowHistory:
         self.last_timer = max(self.last_timer, event.timer)
         self._wait(at, "timer", event.until)
 
-    def _timer_fired(self, at: float, event: TimerFired) -> None:
-        self.timers.pop(event.timer, None)
-
     def _run_continued(self, at: float, event: RunContinued) -> None:
         self.run = event.run
         self.last_item, self.last_timer, self.children.last = event.items, event.timers, event.children
+        self.messages = MessageHistory(event.signals)
 
     def _cancel_requested(self, at: float, event: CancelRequested) -> None:
         self.cancel_requested = event
@@ -351,7 +353,7 @@ class FlowHistory:
 MOST_FAILURES = 100
 
 
-_APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
+_APPLY: dict[type, Callable[[FlowHistory, float, Any], object]] = {
     ItemStarted: FlowHistory._item_added,
     ItemQueued: FlowHistory._item_added,
     ItemCancelled: FlowHistory._item_cancelled,
@@ -366,7 +368,7 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     ItemGaveUp: FlowHistory._item_gave_up,
     ItemCompleted: FlowHistory._item_completed,
     TimerSet: FlowHistory._timer_set,
-    TimerFired: FlowHistory._timer_fired,
+    TimerFired: lambda history, _, event: history.timers.pop(event.timer, None),
     RunContinued: FlowHistory._run_continued,
     **dict.fromkeys(CHILD_EVENTS, lambda history, at, event: history.children.apply(at, event)),
     CancelRequested: FlowHistory._cancel_requested,
@@ -375,6 +377,7 @@ _APPLY: dict[type, Callable[[FlowHistory, float, Any], None]] = {
     RetriedNow: FlowHistory._retried_now,
     FlowParked: FlowHistory._parked,
     Redriven: FlowHistory._redriven,
+    **dict.fromkeys(get_args(MessageEvent), lambda history, _, event: history.messages.apply(event)),
     **dict.fromkeys(ENDINGS, FlowHistory._ended),
 }
 

@@ -92,8 +92,28 @@ class ChildEnded(Message, frozen=True):
     message: str = ""
 
 
+class Signal(Message, frozen=True):
+    """Something that the flow's code may wait for, or has a handler for."""
+
+    id: str
+    """Made by the sender: a signal that is sent again, because an answer was lost, has the same."""
+    name: str
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+    """The arguments by name, as a JSON object."""
+
+
 AnyMessage = (
-    Cancel | Pause | Resume | RetryNow | Redrive | ResetItem | CompleteItem | ResolveItem | Completion | ChildEnded
+    Cancel
+    | Pause
+    | Resume
+    | RetryNow
+    | Redrive
+    | ResetItem
+    | CompleteItem
+    | ResolveItem
+    | Completion
+    | Signal
+    | ChildEnded
 )
 _DECODER: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 

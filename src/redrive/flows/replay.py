@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from redrive.errors import NondeterminismError
+from redrive.errors import NondeterminismError, SignalRefusedError
 from redrive.failures.redaction import redact
 from redrive.flows.child_events import ChildCancelled, ChildCancelRequested, ChildCompleted, ChildFailed, ChildStarted
 from redrive.flows.commands import (
@@ -22,9 +22,11 @@ from redrive.flows.commands import (
 from redrive.flows.driver import Driver
 from redrive.flows.errors.item_error import item_error
 from redrive.flows.events import (
+    COMMANDS,
     AnyEvent,
     AttemptFailed,
     CancelRequested,
+    FlowBegan,
     FlowCompleted,
     FlowFailed,
     FlowParked,
@@ -43,6 +45,7 @@ from redrive.flows.events import (
     is_activation,
 )
 from redrive.flows.history import FlowHistory
+from redrive.flows.message_events import SignalReceived
 from redrive.flows.recorded_commands import RecordedCommands, commands_in, is_same
 from redrive.flows.rewind import drop_rewound_in_chunks
 from redrive.flows.workflows.source_lines import raising_line
@@ -90,7 +93,9 @@ def replay(
             history.apply(at, event)
         if isinstance(event, Redriven) and event.compensation and event.item is not None:
             driver.reopened(event.item)
-        if not isinstance(event, Redriven):
+        if isinstance(event, SignalReceived):
+            commands = _signal(driver, seq, at, event)
+        elif not isinstance(event, Redriven):
             commands = _activate(driver, history, event, at)
         elif turn[0] is unanswered:
             redriven.commands = commands
@@ -107,6 +112,16 @@ def replay(
             history.long_turn = seq
     driver.replay(None)
     return redriven.commands
+
+
+def has_begun(lines: list[Line]) -> bool:
+    """Whether the flow's code has had a turn."""
+    return any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
+
+
+def began_at(lines: list[Line]) -> float:
+    """When the flow's code had its first turn."""
+    return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
 
 
 def last_decisive_line(lines: list[Line]) -> Line | None:
@@ -196,6 +211,19 @@ def _activate(driver: Driver, history: FlowHistory, event: AnyEvent | None, at: 
     if isinstance(event, TurnContinued):
         return driver.more(at)
     return driver.cancel(at) if isinstance(event, CancelRequested) else driver.start(at)
+
+
+def _signal(driver: Driver, seq: int, at: float, event: SignalReceived) -> list[Command]:
+    args = bytes(event.args).decode()
+    if not event.mailbox:
+        # In the mailbox it stays, even if the code has a handler by now.
+        try:
+            why = "it has no @signal method of that name" if driver.check_signal(event.signal, args) else ""
+        except SignalRefusedError as error:
+            why = str(error)
+        if why:
+            raise NondeterminismError(seq, f"signal {event.signal}({_shortened(args)}) for its handler", why, "")
+    return driver.signalled(event.signal, args, event.mailbox, at)
 
 
 def _match(commands: list[Command], turn: list[Line], driver: Driver, at: float) -> set[int]:

@@ -15,3 +15,5 @@ class RunContinued(Event, frozen=True, kw_only=True):
     """The number of the last item of the earlier runs."""
     timers: int = 0
     children: int = 0
+    signals: tuple[str, ...] = ()
+    """The ids of signals that the flow has had, at most 1,000. Those that its code has yet to receive follow."""

@@ -11,6 +11,7 @@ from redrive.flows.scripts.interpreter import Program
 from redrive.flows.scripts.script import ScriptInput, read_script_input
 from redrive.flows.values.json_form import JsonForm
 from redrive.flows.workflows.driver import CodeDriver
+from redrive.flows.workflows.handlers import NO_HANDLERS, Handler, Handlers
 
 
 class ScriptCode:
@@ -34,6 +35,13 @@ class ScriptCode:
         if self._read is None:
             self._read = read_script_input(self._input, self._name)
         return self._read
+
+    @property
+    def handlers(self) -> Handlers:
+        return NO_HANDLERS
+
+    def handle(self, handler: Handler, values: dict[str, Any]) -> Any:
+        raise NotImplementedError
 
     def call(self, values: tuple[Program, ScriptInput]) -> Coroutine[Any, Any, Any]:
         program, stored = values

@@ -5,9 +5,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from redrive.flows.tags import check_tags
 from redrive.flows.waits import WaitsFor
 from redrive.stores.sent import Sent
-from redrive.stores.tags import check_tags
 
 FlowStatus = Literal[
     "ready",  # can be claimed

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from redrive.testing.fleet.simulate import FleetReport, simulate_fleet
     from redrive.testing.flow_outcome import FlowOutcome
     from redrive.testing.flows import FlowApp, flow_app, run_flow
+    from redrive.testing.replays import assert_replays
 
 __all__ = [
     "CrashedRun",
@@ -44,6 +45,7 @@ __all__ = [
     "Reply",
     "ScriptedDice",
     "VirtualClock",
+    "assert_replays",
     "crash_everywhere",
     "flow_app",
     "no_waits",
@@ -61,6 +63,7 @@ _DURABLE = {
     "FleetReport": "fleet.simulate",
     "FlowApp": "flows",
     "FlowOutcome": "flow_outcome",
+    "assert_replays": "replays",
     "crash_everywhere": "crash_runs",
     "flow_app": "flows",
     "run_flow": "flows",

@@ -25,9 +25,10 @@ def reading_lines(rows: Sequence[EventRow]) -> Generator[None, None, list[Line]]
                 raise DeserializationError(
                     f"flow {flow_id}: a line of its log cannot be read by this version ({error}); upgrade redrive"
                 ) from None
-            if isinstance(events[-1], RunContinued):
+            begin = next((index for index, event in enumerate(events) if isinstance(event, RunContinued)), None)
+            if begin is not None:
                 # What comes before belongs to an earlier run.
-                lines, events = [], events[-1:]
+                lines, events = [], events[begin:]
             lines += [Line(seq, at, event) for seq, event in enumerate(events, start=last - len(events) + 1)]
     return lines
 

@@ -18,6 +18,7 @@ from redrive.flows.messages import (
     Pause,
     Resume,
     RetryNow,
+    Signal,
     read_message,
 )
 from redrive.stores.records import Message
@@ -53,6 +54,8 @@ class Inbox:
             run.begin_or_continue()
         elif isinstance(said, RetryNow):
             retry_now(run, said, at)
+        elif isinstance(said, Signal):
+            run.signals.receive(said, at, run.has_begun and not run.log.is_held)
         elif isinstance(said, Completion):
             run.attempts.complete_accepted(said)
         elif isinstance(said, ManualResolution):

@@ -159,6 +159,7 @@ class Journal:
 
     def add_child(self, child: NewFlow, refusal: str) -> None:
         self.batch.children.append((child, refusal))
+        self._size += len(child.input)
         self.wake()
 
     def send(self, message: Sent) -> None:

@@ -16,7 +16,6 @@ from redrive.flows.events import AnyEvent, FlowFailed
 from redrive.flows.registry import known_definitions
 from redrive.resilience.dependencies import Dependencies
 from redrive.runners.attempt import Attempt
-from redrive.runners.outcome_listener import OutcomeListener
 from redrive.runners.runner import Runner
 from redrive.stores.interface import Store
 from redrive.stores.leases import Lease, NewWorker
@@ -47,6 +46,8 @@ from redrive.worker.maintenance.lease_reaper import reap_leases
 from redrive.worker.maintenance.lease_thread import LeaseThread
 from redrive.worker.maintenance.loop_watchdog import Holder
 from redrive.worker.maintenance.pruner import prune_finished
+from redrive.worker.maintenance.ticker import Ticker
+from redrive.worker.make_runner import MakeRunner, make_runner
 from redrive.worker.outcome_router import OutcomeRouter
 from redrive.worker.paused_queues import PausedQueues
 from redrive.worker.recovery.chunked_replay import ChunkedReplay
@@ -62,13 +63,6 @@ from redrive.worker.store_outages import log_recovery
 from redrive.worker.store_retries import retry_until_available
 from redrive.worker.timer_queue import TimerQueue
 from redrive.worker.unsupported_flows import UnsupportedFlows
-
-MakeRunner = Callable[[OutcomeListener, WorkerSettings, Callable[[], bool]], Runner]
-"""Makes the runner, which asks the function right before each call whether the worker may still act."""
-
-
-def make_runner(listener: OutcomeListener, settings: WorkerSettings, may_call: Callable[[], bool]) -> Runner:
-    return Runner(listener, settings.threads, settings.processes, settings.http, may_call)
 
 
 class Worker:
@@ -119,6 +113,7 @@ class Worker:
             self._flow_failed,
         )
         self.timers = TimerQueue(self.clock)
+        self.ticker = Ticker(store, self.clock, self.timers, limits.poll, self._woken)
         self.faults = FaultHandler(self.flows, self.slots, on_fault)
         self.paused_queues = PausedQueues(self.flows, self.faults)
         self.chunked_replay = ChunkedReplay(self.flows)
@@ -158,6 +153,7 @@ class Worker:
             inbox,
             _task(self.journal.run_callbacks()),
             _task(self.reporter.run()),
+            _task(self.ticker.run()),
             _task(reap_leases(store, settings.lease, self._woken, held.lease.worker)),
         ]
         if settings.keep_finished is not None:
@@ -374,6 +370,7 @@ class Worker:
             if isinstance(event, FlowFailed):
                 report_flow_failed(flow_log.record, flow_log.history.items, event)
             report_flow(flow_log, event, flow_log.last_at)
+            self.ticker.flows_ended([flow_log.flow_id])
             if self._on_ended is not None:
                 self._on_ended(flow_log.flow_id, event)
 

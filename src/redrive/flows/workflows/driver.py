@@ -1,16 +1,21 @@
 """Run a flow's code, a workflow's or a script's, on its own event loop."""
 
+from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from redrive.errors import DeserializationError
+import msgspec
+
+from redrive.errors import DeserializationError, SignalRefusedError
 from redrive.flows.action import action_named
 from redrive.flows.child_events import ChildEnd
 from redrive.flows.commands import Command, ContinueRun, EndFlow, ScheduleItem, StartChild, StartTimer
 from redrive.flows.driver import NO_ACTIONS, Driver
 from redrive.flows.errors.item_error import as_exception
+from redrive.flows.message_events import SignalWait
 from redrive.flows.values.signature import NOT_READ, Signature
 from redrive.flows.workflows.children import settle_child
+from redrive.flows.workflows.handlers import Handler, Handlers
 from redrive.flows.workflows.loop import FlowLoop
 from redrive.flows.workflows.run_ends import RunEnds
 from redrive.flows.workflows.workflow import Workflow
@@ -25,8 +30,15 @@ class FlowCode(Protocol):
         """The decoded input; raises DeserializationError when it does not fit the code."""
         ...
 
+    @property
+    def handlers(self) -> Handlers: ...
+
     def call(self, values: Any) -> Coroutine[Any, Any, Any]:
         """The coroutine to run, for the decoded input."""
+        ...
+
+    def handle(self, handler: Handler, values: dict[str, Any]) -> Any:
+        """Call one of the handlers with its decoded arguments, after `call`."""
         ...
 
     def read_result(self, step: str, result: str, read: Any) -> Any:
@@ -54,6 +66,7 @@ class CodeDriver(Driver):
 
     def start(self, at: float) -> list[Command]:
         values = self._code.read_input()
+        self._loop.conditions.handled = tuple(self._code.handlers.signals)
         try:
             coroutine = self._code.call(values)
         except KeyboardInterrupt:
@@ -101,6 +114,15 @@ class CodeDriver(Driver):
             settle_child(command, event)
         return self._turn(at)
 
+    def signalled(self, name: str, args: str, mailbox: bool, at: float) -> list[Command]:
+        if mailbox:
+            self._loop.conditions.mailbox.setdefault(name, deque()).append(msgspec.json.decode(args))
+        else:
+            handler = self._code.handlers.signals[name]
+            values = handler.signature.read_arguments(args)
+            self._loop.call_soon(self._code.handle, handler, values, context=self._loop.context)
+        return self._turn(at)
+
     def more(self, at: float) -> list[Command]:
         return self._turn(at)
 
@@ -143,6 +165,25 @@ class CodeDriver(Driver):
             del self._timers[timer]
         return command is not None and not command.is_cancelled
 
+    def check_signal(self, name: str, args: str) -> bool:
+        handler = self._code.handlers.signals.get(name)
+        if handler is not None:
+            try:
+                handler.signature.read_arguments(args)
+            except DeserializationError as error:
+                raise SignalRefusedError(str(error)) from error
+        return handler is None
+
+    @property
+    def awaits_signals(self) -> bool:
+        return bool(self._loop.conditions or self._code.handlers.signals)
+
+    def signal_waits(self) -> tuple[SignalWait, ...]:
+        return self._loop.conditions.waits() if self._loop.conditions else ()
+
+    def unread_signals(self) -> list[str]:
+        return self._loop.conditions.unread()
+
     def required_actions(self) -> frozenset[str]:
         return self._code.required_actions()
 
@@ -171,7 +212,7 @@ class CodeDriver(Driver):
         error = main.exception()
         if isinstance(error, RunEnds):
             # A flow that is being cancelled ends.
-            return EndFlow("cancelled") if self._cancelled else ContinueRun(error.input)
+            return EndFlow("cancelled") if self._cancelled else ContinueRun(error.input, self._loop.conditions.left())
         if error is None:
             try:
                 return EndFlow("completed", result=self._code.write_result(main.result()))
@@ -183,7 +224,7 @@ class CodeDriver(Driver):
 class WorkflowCode:
     """A workflow's `run` method, with the stored input of one flow."""
 
-    __slots__ = ("_input", "_workflow")
+    __slots__ = ("_input", "_instance", "_workflow")
 
     def __init__(self, workflow: type[Workflow], input: str) -> None:  # noqa: A002 - as the record calls it
         self._workflow = workflow
@@ -195,9 +236,17 @@ class WorkflowCode:
     def read_input(self) -> Any:
         return self._workflow.signature.read_arguments(self._input)
 
+    @property
+    def handlers(self) -> Handlers:
+        return self._workflow.handlers
+
     def call(self, values: Any) -> Coroutine[Any, Any, Any]:
-        coroutine: Coroutine[Any, Any, Any] = self._workflow.signature.call_with(self._workflow().run, values)
+        self._instance = self._workflow()
+        coroutine: Coroutine[Any, Any, Any] = self._workflow.signature.call_with(self._instance.run, values)
         return coroutine
+
+    def handle(self, handler: Handler, values: dict[str, Any]) -> Any:
+        return handler.signature.call_with(getattr(self._instance, handler.method), values)
 
     def read_result(self, step: str, result: str, read: Any) -> Any:
         return action_named(step).signature.read_result(result) if read is NOT_READ else read

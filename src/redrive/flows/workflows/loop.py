@@ -26,6 +26,7 @@ from redrive.flows.errors.item_error import as_exception
 from redrive.flows.values.signature import Arguments, Signature
 from redrive.flows.workflows.clock import FlowClock
 from redrive.flows.workflows.closing import close
+from redrive.flows.workflows.conditions import Conditions
 from redrive.flows.workflows.loop_errors import FlowSpins, NoOrder, NotInWorkflow
 from redrive.flows.workflows.source_lines import awaiting_line, is_library_frame, line_of
 from redrive.policies.backoff import LONGEST_WAIT
@@ -139,6 +140,7 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         self.logged_patches: set[str] = set()
         """The patches that are marked in the log."""
         self.tasks: list[FlowTask] = []
+        self.conditions = Conditions()
         self._closed = False
         self._callbacks = 0
         """Those that ran in this turn before its current piece."""
@@ -174,7 +176,10 @@ class FlowLoop(_WithoutIO):  # type: ignore[misc]  # made above from the names i
         try:
             for _ in range(CALLBACKS_AT_ONCE):
                 if not ready:
-                    break
+                    if self.conditions:
+                        self.conditions.fire()
+                    if not ready:
+                        break
                 call = ready.popleft()
                 if call.is_cancelled:
                     continue

@@ -1,6 +1,7 @@
 """Find the line of a flow's own code that issues a command, for messages about replay."""
 
 import os
+import sys
 from types import FrameType
 from typing import Any
 
@@ -12,6 +13,14 @@ def is_library_frame(frame: FrameType) -> bool:
 
 def line_of(frame: FrameType) -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def calling_line() -> str:
+    """The innermost line of the flow's own code that is running."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_library_frame(frame):
+        frame = frame.f_back
+    return "" if frame is None else line_of(frame)
 
 
 def awaiting_line(coroutine: Any) -> str:

@@ -7,16 +7,20 @@ from typing import Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar, cast, 
 
 from redrive.determinism.dice import Random
 from redrive.determinism.ids import UUID
+from redrive.failures.duration import read_duration
 from redrive.flows.action import ActionCall, call_action
 from redrive.flows.dependency_name import dependency_name
 from redrive.flows.flow_call import FlowCall
+from redrive.flows.message_events import SignalWait
 from redrive.flows.registry import WORKFLOW, Registry
 from redrive.flows.retry_policy import Retry, Timeout, as_policy
 from redrive.flows.stored_policy import write_stored_policy
 from redrive.flows.values.signature import Signature
 from redrive.flows.workflows.children import ChildHandle, ParentClose, start_child
+from redrive.flows.workflows.handlers import Handlers, check_name, handlers_of
 from redrive.flows.workflows.loop import FlowLoop, running_flow_loop
 from redrive.flows.workflows.run_ends import RunEnds
+from redrive.flows.workflows.source_lines import calling_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +43,7 @@ class Workflow:
 
     workflow_name: ClassVar[str]
     signature: ClassVar[Signature]
+    handlers: ClassVar[Handlers]
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} needs `async def run(self, ...)`")
@@ -98,6 +103,7 @@ class WorkflowDecorator:
                 raise TypeError(f"@workflow needs a class derived from Workflow, not {cls!r}")
             _check(cls)
             cls.workflow_name = name or cls.__name__
+            cls.handlers = handlers_of(cls)
             cls.signature = Signature(cls.run, f"workflow {cls.workflow_name}", method=True)
             WORKFLOWS.add_python(cls.workflow_name, cls, cls)
             return cls
@@ -122,6 +128,32 @@ class WorkflowDecorator:
         if workflow.patched("refunds"): ...new... else: ...old...
         """
         return _loop("patched").patched(patch)
+
+    async def wait_for(self, predicate: Callable[[], Any], *, timeout: Timeout | None = None) -> None:
+        """Wait until a condition is true: `await workflow.wait_for(lambda: self.approved, timeout="3d")`.
+
+        The condition is looked at again after each signal, action and timer. Whatever it raises is raised here.
+        timeout: how long to wait before TimeoutError: seconds, a timedelta, or text such as "3d".
+        """
+        loop, seconds = _loop("wait_for"), _seconds(timeout)
+        where = calling_line()
+        wait = SignalWait(tuple(loop.conditions.handled), where, _until(loop, seconds))
+        await loop.conditions.wait_for(predicate, seconds, f"the condition at {where} was not true", wait)
+
+    async def receive(self, name: str, *, timeout: Timeout | None = None) -> dict[str, Any]:
+        """Wait for a signal that has no handler; return its arguments: `await workflow.receive("approved")`.
+
+        Signals that came earlier count, each once, in their order.
+        timeout: how long to wait before TimeoutError: seconds, a timedelta, or text such as "3d".
+        """
+        loop, seconds = _loop("receive"), _seconds(timeout)
+        if check_name("signal", name) in loop.conditions.handled:
+            raise ValueError(f"receive({name!r}): the @signal method of that name takes it; wait for what it sets")
+        wait = SignalWait((name,), calling_line(), _until(loop, seconds), is_receive=True)
+        mailbox = loop.conditions.mailbox
+        await loop.conditions.wait_for(lambda: mailbox.get(name), seconds, f"no signal {name!r} came", wait)
+        arguments: dict[str, Any] = mailbox[name].popleft()
+        return arguments
 
     async def start_child(
         self,
@@ -155,6 +187,14 @@ class WorkflowDecorator:
 
     def flow_id(self) -> str:
         return _loop("flow_id").flow_id
+
+
+def _seconds(timeout: Timeout | None) -> float | None:
+    return None if timeout is None else read_duration(timeout)
+
+
+def _until(loop: FlowLoop, seconds: float | None) -> float | None:
+    return None if seconds is None else loop.now + seconds
 
 
 def _loop(name: str) -> FlowLoop:

@@ -60,7 +60,10 @@ class Live {
 
   join() {
     this.readers += 1;
-    if (this.readers === 1) this.start();
+    if (this.readers === 1) {
+      this.start();
+      report();
+    }
   }
 
   leave() {

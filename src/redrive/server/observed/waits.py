@@ -15,6 +15,7 @@ FlowWaitsFor = (
     | Literal[
         "slot",  # it is due, and begins as soon as a worker has room
         "start",  # the time at which it is to begin
+        "signal",  # a signal that someone sends, and no time
         "timer",  # a timer, or whatever else its code waits for
         "worker",  # a worker that claims it
         "resume",  # someone to resume it
@@ -58,6 +59,8 @@ def wait_of(record: FlowRecord, row: RetryRow | None, now: float) -> FlowWait | 
         if not record.claims:
             return _of_flow("start", record.wake_at, "it is to begin then")
         return _of_flow("timer", record.wake_at, "its code waits until then")
+    if record.status == "waiting":
+        return _of_flow("signal", None, "its code waits for a signal: `explain` says for which, and how to send it")
     return None
 
 

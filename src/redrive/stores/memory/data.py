@@ -1,7 +1,7 @@
 """The data of a memory store. Several stores can share it, as processes share a database."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -23,8 +23,9 @@ from redrive.stores.records import (
     NewFlow,
     RetryRow,
 )
-from redrive.stores.refusals import lease_lost
+from redrive.stores.refusals import flow_exists, lease_lost
 from redrive.stores.registry_rows import KeyRow, StepRow
+from redrive.stores.schedules import ScheduleRow
 from redrive.stores.wake_listeners import WakeListeners
 from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
@@ -72,6 +73,7 @@ class MemoryData:
         self.activity: dict[tuple[float, str, str, str, str], ActivityRow] = {}
         """By minute, definition, step, dependency and outcome."""
         self.orders: dict[str, DependencyOrder] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
         self.steps: dict[str, StepRow] = {}
         self.access_keys: dict[str, KeyRow] = {}
         self.audit: dict[int, AuditEntry] = {}
@@ -93,6 +95,31 @@ class MemoryData:
         else:
             self.claimable.pop(flow.id, None)
         self.flows[flow.id] = flow
+
+    def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
+        new: dict[str, FlowRecord] = {}
+        keys: dict[tuple[str, str], str] = {}
+        answers: list[FlowRecord | None] = []
+        for flow in flows:
+            if flow.key is not None:
+                holder = self.keys.get((flow.definition, flow.key)) or keys.get((flow.definition, flow.key))
+                if holder is not None:
+                    answers.append(self.flows.get(holder) or new[holder])
+                    continue
+                keys[flow.definition, flow.key] = flow.id
+            if (known := self.flows.get(flow.id)) is not None and flow.was_added_as(known):
+                answers.append(known)
+                continue
+            if known is not None or flow.id in new:
+                raise flow_exists(flow.id)
+            new[flow.id] = new_record(flow)
+            answers.append(None)
+        for record in new.values():
+            self.put(record)
+        self.keys.update(keys)
+        if new:
+            self.listeners.notify()
+        return answers
 
     def change(self, change: FlowChange) -> None:
         flow = self.flows[change.flow_id]
@@ -207,7 +234,7 @@ class MemoryData:
             if flow.status not in FINISHED:
                 of_queue = counts.setdefault(flow.queue, Counter())
                 of_queue[flow.status] += 1
-                of_queue["due"] += flow.status == "waiting" and (flow.wake_at or 0.0) <= now
+                of_queue["due"] += flow.status == "waiting" and flow.wake_at is not None and flow.wake_at <= now
         return [
             QueueRecord(
                 name=queue,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from redrive.flows.tags import has_tags
 from redrive.stores.memory.data import MemoryData
 from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord
-from redrive.stores.tags import has_tags
 
 
 def matching_flows(data: MemoryData, query: FlowQuery) -> Iterator[FlowRecord]:

@@ -15,6 +15,7 @@ from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.memory.data import MemoryData, Worker, new_record
 from redrive.stores.memory.observations import MemoryObservations
 from redrive.stores.memory.registry import MemoryRegistry
+from redrive.stores.memory.schedules import MemorySchedules
 from redrive.stores.memory.selection import matching_flows, matching_letters
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -37,7 +38,7 @@ from redrive.stores.records import (
 from redrive.stores.refusals import flow_exists, flow_not_owned, lease_lost, queue_has_limit
 
 
-class MemoryStore(MemoryObservations, MemoryRegistry):
+class MemoryStore(MemoryObservations, MemoryRegistry, MemorySchedules):
     """Flows in memory; stores that are given the same `data` share them."""
 
     def __init__(self, data: MemoryData | None = None) -> None:
@@ -117,30 +118,7 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
     # Flows
 
     async def add_flows(self, flows: Sequence[NewFlow]) -> list[FlowRecord | None]:
-        data = self._data
-        new: dict[str, FlowRecord] = {}
-        keys: dict[tuple[str, str], str] = {}
-        answers: list[FlowRecord | None] = []
-        for flow in flows:
-            if flow.key is not None:
-                holder = data.keys.get((flow.definition, flow.key)) or keys.get((flow.definition, flow.key))
-                if holder is not None:
-                    answers.append(data.flows.get(holder) or new[holder])
-                    continue
-                keys[flow.definition, flow.key] = flow.id
-            if (known := data.flows.get(flow.id)) is not None and flow.was_added_as(known):
-                answers.append(known)
-                continue
-            if known is not None or flow.id in new:
-                raise flow_exists(flow.id)
-            new[flow.id] = new_record(flow)
-            answers.append(None)
-        for record in new.values():
-            data.put(record)
-        data.keys.update(keys)
-        if new:
-            data.listeners.notify()
-        return answers
+        return self._data.add_flows(flows)
 
     async def claim(
         self,
@@ -162,8 +140,8 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
             and (queues is None or flow.queue in queues)
             and flow.queue not in data.pauses
         ]
-        due = [flow for flow in matching if flow.status == "ready" or (flow.wake_at or 0.0) <= now]
-        wakes = [flow.wake_at for flow in matching if flow.status == "waiting" and (flow.wake_at or 0.0) > now]
+        due = [flow for flow in matching if flow.status == "ready" or _is_due(flow, now)]
+        wakes = [flow.wake_at for flow in matching if flow.status == "waiting" and not _is_due(flow, now)]
         room = {queue: most - data.owned_in(queue) for queue, most in data.limits.items()}
         claimed: list[FlowRecord] = []
         for flow in sorted(due, key=lambda flow: (-flow.priority, flow.wake_at or 0.0)):
@@ -347,3 +325,8 @@ class MemoryStore(MemoryObservations, MemoryRegistry):
 
     async def count_retries(self) -> dict[str, int]:
         return dict(Counter(row.queue for row in self._data.retries.values()))
+
+
+def _is_due(flow: FlowRecord, now: float) -> bool:
+    """Whether a waiting flow is due; one without a time waits for a message."""
+    return flow.wake_at is not None and flow.wake_at <= now

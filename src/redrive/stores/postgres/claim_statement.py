@@ -96,6 +96,7 @@ SELECT
         SELECT extract(epoch FROM min(f.wake_at))::float8 FROM waiting_wanted AS w CROSS JOIN LATERAL (
             SELECT wake_at FROM flows
             WHERE status = 'waiting' AND queue = w.queue AND definition = w.definition AND wake_at > to_timestamp($5)
+                AND wake_at < 'infinity'
             ORDER BY wake_at LIMIT 1
         ) AS f
     ) AS next_wake,

@@ -83,6 +83,9 @@ def _is_time(column: str) -> bool:
 
 
 def _read(column: str, table: str) -> str:
+    if column == "wake_at":
+        # A flow that only a message wakes.
+        return f"""date_part('epoch', nullif({table}.wake_at, 'infinity')) AS wake_at"""
     if _is_time(column):
         # Not extract(), which computes in numeric and takes several times as long.
         return f"""date_part('epoch', {table}."{column}") AS "{column}\""""

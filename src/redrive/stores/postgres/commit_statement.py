@@ -32,11 +32,14 @@ written AS (
     ) AS e (flow_id, seq, at, body)
 )"""
 
+# A waiting flow that only a message wakes has no time in its record, and an infinite one in its row.
 # The rows as they are after the whole batch: a statement cannot update the rows that it inserts.
 _NEW_FLOWS = """
 added AS (
     INSERT INTO flows ({columns}, status, wake_at, owner, claims, messages_read, finished_at, run_from)
-    SELECT {written}, b.status, to_timestamp(b.wake_at), CASE WHEN b.status = 'running' THEN lease.epoch END, 1,
+    SELECT {written}, b.status,
+        coalesce(to_timestamp(b.wake_at), CASE WHEN b.status = 'waiting' THEN 'infinity'::timestamptz END),
+        CASE WHEN b.status = 'running' THEN lease.epoch END, 1,
         b.messages_read, to_timestamp(b.finished_at), b.run_from
     FROM lease, {rows}
     RETURNING status, queue
@@ -51,7 +54,8 @@ changed AS (
         status = CASE WHEN c.yields AND f.messages_sent > c.messages_read THEN 'ready' ELSE c.status END,
         wake_at = CASE
             WHEN c.status = 'running' OR c.yields AND f.messages_sent > c.messages_read THEN f.wake_at
-            WHEN c.status IN ('ready', 'waiting') THEN coalesce(to_timestamp(c.wake_at), f.wake_at)
+            WHEN c.status = 'ready' THEN coalesce(to_timestamp(c.wake_at), f.wake_at)
+            WHEN c.status = 'waiting' THEN coalesce(to_timestamp(c.wake_at), 'infinity')
             ELSE to_timestamp(c.wake_at)
         END,
         owner = CASE WHEN c.status = 'running' THEN f.owner END,
@@ -227,7 +231,7 @@ def _added(flow: NewFlow, change: FlowChange | None) -> _AddedFlow:
     if change is None:
         return _AddedFlow(**fields, status="running", wake_at=flow.start_at, messages_read=0, finished_at=None)
     wake_at = change.wake_at
-    if wake_at is None and change.status in ("ready", "waiting", "running"):
+    if wake_at is None and change.status in ("ready", "running"):
         wake_at = flow.start_at
     if change.input is not None:
         fields["input"] = change.input

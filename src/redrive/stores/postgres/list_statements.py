@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from redrive.flows.tags import write_tags
 from redrive.stores.id_range import id_range
 from redrive.stores.postgres.columns import DEAD_LETTER, FLOW, RETRY, selected
 from redrive.stores.postgres.identifiers import literal
 from redrive.stores.records import DeadQuery, FlowQuery, RetryQuery
-from redrive.stores.tags import write_tags
 
 # ruff: noqa: S608 - values that are not parameters are quoted
 

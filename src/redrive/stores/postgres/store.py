@@ -1,7 +1,7 @@
 """The PostgreSQL store: most verbs are one statement, kept in the `*statement*` modules beside it."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from redrive.errors import CommitUnknownError, StoreError
@@ -26,6 +26,7 @@ from redrive.stores.postgres.migrator import migrate, refuse_newer_schema
 from redrive.stores.postgres.notifications import NotificationListener
 from redrive.stores.postgres.observations import PostgresObservations
 from redrive.stores.postgres.registry import PostgresRegistry
+from redrive.stores.postgres.schedules import PostgresSchedules
 from redrive.stores.postgres.server import NO_FLUSH, USE_INDEXES, Server, refuse_shared_sessions
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -53,7 +54,7 @@ CLAIM_TIMEOUT = 20.0
 """How many seconds a claim or a reap may take; a dead worker may leave many flows to release."""
 
 
-class PostgresStore(PostgresObservations, PostgresRegistry):
+class PostgresStore(PostgresObservations, PostgresRegistry, PostgresSchedules):
     """Flows in a schema of a database.
 
     Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.
@@ -367,6 +368,13 @@ class PostgresStore(PostgresObservations, PostgresRegistry):
     async def _write(self, statement: str, *parameters: Any) -> list[Any]:
         rows: list[Any] = await self._pool.run(lambda connection: connection.fetch(statement, *parameters), writes=True)
         return rows
+
+    async def _transact(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        async def in_transaction(connection: Any) -> Any:
+            async with connection.transaction():
+                return await work(connection)
+
+        return await self._pool.run(in_transaction, writes=True)
 
     async def _write_step(self, statement: str, parameters: Parameters) -> Rows:
         return await self._write(with_dollars(statement), *parameters)

@@ -4,6 +4,7 @@ A claim never reads flows that are not due, are finished, or lie in a partition 
 flow with a large input: the update writes all of the row again, and meanwhile nobody else can write.
 """
 
+import math
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
@@ -31,7 +32,7 @@ WITH RECURSIVE first_of_partition (number) AS (
     )
     FROM first_of_partition AS f CROSS JOIN flows AS here ON here.number = f.number
 )
-SELECT queue, definition, wake_at FROM first_of_partition AS f CROSS JOIN flows ON flows.number = f.number
+SELECT queue, definition FROM first_of_partition AS f CROSS JOIN flows ON flows.number = f.number
 """
 _WAITING_PARTITIONS = _PARTITIONS.format(status="waiting", order="wake_at")
 _READY_PARTITIONS = _PARTITIONS.format(status="ready", order="priority DESC, wake_at")
@@ -41,7 +42,11 @@ UPDATE flows SET status = 'ready' WHERE number IN (
     ORDER BY wake_at LIMIT ?
 )
 """
-_NEXT_WAKE = "SELECT min(wake_at) FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at > ?"
+# Flows without a time wait for a message. They are first in the index, so the time is bounded from below.
+_NEXT_WAKE = """
+SELECT wake_at FROM flows WHERE status = 'waiting' AND queue = ? AND definition = ? AND wake_at > ?
+ORDER BY wake_at LIMIT 1
+"""
 _FIRST_READY = """
 SELECT -priority, wake_at, number FROM flows WHERE status = 'ready' AND queue = ? AND definition = ?
 ORDER BY priority DESC, wake_at LIMIT ?
@@ -112,15 +117,16 @@ def _make_due_ready(connection: sqlite3.Connection, matches: _Matches, now: floa
     """Make the due flows ready; return when the next flow is due, and whether all due flows are ready."""
     wakes: list[float] = []
     all_ready = True
-    for queue, definition, wake_at in connection.execute(_WAITING_PARTITIONS).fetchall():
+    for queue, definition in connection.execute(_WAITING_PARTITIONS).fetchall():
         if not matches(queue, definition):
             continue
-        if wake_at <= now:
+        row = connection.execute(_NEXT_WAKE, (queue, definition, -math.inf)).fetchone()
+        if row is not None and row[0] <= now:
             made_ready = connection.execute(_MAKE_READY, (queue, definition, now, MAX_MADE_READY)).rowcount
             all_ready = all_ready and made_ready < MAX_MADE_READY
-            (wake_at,) = connection.execute(_NEXT_WAKE, (queue, definition, now)).fetchone()
-        if wake_at is not None:
-            wakes.append(wake_at)
+            row = connection.execute(_NEXT_WAKE, (queue, definition, now)).fetchone()
+        if row is not None:
+            wakes.append(row[0])
     return min(wakes, default=None), all_ready
 
 
@@ -133,7 +139,7 @@ def _choose(connection: sqlite3.Connection, matches: _Matches, limit: int) -> tu
                 room[queue] -= owned
     candidates = [
         ((priority, wake_at or 0.0, number), queue, definition)
-        for queue, definition, _ in connection.execute(_READY_PARTITIONS).fetchall()
+        for queue, definition in connection.execute(_READY_PARTITIONS).fetchall()
         if matches(queue, definition) and room.get(queue, 1) > 0
         for priority, wake_at, number in connection.execute(_FIRST_READY, (queue, definition, limit))
     ]

@@ -50,7 +50,7 @@ SELECT counted.name, "limit", at, "by", why, sum(ready), sum(waiting), sum(due),
 FROM (
     SELECT queue AS name, count(*) AS ready, 0 AS waiting, 0 AS due, 0 AS running, 0 AS paused, 0 AS parked
     FROM flows WHERE status = 'ready' {of_queue} GROUP BY queue
-    UNION ALL SELECT queue, 0, count(*), sum(wake_at <= :now), 0, 0, 0
+    UNION ALL SELECT queue, 0, count(*), count(*) FILTER (WHERE wake_at <= :now), 0, 0, 0
     FROM flows WHERE status = 'waiting' {of_queue} GROUP BY queue
     UNION ALL SELECT queue, 0, 0, 0, count(*), 0, 0 FROM flows WHERE owner IS NOT NULL {of_queue} GROUP BY queue
     UNION ALL SELECT queue, 0, 0, 0, 0, sum(status = 'paused'), sum(status = 'parked')

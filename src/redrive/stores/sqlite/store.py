@@ -32,7 +32,8 @@ from redrive.stores.records import (
 )
 from redrive.stores.refusals import not_open
 from redrive.stores.registry_rows import KeyRow, StepRow
-from redrive.stores.sqlite import leases, observations, reads, registry, writes
+from redrive.stores.schedules import MOST_DUE, DueSchedules, ScheduleRow
+from redrive.stores.sqlite import leases, observations, reads, registry, schedules, writes
 from redrive.stores.sqlite.add_flows_on import add_flows_steps_on
 from redrive.stores.sqlite.claims import claim, take_flow
 from redrive.stores.sqlite.commits import commit, committed
@@ -307,6 +308,32 @@ class SqliteStore:
 
     async def list_dependency_orders(self) -> list[DependencyOrder]:
         return await self._reader.do(observations.list_dependency_orders)
+
+    # Schedules
+
+    async def due_schedules(self, now: float, limit: int = MOST_DUE) -> DueSchedules:
+        return await self._reader.do(schedules.due_schedules, now, limit)
+
+    async def find_schedule(self, name: str) -> ScheduleRow | None:
+        return await self._reader.do(schedules.find_schedule, name)
+
+    async def list_schedules(self, after: str, limit: int) -> list[ScheduleRow]:
+        return await self._reader.do(schedules.list_schedules, after, limit)
+
+    async def write_schedule(
+        self,
+        row: ScheduleRow,
+        flows: Sequence[NewFlow] = (),
+        messages: Sequence[tuple[str, str]] = (),
+        now: float = 0.0,
+    ) -> list[FlowRecord | None] | None:
+        answers = await self._writer.do(schedules.write_schedule, row, flows, messages, now)
+        if flows or messages:
+            self._listeners.notify()
+        return answers
+
+    async def drop_schedule(self, name: str) -> bool:
+        return await self._writer.do(schedules.drop_schedule, name)
 
     # Registry: steps, access keys, audit log
 

@@ -23,9 +23,10 @@ from redrive.testing.fleet.machine_loop import MachineLoop
 from redrive.testing.fleet.network import Link, NetworkStore
 from redrive.testing.fleet.server import Server
 from redrive.testing.fleet.world import World
+from redrive.worker.make_runner import MakeRunner
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.store_outages import forget_outage
-from redrive.worker.worker import MakeRunner, Worker
+from redrive.worker.worker import Worker
 
 
 class FleetApp(App):

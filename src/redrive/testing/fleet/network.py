@@ -25,6 +25,8 @@ WRITES = frozenset(
         "prune",
         "put_step",
         "drop_step",
+        "write_schedule",
+        "drop_schedule",
     }
 )
 # What a driver fences off when it asks what became of it.

@@ -28,6 +28,7 @@ from redrive.testing.store_conformance.observations import ObservationConformanc
 from redrive.testing.store_conformance.queues import QueueConformance
 from redrive.testing.store_conformance.registry import RegistryConformance
 from redrive.testing.store_conformance.scenario import MakeStore
+from redrive.testing.store_conformance.schedules import ScheduleConformance
 from redrive.testing.store_conformance.wakes import WakeConformance
 
 
@@ -42,6 +43,7 @@ class StoreConformance(
     QueueConformance,
     ObservationConformance,
     RegistryConformance,
+    ScheduleConformance,
     WakeConformance,
 ):
     """The tests that every store must pass."""

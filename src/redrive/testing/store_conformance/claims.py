@@ -10,7 +10,7 @@ from redrive.errors import LeaseLostError
 from redrive.stores.interface import Store
 from redrive.stores.leases import Lease
 from redrive.stores.queues import QueueRecord
-from redrive.stores.records import FlowStatus
+from redrive.stores.records import Batch, FlowChange, FlowStatus
 from redrive.testing.store_conformance.scenario import (
     NOW,
     WORK,
@@ -96,6 +96,42 @@ class ClaimConformance:
         assert (await store.claim(lease, [WORK], None, 10, NOW + 10)).next_wake == NOW + 15
         rest = await store.claim(lease, [WORK], None, 10, NOW + 20)
         assert ([flow.id for flow in rest.flows], rest.next_wake) == (["a", "b"], None)
+
+    @scenario
+    async def test_a_flow_that_waits_without_a_time_is_claimed_once_it_has_a_message(self, stores: Stores) -> None:
+        store = await stores.open()
+        await add(store, *(new_flow(name) for name in ("a", "b", "c")))
+        lease = await acquire(store)
+        assert await claim(store, lease) == ["a", "b", "c"]
+        await release(store, lease, 1, "a", "waiting")
+        await release(store, lease, 2, "b", "waiting", wake_at=NOW + 5)
+        await release(store, lease, 3, "c", "waiting")
+        flow = await store.find_flow("a")
+        assert flow is not None
+        assert (flow.status, flow.wake_at, flow.owner) == ("waiting", None, None)
+        counts = await queue(store, "default")
+        assert (counts.waiting, counts.due) == (3, 0)
+        nothing = await store.claim(lease, [WORK], None, 10, NOW + 1)
+        assert (nothing.flows, nothing.next_wake) == ([], NOW + 5)
+        due = await store.claim(lease, [WORK], None, 10, NOW + 5)
+        assert ([one.id for one in due.flows], due.next_wake) == (["b"], None)
+        assert await store.send("c", "{}", NOW + 6) == "waiting"
+        woken = await store.claim(lease, [WORK], None, 10, NOW + 6)
+        assert ([one.id for one in woken.flows], woken.next_wake) == (["c"], None)
+        assert (await store.claim(lease, [WORK], None, 10, NOW + 99_999_999)).flows == []
+
+    @scenario
+    async def test_a_new_flow_may_wait_for_a_message_in_the_batch_that_adds_it(self, stores: Stores) -> None:
+        store = await stores.open()
+        lease = await acquire(store)
+        waits = FlowChange(flow_id="a", status="waiting")
+        await store.commit(lease, Batch(number=1, new_flows=[new_flow("a")], flows=[waits]))
+        flow = await store.find_flow("a")
+        assert flow is not None
+        assert (flow.status, flow.wake_at) == ("waiting", None)
+        assert (await store.claim(lease, [WORK], None, 10, NOW + 99_999_999)).flows == []
+        await store.send("a", "{}", NOW + 6)
+        assert await claim(store, lease) == ["a"]
 
     @scenario
     async def test_only_flows_that_the_worker_can_run_are_claimed(self, stores: Stores) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from redrive.flows.commands import (
     CancelChild,
     CancelItem,
@@ -18,6 +20,7 @@ from redrive.flows.driver import Driver
 from redrive.flows.events import ItemCancelled, PatchMarked, StepSettled, TimerSet
 from redrive.flows.flow_end import end_event
 from redrive.flows.history import Item
+from redrive.flows.message_events import SignalBuffered, SignalsUnread
 from redrive.flows.run_events import RunContinued
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.flow_children import Ending, cancel_child, close_messages, end_messages, start_child
@@ -27,6 +30,10 @@ from redrive.worker.flow.work_reports import report_attempt, report_item
 from redrive.worker.slots import ExecutionSlots
 
 __all__ = ["CommandHandler", "Ending"]
+
+MOST_UNREAD = 100
+MOST_KNOWN = 1000
+"""How many ids of signals another run knows, so that one which is sent again is received once."""
 
 
 class CommandHandler:
@@ -110,6 +117,8 @@ class CommandHandler:
     def _end(self, command: EndFlow, at: float) -> None:
         log = self._log
         self._stop_all(at)
+        if unread := [*self._driver.unread_signals(), *(one.signal for one in log.history.messages.buffered.values())]:
+            log.append(at, SignalsUnread(signals=tuple(unread[:MOST_UNREAD])))
         event = end_event(command, log.history)
         log.append(at, event)
         for message in end_messages(log.flow_id, log.record.parent, log.history.children.open, event, at):
@@ -124,12 +133,22 @@ class CommandHandler:
         children = history.children
         for message in close_messages(log.flow_id, children.open, "continued as new", at):
             log.journal.send(message)
+        run, run_from, buffered = history.run + 1, log.seq, list(history.messages.buffered.values())
         event = RunContinued(
-            run=history.run + 1, items=history.last_item, timers=history.last_timer, children=children.last
+            run=run,
+            items=history.last_item,
+            timers=history.last_timer,
+            children=children.last,
+            signals=tuple(sorted(history.messages.known)[-MOST_KNOWN:]),
         )
         log.append(at, event)
+        for number, (name, args) in enumerate(command.mailbox):
+            signal = SignalBuffered(id=f"{run}/{number}", signal=name, args=msgspec.Raw(args.encode()))
+            log.append(at, signal)
+        for signal in buffered:
+            log.append(at, signal)
         self._discard()
-        log.release("ready", at, input=command.input, run_from=log.seq - 1)
+        log.release("ready", at, input=command.input, run_from=run_from)
 
     def _discard(self) -> None:
         self._driver.discard()

@@ -16,6 +16,7 @@ from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.flow_timers import FlowTimers
 from redrive.worker.flow.policy_in_force import DefaultPolicies, PoliciesOfFlows
 from redrive.worker.flow.report_gate import AfterInbox, ReportGate
+from redrive.worker.flow.signals import Signals
 from redrive.worker.journal import Journal
 from redrive.worker.slots import ExecutionSlots
 from redrive.worker.timer_queue import Alarm, TimerQueue
@@ -76,4 +77,5 @@ class FlowFactory:
         commands = CommandHandler(log, driver, timers, starter, self._slots, self._on_ended)
         reports = ReportGate(log, driver, starter, alarm, self._after_inbox)
         attempts = AttemptLifecycle(log, driver, timers, starter, commands, reports, self._slots, self._dice)
-        return FlowRun(log, driver, timers, starter, commands, attempts, alarm, self._keep_in_memory)
+        signals = Signals(log, driver, commands)
+        return FlowRun(log, driver, timers, starter, commands, attempts, signals, alarm, self._keep_in_memory)

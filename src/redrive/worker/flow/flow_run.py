@@ -9,12 +9,12 @@ from redrive.flows.children import Child
 from redrive.flows.commands import Command, EndFlow
 from redrive.flows.driver import Driver
 from redrive.flows.events import FlowBegan, TimerFired, TurnContinued
-from redrive.policies.backoff import LONGEST_WAIT
 from redrive.worker.flow.attempt_lifecycle import AttemptLifecycle
 from redrive.worker.flow.attempt_starter import AttemptStarter
 from redrive.worker.flow.command_handler import CommandHandler
 from redrive.worker.flow.flow_log import FlowLog
 from redrive.worker.flow.flow_timers import FlowTimers, TimerKind
+from redrive.worker.flow.signals import Signals
 from redrive.worker.timer_queue import Alarm
 
 # A flow that waits longer than this leaves memory at once.
@@ -45,6 +45,7 @@ class FlowRun:
         "id",
         "log",
         "lookups",
+        "signals",
         "starter",
         "timers",
     )
@@ -57,6 +58,7 @@ class FlowRun:
         starter: AttemptStarter,
         commands: CommandHandler,
         attempts: AttemptLifecycle,
+        signals: Signals,
         alarm: Alarm,
         keep_in_memory: Callable[["FlowRun"], bool],
     ) -> None:
@@ -68,6 +70,7 @@ class FlowRun:
         self.starter = starter
         self.commands = commands
         self.attempts = attempts
+        self.signals = signals
         self.alarm = alarm
         self.has_begun = False
         self.lookups = 0
@@ -97,6 +100,7 @@ class FlowRun:
             if not commands:
                 log.append(at, FlowBegan())
             self.commands.handle(commands, at)
+            self.signals.deliver_buffered(at)
         self.rest(at)
 
     def wake(self) -> None:
@@ -110,6 +114,7 @@ class FlowRun:
             return
         at = log.now()
         if not log.is_held:
+            self.signals.deliver_buffered(at)
             if self.driver.has_more:
                 self._continue_turn(at)
             elif self._to_resume:
@@ -180,6 +185,8 @@ class FlowRun:
     def rest(self, at: float) -> None:
         """Set the alarm for what comes next. A flow with nothing running stays in memory briefly, or is released."""
         log, active = self.log, self.starter.active
+        if not log.released:
+            self.signals.note_awaited(at)
         if (self.driver.has_more or self._to_resume) and not (log.released or log.is_held):
             if at < self.alarm.when:
                 self.alarm.set(at)
@@ -196,14 +203,12 @@ class FlowRun:
                 is_due = wake_at is None or wake_at <= at or self._has_unbegun()
                 log.release("ready" if is_due else "waiting", at if is_due else wake_at)
                 return
-            if wake_at is None:
+            if wake_at is None and not (self.driver.awaits_signals or log.history.children.any_open):
                 log.park(NOTHING_TO_WAIT_FOR)
                 return
             if log.history.children.any_open and at < (until := self._stays_until(at)):
-                wake_at = min(wake_at, until)
-            # One in line for its dependency may have its turn any time.
-            is_long = wake_at - at > SHORT_WAIT and not self.starter.in_line
-            if is_long or not (self._keep_in_memory(self) or wake_at <= at):
+                wake_at = until if wake_at is None else min(wake_at, until)
+            if wake_at is None or not (self._is_brief(wake_at - at) and (self._keep_in_memory(self) or wake_at <= at)):
                 wake_at = self.next_wake()
                 log.release("waiting", wake_at)
                 return
@@ -217,6 +222,10 @@ class FlowRun:
             self._rests_since = (self.log.seq, at)
         return self._rests_since[1] + SHORT_WAIT
 
+    def _is_brief(self, wait: float) -> bool:
+        # One in line for its dependency may have its turn any time.
+        return wait <= SHORT_WAIT or bool(self.starter.in_line)
+
     def _has_unbegun(self) -> bool:
         """Whether commands or items would have begun but for a pause: no timer is set for them."""
         items, retries = self.log.history.items.values(), self.timers.retries
@@ -225,13 +234,11 @@ class FlowRun:
         )
 
     def next_wake(self) -> float | None:
-        """When the flow goes on by itself; None when nothing will wake it."""
+        """When the flow goes on by itself; None when no timer is set."""
         first = self.timers.first()
         if not self.has_begun:
             first = min(first, self.log.record.start_at)
         if self.lookups:
             # Its next owner looks up the same.
             return self.log.now()
-        if first == math.inf:
-            return self.log.now() + LONGEST_WAIT if self.log.history.children.any_open else None
-        return first
+        return None if first == math.inf else first

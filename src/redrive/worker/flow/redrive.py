@@ -8,8 +8,8 @@ from msgspec import UNSET
 
 from redrive.flows.child_events import ChildFailed, ChildStarted
 from redrive.flows.events import AnyEvent, AttemptFailed, FlowFailed, ItemGaveUp, Line, Redriven, is_activation
-from redrive.flows.history import Item, fold_in_chunks
-from redrive.flows.messages import AnyMessage, ManualResolution, Redrive
+from redrive.flows.history import FlowHistory, Item, fold_in_chunks
+from redrive.flows.messages import AnyMessage, ManualResolution, Redrive, Signal
 from redrive.flows.registry import GRAPH
 from redrive.flows.rewind import Rewind, rewind_in_chunks
 from redrive.stores.records import Message
@@ -17,6 +17,7 @@ from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_children import cancel_orphan, redrive_child
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import Outcome, redriven
+from redrive.worker.flow.signals import keep
 from redrive.worker.inbox import read, take
 
 
@@ -37,19 +38,23 @@ def comes_too_late(said: AnyMessage | None, items: dict[int, Item]) -> bool:
 
 
 def reopen(
-    run: FlowRun, lines: list[Line], known: dict[int, Item], messages: list[Message]
+    run: FlowRun, lines: list[Line], before: FlowHistory, messages: list[Message]
 ) -> Generator[None, None, bool]:
     """Redrive a failed flow if a message requests it, by appending to its log; return False if none does.
 
-    known: the flow's items, as the log has them.
+    before: the state of the flow by its log.
     """
+    known = before.items
     failed = next((line for line in reversed(lines) if isinstance(line.event, FlowFailed)), None)
     rewind = yield from rewind_in_chunks(lines)
     for message in list(messages):
         # Taken even if it is applied later: the flow may fail again before, and must not be reopened by it then.
         _take(run, messages, message)
         said = read(message)
-        if comes_too_late(said, known):
+        if isinstance(said, Signal):
+            if (signal := keep(run.log, before, said)) is not None:
+                lines.append(Line(run.log.seq, run.log.last_at, signal))
+        elif comes_too_late(said, known):
             log_flow(logging.WARNING, run.id, "it has failed; a message about a settled step does not reopen it")
         elif (
             isinstance(said, Redrive | ManualResolution)

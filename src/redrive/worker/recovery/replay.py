@@ -14,16 +14,17 @@ from redrive.errors import (
 )
 from redrive.flows.action import unknown_actions
 from redrive.flows.commands import EndFlow
-from redrive.flows.events import COMMANDS, FlowBegan, FlowParked, ItemDeferred, Line, Redriven, Resumed
+from redrive.flows.events import FlowParked, ItemDeferred, Line, Redriven, Resumed
 from redrive.flows.history import FlowHistory, Item, fold, fold_in_chunks
-from redrive.flows.messages import Cancel, ManualResolution
-from redrive.flows.replay import last_decisive_line, replay
+from redrive.flows.messages import Cancel, ManualResolution, Signal
+from redrive.flows.replay import began_at, has_begun, last_decisive_line, replay
 from redrive.stores.records import FINISHED, EventRow, FlowStatus, HeartbeatRow, Message
 from redrive.telemetry.logs import log_flow
 from redrive.worker.event_rows import items_named_in, reading_lines
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import apply_resolution, outcomes_in
 from redrive.worker.flow.redrive import redrive_items, reopen
+from redrive.worker.flow.signals import keep
 from redrive.worker.inbox import Inbox, cancel_unreplayable, obey_pause, take
 from redrive.worker.recovery.evidence import NONE, Evidence
 from redrive.worker.recovery.unreplayable import park_unreplayable
@@ -87,32 +88,32 @@ class Replayer:
                     run.log.journal.drop_retry(run.id, number)
             return
         before = yield from fold_in_chunks(lines)
-        if before.ending is None and self._inbox.cancel_without_code(run, before, _has_begun(lines), messages):
+        if before.ending is None and self._inbox.cancel_without_code(run, before, has_begun(lines), messages):
             return
         missing = unknown_actions(run.driver.required_actions())
         if missing and (before.ending is None or messages):
             self._release_unsupported(run, missing, bool(messages))
             return
         logged = run.log.seq
-        if before.ending is not None and not (yield from reopen(run, lines, before.items, messages)):
+        if before.ending is not None and not (yield from reopen(run, lines, before, messages)):
             _release_ended(run, before.ending, before.ended_at)
             return
         yield from redrive_items(run, lines, messages)
         if crash_loop is not None:
             _fail_without_code(run, lines, crash_loop, "poison", run.log.now())
             return
-        run.has_begun = _has_begun(lines)
+        run.has_begun = has_begun(lines)
         if not run.has_begun:
             self._begin(run, lines, messages)
             return
-        run.log.began_at = _began_at(lines)
+        run.log.began_at = began_at(lines)
         told, is_redriven = before, _is_redriven(lines)
         if is_redriven:
             before = yield from fold_in_chunks(_before_redrives(lines))
         if run.log.seq != logged:
             told = yield from fold_in_chunks(lines)
         try:
-            open_commands = yield from replay(lines, run.driver, run.log.history, _began_at(lines))
+            open_commands = yield from replay(lines, run.driver, run.log.history, began_at(lines))
         except (NondeterminismError, UnknownDefinitionError, TypeHintError) as error:
             park_unreplayable(run, lines, str(error), messages)
             return
@@ -165,14 +166,6 @@ class Replayer:
                 run.starter.active += 1
         self._slots.stop_all_but(run.id, {item.number for item in running})
         return lost
-
-
-def _has_begun(lines: list[Line]) -> bool:
-    return any(isinstance(line.event, (*COMMANDS, FlowBegan, Redriven)) for line in lines)
-
-
-def _began_at(lines: list[Line]) -> float:
-    return next((line.at for line in lines if isinstance(line.event, (*COMMANDS, FlowBegan))), lines[0].at)
 
 
 def _is_redriven(lines: list[Line]) -> bool:
@@ -247,8 +240,12 @@ def _fail_with_messages(run: FlowRun, lines: list[Line], error: DeserializationE
         if isinstance(said, Cancel):
             cancel_unreplayable(run, fold(lines), said)
             return
+    known = fold(lines)
     for said in words:
-        if isinstance(said, ManualResolution):
+        if isinstance(said, Signal):
+            # For a redrive.
+            keep(run.log, known, said)
+        elif isinstance(said, ManualResolution):
             log_flow(logging.ERROR, run.id, "it fails, and a message to it is dropped: %s", type(said).__name__)
     _fail_without_code(run, lines, error, None, run.log.last_at)
 

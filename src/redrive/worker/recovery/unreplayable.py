@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from redrive.flows.events import Line, Redriven, Resumed
 from redrive.flows.history import fold
-from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume
+from redrive.flows.messages import Cancel, ManualResolution, Redrive, Resume, Signal
 from redrive.flows.replay import last_decisive_line
 from redrive.stores.records import Message
 from redrive.telemetry.logs import log_flow
 from redrive.worker.flow.flow_run import FlowRun
 from redrive.worker.flow.manual_resolution import Outcome, redriven
+from redrive.worker.flow.signals import keep
 from redrive.worker.inbox import cancel_unreplayable, take
 
 
@@ -38,6 +39,8 @@ def park_unreplayable(run: FlowRun, lines: list[Line], problem: str, messages: S
                 run.log.journal.drop_retry(run.id, said.item)
             else:
                 run.starter.list_retry(parked.items[said.item])
+        elif isinstance(said, Signal):
+            keep(run.log, parked, said)
         elif said is not None:
             log_flow(logging.ERROR, run.id, "it cannot go on, and a message to it is dropped: %s", type(said).__name__)
     run.log.park(problem)

@@ -1,0 +1,1 @@
+"""Schedules: when flows begin by themselves. Pure: the time comes in as an argument."""
