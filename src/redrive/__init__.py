@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from redrive.pipeline.durable import register_pipeline
     from redrive.runners.attempt import current_attempt
     from redrive.runners.http.settings import HttpSettings
+    from redrive.stores.batches import BatchCounts
 
 __all__ = [
     "ANYTHING",
@@ -74,6 +75,7 @@ __all__ = [
     "ActionCall",
     "App",
     "AttemptTimeoutError",
+    "BatchCounts",
     "BudgetSettings",
     "CircuitOpenError",
     "CircuitSettings",
@@ -131,6 +133,7 @@ _LAZY = {
     "Action": "flows.action",
     "ActionCall": "flows.action",
     "App": "client.app",
+    "BatchCounts": "stores.batches",
     "FlowCall": "flows.flow_call",
     "Graph": "flows.graphs.graph",
     "Handle": "client.handle",

@@ -35,6 +35,8 @@ RedriveError
 │   ├── InputError                  an input does not fit the graph (ValueError)
 │   ├── PlanError                   the goals cannot be reached (ValueError)
 │   ├── ScheduleNotFoundError       the store has no schedule of that name (LookupError)
+│   ├── BatchTakenError             the name belongs to a batch with other calls (ValueError)
+│   ├── BatchNotFoundError          there is no batch of this name (LookupError)
 │   ├── KeyTakenError               the key belongs to a flow with another input (ValueError)
 │   ├── NoTransactionError          the connection has no transaction open (ValueError)
 │   └── WrongDatabaseError          the connection leads to another database than the store's (ValueError)
@@ -80,6 +82,8 @@ __all__ = [
     "ArgumentsError",
     "AttemptLostError",
     "AttemptTimeoutError",
+    "BatchNotFoundError",
+    "BatchTakenError",
     "ChildFailedError",
     "CircuitOpenError",
     "CommitUnknownError",
@@ -478,6 +482,24 @@ class KeyTakenError(RedriveError, ValueError):
             "use another key, or the same input"
         )
         self.flow_id = flow_id
+
+
+class BatchTakenError(RedriveError, ValueError):
+    """The name belongs to a batch that was started with other calls."""
+
+    def __init__(self, name: str, total: int) -> None:
+        super().__init__(
+            f"batch {name!r} was started with other calls ({total:,} of them); use another name, such as one with the "
+            "date, or the same calls"
+        )
+
+
+class BatchNotFoundError(RedriveError, LookupError):
+    """There is no batch of this name; its flows may have ended so long ago that they were pruned."""
+
+    def __init__(self, name: str, address: str) -> None:
+        super().__init__(f"there is no batch {name!r} in {address}; see: redrive batch list")
+        self.name = name
 
 
 class NoTransactionError(RedriveError, ValueError):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.in_loop import in_loop
 from tests.postgres_server import shared_server
 
 import redrive
@@ -16,13 +17,7 @@ from redrive.errors import KeyTakenError
 from redrive.stores.memory.store import MemoryStore
 from redrive.stores.records import FlowQuery
 
-pytestmark = pytest.mark.anyio
 PATIENCE = 30.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @redrive.action(name="many.double")
@@ -44,6 +39,7 @@ async def opened(address: str, worker: bool = False) -> AsyncIterator[redrive.Ap
 
 
 @pytest.mark.promise("E7")
+@in_loop
 async def test_many_flows_are_started_and_run(address: str) -> None:
     async with opened(address, worker=True) as app:
         handles = await app.start_many(double(n) for n in range(300))
@@ -52,6 +48,7 @@ async def test_many_flows_are_started_and_run(address: str) -> None:
 
 
 @pytest.mark.promise("E7")
+@in_loop
 async def test_with_keys_each_flow_is_started_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_starts, "ADDED_AT_ONCE", 4)
     told: list[int] = []
@@ -67,12 +64,14 @@ async def test_with_keys_each_flow_is_started_once(address: str, monkeypatch: py
             await app.start_many([double(99)], keys=["k3"])
 
 
+@in_loop
 async def test_a_key_that_occurs_twice_is_one_flow(address: str) -> None:
     async with opened(address) as app:
         one, other = await app.start_many([double(1), double(1)], keys=["k", "k"])
         assert (one.id, one.is_new, other.is_new) == (other.id, True, False)
 
 
+@in_loop
 async def test_calls_have_settings_in_common_and_of_their_own(address: str) -> None:
     async with opened(address) as app:
         plain, urgent = await app.start_many(
@@ -87,6 +86,7 @@ async def test_calls_have_settings_in_common_and_of_their_own(address: str) -> N
         assert [flows[one.id].tags for one in (plain, urgent)] == ['{"tenant":"a"}', '{"tenant":"b"}']
 
 
+@in_loop
 async def test_pieces_are_bounded_by_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_starts, "MOST_TEXT_AT_ONCE", 2000)
     pieces: list[int] = []
@@ -123,6 +123,7 @@ async def long(text: str) -> None: ...
         ([double(1)], {"tags": ["a"]}, "is not a mapping"),
     ],
 )
+@in_loop
 async def test_a_wrong_call_is_refused_in_one_line(calls: Any, options: dict[str, Any], says: str) -> None:
     async with opened("memory://") as app:
         with pytest.raises((TypeError, ValueError)) as refused:
@@ -131,14 +132,16 @@ async def test_a_wrong_call_is_refused_in_one_line(calls: Any, options: dict[str
     assert "\n" not in str(refused.value)
 
 
+@in_loop
 async def test_the_error_says_which_call_was_refused() -> None:
     wrong: Any = "nonsense"
     async with opened("memory://") as app:
         with pytest.raises(TypeError) as refused:
             await app.start_many([double(0), double(1), wrong])
-    assert "call 2 of start_many" in refused.value.__notes__[0]
+    assert "this is call 2, counted from 0" in refused.value.__notes__[0]
 
 
+@in_loop
 async def test_flows_are_found_by_their_tags(address: str) -> None:
     async with opened(address) as app:
         one = await app.start(double(1), tags={"tenant": "acme", "env": "prod"})
@@ -176,6 +179,7 @@ asyncio.run(main())
 
 
 @pytest.mark.promise("E7")
+@in_loop
 async def test_after_a_crash_in_the_middle_it_can_be_repeated(address: str) -> None:
     if address == "memory://":
         pytest.skip("nothing of a store in memory is left after a crash")

@@ -1,7 +1,7 @@
 """`App`: starts flows, waits for them, inspects them, and redrives dead letters."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 import msgspec
 
 from redrive.client.flow_inputs import FlowInput, Schedulable, call_without_arguments, goals_input, input_of, job_input
-from redrive.client.flow_settings import FlowSettings, SharedSettings, new_flow
+from redrive.client.flow_settings import FlowSettings, new_flow
 from redrive.client.handle import Handle
-from redrive.client.running_app import RunningApp
+from redrive.client.many_flows import ManyFlows
 from redrive.client.schedule_control import Backfilled
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
 from redrive.client.signals import signal_arguments
@@ -34,11 +34,9 @@ from redrive.flows.schedules.settings import ScheduleSettings, schedule_spec
 from redrive.near_names import unknown_setting
 from redrive.stores.queues import QueueRecord
 from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord, FlowStatus, RetryQuery, RetryRow
-from redrive.stores.refusals import not_open
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import BrokenStep, Catalogue
-    from redrive.client.many_starts import CallToStart, ManyStarts
     from redrive.client.reported_outcomes import OutcomeStatus, ReportedOutcomes
     from redrive.client.step_resolution import StepResolution
     from redrive.client.step_views import StepView
@@ -49,7 +47,7 @@ NO_INPUTS: Mapping[str, Any] = MappingProxyType({})
 T = TypeVar("T")
 
 
-class App(RunningApp):
+class App(ManyFlows):
     """An open store and, by default, a worker in this process. Made by `redrive.open(...)`."""
 
     # Starting
@@ -121,27 +119,6 @@ class App(RunningApp):
             tags=tags,
         )
 
-    async def start_many(
-        self,
-        calls: "Iterable[CallToStart]",
-        *,
-        keys: Iterable[str] | None = None,
-        progress: Callable[[int], None] | None = None,
-        **settings: Unpack[SharedSettings],
-    ) -> list[Handle[Any]]:
-        """Start many flows, a few thousand in each transaction: `await app.start_many(resize(one) for one in images)`.
-
-        calls: as `start` takes them; one that has settings of its own is a pair: `(charge(order), {"priority": 5})`.
-        keys: a key for each call. With keys, an interrupted `start_many` can be repeated: what was started is returned.
-        progress: called after each transaction with the number of flows started by then.
-        settings: those of all the flows, as for `start`.
-
-        A call that is refused raises its error; the flows of earlier transactions are started.
-        """
-        self._check_open()
-        started = await self._many_starts.start(calls, keys, progress, settings)
-        return [Handle(one.id, self._flows, self._results, one.given.read_result, one.is_new) for one in started]
-
     async def start_goals(
         self, goals: Sequence[str], inputs: Mapping[str, Any] = NO_INPUTS, **settings: Unpack[FlowSettings]
     ) -> Handle[dict[str, Any]]:
@@ -167,18 +144,6 @@ class App(RunningApp):
         if said is not None:
             await self._flows.send_signal(flow_id, *said)
         return Handle(flow_id, self._flows, self._results, given.read_result, is_new, on_connection)
-
-    def _check_open(self) -> None:
-        self._affinity.check()
-        if not self._affinity.is_bound:
-            # A store in memory would accept the flow, and nothing would run it.
-            raise not_open(self.store.address)
-
-    @functools.cached_property
-    def _many_starts(self) -> "ManyStarts":
-        from redrive.client.many_starts import ManyStarts
-
-        return ManyStarts(self.store, self.now, self._new_id)
 
     def handle(self, flow_id: str) -> Handle[Any]:
         """The flow with this id."""

@@ -47,7 +47,7 @@ class Handle(Generic[T_co]):
         """
         self._flows.check_loop()
         with self._says_why_missing():
-            value: T_co = await self._results.wait(self.id, self._read_result, _seconds(timeout))
+            value: T_co = await self._results.wait(self.id, self._read_result, seconds_of(timeout))
         return value
 
     async def status(self) -> FlowStatus:
@@ -122,7 +122,7 @@ def moved(handle: Handle[T_co], other: Handle[Any]) -> Handle[T_co]:
     return Handle(handle.id, flows, results, handle._read_result, handle.is_new, handle._on_connection)
 
 
-def _seconds(timeout: Timeout | None) -> float | None:
+def seconds_of(timeout: Timeout | None) -> float | None:
     # The time left until a deadline may be negative or infinite.
     if isinstance(timeout, timedelta):
         return timeout.total_seconds()

@@ -20,6 +20,7 @@ from redrive.determinism.ids import ordered_id
 from redrive.errors import LeaseLostError, StoreUnusableError
 from redrive.failures.traces import trace_of
 from redrive.stores.interface import Store
+from redrive.stores.refusals import not_open
 from redrive.worker.dependency_guard import dependencies_of_steps, report_circuits_closed
 from redrive.worker.settings import WorkerSettings
 from redrive.worker.worker import Worker
@@ -61,6 +62,12 @@ class RunningApp:
     @property
     def store(self) -> Store:
         return self._flows.store
+
+    def _check_open(self) -> None:
+        self._affinity.check()
+        if not self._affinity.is_bound:
+            # A store in memory would accept the flow, and nothing would run it.
+            raise not_open(self.store.address)
 
     # Opening, working, closing
 

@@ -2,19 +2,20 @@
 
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from redrive.client.app import NO_INPUTS, App
 from redrive.client.flow_inputs import Schedulable
-from redrive.client.flow_settings import FlowSettings, SharedSettings
+from redrive.client.flow_settings import FlowSettings
 from redrive.client.handle import Handle
 from redrive.client.loop_thread import LoopThread, refuse_in_event_loop
 from redrive.client.schedule_control import Backfilled
 from redrive.client.schedule_views import NEXT_SHOWN, ScheduleView
 from redrive.client.sync_handle import SyncHandle
+from redrive.client.sync_many_flows import SyncManyFlows
 from redrive.explain.explanation import Explanation
 from redrive.explain.log_line import LogLine
 from redrive.flows.action import ActionCall
@@ -28,7 +29,6 @@ from redrive.stores.records import DeadLetter, DeadQuery, FlowQuery, FlowRecord,
 
 if TYPE_CHECKING:
     from redrive.client.catalogue import BrokenStep
-    from redrive.client.many_starts import CallToStart
     from redrive.client.reported_outcomes import OutcomeStatus
     from redrive.client.step_views import StepView
     from redrive.flows.graphs.spec import StepSpec
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SyncApp:
+class SyncApp(SyncManyFlows):
     """An open store and, by default, a worker, for programs without an event loop. Made by `redrive.open_sync(...)`.
 
     Its methods are those of `App`, without `await`; all threads of a process can use it at the same time. The app
@@ -178,28 +178,6 @@ class SyncApp:
             connection,
             lambda app, on: app.start(given, *arguments, retry=retry, timeout=timeout, connection=on, **settings),
         )
-
-    def start_many(
-        self,
-        calls: "Iterable[CallToStart]",
-        *,
-        keys: Iterable[str] | None = None,
-        progress: Callable[[int], None] | None = None,
-        **settings: Unpack[SharedSettings],
-    ) -> list[SyncHandle[Any]]:
-        """Start many flows, a few thousand in each transaction: `app.start_many(resize(one) for one in images)`.
-
-        calls: as `start` takes them; one that has settings of its own is a pair: `(charge(order), {"priority": 5})`.
-        keys: a key for each call. With keys, an interrupted `start_many` can be repeated: what was started is returned.
-        progress: called after each transaction with the number of flows started by then.
-        settings: those of all the flows, as for `start`.
-
-        A call that is refused raises its error; the flows of earlier transactions are started.
-        """
-        # Made in this thread: a generator may use the app itself.
-        given = list(calls)
-        handles = self._run(lambda app: app.start_many(given, keys=keys, progress=progress, **settings))
-        return [SyncHandle(handle, self._run) for handle in handles]
 
     def start_goals(
         self, goals: Sequence[str], inputs: Mapping[str, Any] = NO_INPUTS, **settings: Unpack[FlowSettings]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
+from redrive.stores.batches import Batches
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.observations import Observations
 from redrive.stores.queues import QueuePause, QueueRecord
@@ -85,7 +86,7 @@ class LeaseRenewer(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(Registry, Observations, Schedules, Protocol):
+class Store(Registry, Observations, Schedules, Batches, Protocol):
     """Durable storage of flows. The store's own clock decides about leases; all other times are arguments."""
 
     address: str

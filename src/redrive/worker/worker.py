@@ -42,11 +42,10 @@ from redrive.worker.internal_errors import FaultHandler, OnFault
 from redrive.worker.journal import Journal
 from redrive.worker.maintenance.held_lease import HeldLease
 from redrive.worker.maintenance.lease_keeper import keep_lease
-from redrive.worker.maintenance.lease_reaper import reap_leases
 from redrive.worker.maintenance.lease_thread import LeaseThread
 from redrive.worker.maintenance.loop_watchdog import Holder
-from redrive.worker.maintenance.pruner import prune_finished
 from redrive.worker.maintenance.ticker import Ticker
+from redrive.worker.maintenance.upkeep import upkeep
 from redrive.worker.make_runner import MakeRunner, make_runner
 from redrive.worker.outcome_router import OutcomeRouter
 from redrive.worker.paused_queues import PausedQueues
@@ -143,7 +142,6 @@ class Worker:
         self._held_lease = held
         self._assemble(held.lease, held)
         stop_listening = self.store.on_wake(self._woken)
-        store, settings = self.store, self.settings
         journal, keeper = _task(self.journal.run()), _task(self._keep(held))
         claimer, inbox = _task(self.claimer.run()), _task(self.inbox_reader.run())
         tasks = [
@@ -154,10 +152,8 @@ class Worker:
             _task(self.journal.run_callbacks()),
             _task(self.reporter.run()),
             _task(self.ticker.run()),
-            _task(reap_leases(store, settings.lease, self._woken, held.lease.worker)),
+            *map(_task, upkeep(self.store, self.settings, held.lease.worker, self._woken, self.clock.wall)),
         ]
-        if settings.keep_finished is not None:
-            tasks.append(_task(prune_finished(store, settings.keep_finished, self.clock.wall)))
         stopping = _task(self.stopping.wait())
         self.joined.set()
         try:
@@ -181,7 +177,7 @@ class Worker:
                 await asyncio.wait([*tasks, stopping])
                 await self._close()
                 await send_counts(self.reporter, held)
-                await release_lease(store, held)
+                await release_lease(self.store, held)
             finally:
                 # Also when that was interrupted: code of flows that the garbage collector closes runs outside of them.
                 self.flows.clear()

@@ -11,6 +11,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from redrive.errors import (
+    BatchNotFoundError,
+    BatchTakenError,
     DeserializationError,
     FlowFinishedError,
     FlowNotFoundError,
@@ -131,6 +133,10 @@ def problem_for(error: Exception) -> ProblemError:
         return ProblemError(503, detail, headers={"Retry-After": _RETRY_STORE_AFTER})
     if isinstance(error, FlowNotFoundError):
         return ProblemError(404, f"no flow has the id {error.flow_id}", parameter="flow_id")
+    if isinstance(error, BatchNotFoundError):
+        return ProblemError(404, f"there is no batch {error.name!r}", parameter="batch")
+    if isinstance(error, BatchTakenError):
+        return ProblemError(409, str(error), pointer="/name")
     if isinstance(error, FlowFinishedError | InvalidStateError | KeyTakenError | DeserializationError):
         pointer = "/key" if isinstance(error, KeyTakenError) else ""
         return ProblemError(409, str(error), pointer=pointer)

@@ -8,6 +8,7 @@ import msgspec
 from redrive.determinism.clock import SYSTEM_CLOCK
 from redrive.stores.activity import ActivityRow
 from redrive.stores.audit import LONGEST_AUDIT, AuditEntry
+from redrive.stores.batches import BatchRow
 from redrive.stores.leases import Lease, NewWorker
 from redrive.stores.queues import QueuePause, QueueRecord
 from redrive.stores.records import (
@@ -74,6 +75,7 @@ class MemoryData:
         """By minute, definition, step, dependency and outcome."""
         self.orders: dict[str, DependencyOrder] = {}
         self.schedules: dict[str, ScheduleRow] = {}
+        self.batches: dict[str, BatchRow] = {}
         self.steps: dict[str, StepRow] = {}
         self.access_keys: dict[str, KeyRow] = {}
         self.audit: dict[int, AuditEntry] = {}

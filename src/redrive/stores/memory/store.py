@@ -12,6 +12,7 @@ from redrive.errors import StoreError
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
+from redrive.stores.memory.batches import MemoryBatches
 from redrive.stores.memory.data import MemoryData, Worker, new_record
 from redrive.stores.memory.observations import MemoryObservations
 from redrive.stores.memory.registry import MemoryRegistry
@@ -38,7 +39,7 @@ from redrive.stores.records import (
 from redrive.stores.refusals import flow_exists, flow_not_owned, lease_lost, queue_has_limit
 
 
-class MemoryStore(MemoryObservations, MemoryRegistry, MemorySchedules):
+class MemoryStore(MemoryBatches, MemoryObservations, MemoryRegistry, MemorySchedules):
     """Flows in memory; stores that are given the same `data` share them."""
 
     def __init__(self, data: MemoryData | None = None) -> None:

@@ -15,6 +15,7 @@ from redrive.stores.postgres.add_flows import (
     add_flows_steps_on,
     identity_of,
 )
+from redrive.stores.postgres.batches import PostgresBatches
 from redrive.stores.postgres.children import write_children
 from redrive.stores.postgres.claims import Claimer
 from redrive.stores.postgres.columns import flow_record, queue_record
@@ -54,7 +55,7 @@ CLAIM_TIMEOUT = 20.0
 """How many seconds a claim or a reap may take; a dead worker may leave many flows to release."""
 
 
-class PostgresStore(PostgresObservations, PostgresRegistry, PostgresSchedules):
+class PostgresStore(PostgresBatches, PostgresObservations, PostgresRegistry, PostgresSchedules):
     """Flows in a schema of a database.
 
     Uses up to six connections: one for commits, one for claims, one for notifications, and a pool for everything else.

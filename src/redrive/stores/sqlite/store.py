@@ -3,14 +3,11 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from io import FileIO
 
-from redrive.stores.activity import ActivityQuery, ActivityRow
 from redrive.stores.any_loop_renewer import AnyLoopRenewer
-from redrive.stores.audit import MOST_AUDIT_ENTRIES, AuditEntry, AuditQuery
 from redrive.stores.caller_transaction import AddSteps, Database
-from redrive.stores.counts import DeadGroup, FlowCount, RetryGroup
 from redrive.stores.interface import EndListener, LeaseRenewer
 from redrive.stores.leases import Lease, NewWorker, Reaped, WorkerRecord
 from redrive.stores.queues import QueuePause, QueueRecord
@@ -31,9 +28,7 @@ from redrive.stores.records import (
     RetryRow,
 )
 from redrive.stores.refusals import not_open
-from redrive.stores.registry_rows import KeyRow, StepRow
-from redrive.stores.schedules import MOST_DUE, DueSchedules, ScheduleRow
-from redrive.stores.sqlite import leases, observations, reads, registry, schedules, writes
+from redrive.stores.sqlite import leases, reads, writes
 from redrive.stores.sqlite.add_flows_on import add_flows_steps_on
 from redrive.stores.sqlite.claims import claim, take_flow
 from redrive.stores.sqlite.commits import commit, committed
@@ -42,9 +37,9 @@ from redrive.stores.sqlite.database_thread import DatabaseThread
 from redrive.stores.sqlite.file_identity import OpenedFile
 from redrive.stores.sqlite.migrator import migrate, refuse_newer_schema
 from redrive.stores.sqlite.store_time import keep_up
+from redrive.stores.sqlite.verb_groups import SqliteBatches, SqliteObservations, SqliteRegistry, SqliteSchedules
 from redrive.stores.sqlite.worker_locks import WorkerLocks
 from redrive.stores.wake_listeners import WakeListeners
-from redrive.stores.worker_reports import DependencyOrder, WorkerReport
 
 PREALLOCATE_AFTER = 10
 """How many batches a worker commits before it preallocates the log: 20 ms once, and commits are a fifth faster."""
@@ -52,7 +47,7 @@ PREALLOCATE_AFTER = 10
 MIN_BUSY_TIMEOUT = 1.0
 
 
-class SqliteStore:
+class SqliteStore(SqliteObservations, SqliteSchedules, SqliteBatches, SqliteRegistry):
     """Flows in the file at `path`, which other processes of this machine can use at the same time.
 
     A write waits up to `busy_timeout` seconds for other writers, or less while a worker has a short lease, and then
@@ -279,93 +274,6 @@ class SqliteStore:
 
     async def count_retries(self) -> dict[str, int]:
         return await self._reader.do(reads.count_retries)
-
-    # Observations
-
-    async def report(self, lease: Lease, report: WorkerReport | None, activity: Sequence[ActivityRow]) -> None:
-        await self._writer.do_unflushed(observations.report, lease, report, activity)
-
-    async def list_reports(self) -> list[WorkerReport]:
-        return await self._reader.do(observations.list_reports)
-
-    async def read_activity(self, query: ActivityQuery) -> list[ActivityRow]:
-        return await self._reader.do(observations.read_activity, query)
-
-    async def count_flows(self) -> list[FlowCount]:
-        return await self._reader.do(observations.count_flows)
-
-    async def count_matching_flows(self, query: FlowQuery) -> int:
-        return await self._reader.do(observations.count_matching_flows, query)
-
-    async def group_retries(self) -> list[RetryGroup]:
-        return await self._reader.do(observations.group_retries)
-
-    async def group_dead_letters(self, query: DeadQuery) -> list[DeadGroup]:
-        return await self._reader.do(observations.group_dead_letters, query)
-
-    async def set_dependency_order(self, order: DependencyOrder) -> None:
-        await self._writer.do(observations.set_dependency_order, order)
-
-    async def list_dependency_orders(self) -> list[DependencyOrder]:
-        return await self._reader.do(observations.list_dependency_orders)
-
-    # Schedules
-
-    async def due_schedules(self, now: float, limit: int = MOST_DUE) -> DueSchedules:
-        return await self._reader.do(schedules.due_schedules, now, limit)
-
-    async def find_schedule(self, name: str) -> ScheduleRow | None:
-        return await self._reader.do(schedules.find_schedule, name)
-
-    async def list_schedules(self, after: str, limit: int) -> list[ScheduleRow]:
-        return await self._reader.do(schedules.list_schedules, after, limit)
-
-    async def write_schedule(
-        self,
-        row: ScheduleRow,
-        flows: Sequence[NewFlow] = (),
-        messages: Sequence[tuple[str, str]] = (),
-        now: float = 0.0,
-    ) -> list[FlowRecord | None] | None:
-        answers = await self._writer.do(schedules.write_schedule, row, flows, messages, now)
-        if flows or messages:
-            self._listeners.notify()
-        return answers
-
-    async def drop_schedule(self, name: str) -> bool:
-        return await self._writer.do(schedules.drop_schedule, name)
-
-    # Registry: steps, access keys, audit log
-
-    async def put_step(self, step: StepRow) -> bool:
-        return await self._writer.do(registry.put_step, step)
-
-    async def drop_step(self, name: str) -> bool:
-        return await self._writer.do(registry.drop_step, name)
-
-    async def list_steps(self) -> list[StepRow]:
-        return await self._reader.do(registry.list_steps)
-
-    async def add_key(self, key: KeyRow) -> None:
-        await self._writer.do(registry.add_key, key)
-
-    async def drop_key(self, id: str) -> bool:  # noqa: A002 - named as the field is
-        return await self._writer.do(registry.drop_key, id)
-
-    async def list_keys(self) -> list[KeyRow]:
-        return await self._reader.do(registry.list_keys)
-
-    async def expire_key(self, id: str, at: float) -> bool:  # noqa: A002 - named as the field is
-        return await self._writer.do(registry.expire_key, id, at)
-
-    async def mark_keys_used(self, used: Mapping[str, float]) -> None:
-        await self._writer.do_unflushed(registry.mark_keys_used, used)
-
-    async def add_audit_entries(self, entries: Sequence[AuditEntry], keep: int = MOST_AUDIT_ENTRIES) -> None:
-        await self._writer.do(registry.add_audit_entries, entries, keep)
-
-    async def list_audit_entries(self, query: AuditQuery) -> list[AuditEntry]:
-        return await self._reader.do(registry.list_audit_entries, query)
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

@@ -17,6 +17,7 @@ test has new data, and the suite closes all stores at its end.
 import pytest
 
 import redrive.testing.store_conformance.assert_rewriting  # noqa: F401 - before the tests
+from redrive.testing.store_conformance.batches import BatchConformance
 from redrive.testing.store_conformance.children import ChildConformance
 from redrive.testing.store_conformance.claims import ClaimConformance
 from redrive.testing.store_conformance.commits import CommitConformance
@@ -42,6 +43,7 @@ class StoreConformance(
     DeadLetterConformance,
     QueueConformance,
     ObservationConformance,
+    BatchConformance,
     RegistryConformance,
     ScheduleConformance,
     WakeConformance,

@@ -20,6 +20,7 @@ async def prune_finished(store: Store, keep: float, now: Callable[[], float]) ->
             while await store.prune(finished_before, PRUNED_AT_ONCE):
                 await SYSTEM_CLOCK.asleep_until(2 * monotonic() - began)
                 began = monotonic()
+            await store.prune_batches(finished_before, PRUNED_AT_ONCE)
         except StoreUnavailableError as error:
             log_outage(store.address, error)
         await SYSTEM_CLOCK.asleep_until(SYSTEM_CLOCK.monotonic() + PRUNE_EVERY)
