@@ -20,6 +20,7 @@ from redrive.cli.commands import (
     mcp,
     queues,
     replay,
+    schedules,
     script,
     serve,
     start,
@@ -100,6 +101,20 @@ def build() -> typer.Typer:
         pause=queues.pause_command,
         resume=queues.resume_command,
         limit=queues.limit_command,
+    )
+    _add_group(
+        app,
+        "schedules",
+        "Schedules, which start flows by themselves: list, show, add, pause, resume, trigger, backfill, delete."
+        "\n\n\b\nredrive schedules",
+        list=schedules.list_command,
+        show=schedules.show_command,
+        add=schedules.add_command,
+        pause=schedules.pause_command,
+        resume=schedules.resume_command,
+        trigger=schedules.trigger_command,
+        backfill=schedules.backfill_command,
+        delete=schedules.delete_command,
     )
     app.command("workers")(workers.workers_command)
     _add_group(

@@ -59,6 +59,8 @@ def refusals_as_bad_input() -> "Iterator[None]":
         FlowNotFoundError,
         InvalidStateError,
         KeyTakenError,
+        ScheduleError,
+        ScheduleNotFoundError,
         SerializationError,
         StoreError,
         TypeHintError,
@@ -69,7 +71,14 @@ def refusals_as_bad_input() -> "Iterator[None]":
         yield
     except (
         *(StoreError, FlowNotFoundError, FlowFinishedError, InvalidStateError, KeyTakenError),
-        *(UnknownDefinitionError, SerializationError, DeserializationError, TypeHintError),
+        *(
+            UnknownDefinitionError,
+            ScheduleError,
+            ScheduleNotFoundError,
+            SerializationError,
+            DeserializationError,
+            TypeHintError,
+        ),
     ) as error:
         raise BadInput(str(error)) from error
 

@@ -12,6 +12,7 @@ from redrive.explain.shortened import ends
 from redrive.explain.timeline import build_timeline
 from redrive.flows.events import Line
 from redrive.flows.history import fold
+from redrive.flows.schedules.schedule import tick_of_key
 from redrive.flows.stored_inputs import start_arguments
 from redrive.formatting.text import summarize, summarize_call
 from redrive.formatting.times import utc_datetime
@@ -73,6 +74,7 @@ def explain_flow(
         events=events,
         waits_for=state.waits_for[:most],
         next_steps=state.next_steps,
+        begun_by=tick_of_key(record.key),
         parent=record.parent,
         elided=len(facts.timeline) - len(timeline),
         elided_events=elided_events,

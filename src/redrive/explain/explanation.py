@@ -9,6 +9,7 @@ import msgspec
 from redrive.explain.log_line import LifecycleLine
 from redrive.explain.parts import Advice, Entry, Wait
 from redrive.explain.text import COMMAND, TEXT_AT, TimelineText, advice_lines, wait_lines
+from redrive.flows.schedules.schedule import TickOfFlow
 from redrive.formatting.text import terminal_text
 from redrive.formatting.times import format_duration
 from redrive.stores.records import FlowStatus
@@ -40,6 +41,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     waits_for: list[Wait]
     """The soonest first."""
     next_steps: list[Advice]
+    begun_by: TickOfFlow | None = None
+    """The tick of a schedule that began it; None when it was started in another way."""
     parent: str | None = None
     """The id of the flow that started it as a child."""
     elided: int = 0
@@ -102,6 +105,8 @@ def _facts(explanation: Explanation) -> Iterator[str]:
     key = "" if explanation.key is None else f", key {explanation.key}"
     priority = f", priority {explanation.priority}" if explanation.priority else ""
     yield f"  queue    {explanation.queue}{priority}{key}"
+    if (tick := explanation.begun_by) is not None:
+        yield f"  begun    by schedule {tick.schedule}, {'by hand at' if tick.by_hand else 'for its tick'} {tick.tick}"
     if explanation.parent is not None:
         yield f"  parent   {explanation.parent}"
     yield f"  created  {explanation.created_at:%Y-%m-%d %H:%M:%S} UTC"

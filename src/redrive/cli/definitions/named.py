@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,8 +20,11 @@ from redrive.cli.definitions.modules import import_module
 from redrive.near_names import near_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from redrive.client.app import App
     from redrive.client.handle import Handle
+    from redrive.client.schedule_views import ScheduleView
     from redrive.flows.action import Action
     from redrive.flows.graphs.graph import Graph
     from redrive.flows.scripts.script import Script
@@ -55,23 +59,36 @@ class Definition(NamedTuple):
 
     async def start(self, app: "App", arguments: Call, **settings: Any) -> "Handle[Any]":
         """Start a flow of the definition; BadInput if arguments or settings are refused."""
-        from redrive.errors import ScriptError
+        with _refusals_as_bad_input():
+            return await app.start(self._call(arguments), **settings)
+
+    async def schedule(self, app: "App", name: str, arguments: Call, **settings: Any) -> "ScheduleView":
+        """Start flows of the definition by a schedule; BadInput if arguments or settings are refused."""
+        with _refusals_as_bad_input():
+            return await app.schedule(name, self._call(arguments), **settings)
+
+    def _call(self, arguments: Call) -> Any:
         from redrive.flows.graphs.graph import Graph
         from redrive.flows.scripts.script import Script
 
         args, kwargs = arguments
-        try:
-            if isinstance(self.what, Graph):
-                return await app.start(self.what.call(kwargs), **settings)
-            if isinstance(self.what, Script):
-                return await app.start(self.what.call(kwargs, function=self.function), **settings)
-            if isinstance(self.what, type):
-                return await app.start(self.what.call(*args, **kwargs), **settings)
-            return await app.start(self.what(*args, **kwargs), **settings)
-        except ScriptError as error:
-            raise BadFile(str(error)) from None
-        except (ValueError, TypeError) as error:
-            raise BadInput("; ".join(str(error).splitlines())) from error
+        if isinstance(self.what, Graph):
+            return self.what.call(kwargs)
+        if isinstance(self.what, Script):
+            return self.what.call(kwargs, function=self.function)
+        return self.what.call(*args, **kwargs) if isinstance(self.what, type) else self.what(*args, **kwargs)
+
+
+@contextmanager
+def _refusals_as_bad_input() -> "Iterator[None]":
+    from redrive.errors import ScriptError
+
+    try:
+        yield
+    except ScriptError as error:
+        raise BadFile(str(error)) from None
+    except (ValueError, TypeError) as error:
+        raise BadInput("; ".join(str(error).splitlines())) from error
 
 
 def load(modules: Sequence[str], environment: str = "") -> None:

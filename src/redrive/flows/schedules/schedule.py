@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -133,16 +133,17 @@ def read_schedule_body(name: str, body: str) -> Schedule:
 
 # What a flow says of the tick that began it is its key: there is one flow for each key.
 
-_KEY = re.compile(r"schedule:(?P<name>.+):(?P<by_hand>by-hand:)?(?P<tick>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z)")
+_KEY = re.compile(r"schedule:(?P<name>.+):(?P<tick>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z)(?P<by_hand>:by-hand)?")
 
 
-class TickOfFlow(NamedTuple):
+class TickOfFlow(msgspec.Struct, frozen=True):
     """Which tick of which schedule began a flow."""
 
     schedule: str
     tick: str
     """In ISO 8601, UTC."""
     by_hand: bool
+    """Whether somebody triggered it then."""
 
 
 def tick_text(tick: float) -> str:
@@ -151,7 +152,7 @@ def tick_text(tick: float) -> str:
 
 def key_of_tick(name: str, tick: float, by_hand: bool = False) -> str:
     """Return the key of the flow that this tick starts."""
-    return f"schedule:{name}:{'by-hand:' * by_hand}{tick_text(tick)}"
+    return f"schedule:{name}:{tick_text(tick)}{':by-hand' * by_hand}"
 
 
 def tick_of_key(key: str | None) -> TickOfFlow | None:

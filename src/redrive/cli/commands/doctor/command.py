@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Only the newest flows are checked.
 MOST_FLOWS = 10_000
 PAGE_SIZE = 1000
+MOST_SCHEDULES = 500
 LARGEST_SKEW = 2.0
 LONGEST_READY = 60.0
 _LEASE = 5.0
@@ -83,6 +84,7 @@ async def _run_checks(app: "App") -> list[Check]:
     checks.append(_oldest_ready(open_flows, now))
     checks.append(_parked(parked))
     checks.append(await _dead(app))
+    checks += await _schedules(app, bool(alive))
     return checks
 
 
@@ -107,6 +109,15 @@ async def _write_and_compare_clocks(app: "App") -> list[Check]:
         text = f"this machine's clock and the store's differ by {format_duration(skew)}; synchronize them with NTP"
         return [*checks, Check("warn", "clock", text)]
     return [*checks, Check("ok", "clock", "this machine's clock and the store's agree")]
+
+
+async def _schedules(app: "App", any_alive: bool) -> list[Check]:
+    active = [one.name for one in await app.schedules(limit=MOST_SCHEDULES) if one.state == "active"]
+    if not active:
+        return []
+    if any_alive:
+        return [Check("ok", "schedules", f"{len(active)} active")]
+    return [Check("warn", "schedules", f"no worker fires them, since none is alive: {', '.join(active[:5])}")]
 
 
 async def _flows(app: "App", status: "tuple[FlowStatus, ...]") -> "AsyncIterator[FlowRecord]":
